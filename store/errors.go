@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Outcome tells what became of a write.
+type Outcome int
+
+const (
+	// Unknown: it may have been applied, or may still be.
+	Unknown Outcome = iota
+
+	// Applied: it took effect and is durable.
+	Applied
+
+	// NotApplied: it did not take effect and never will.
+	NotApplied
+)
+
+// String returns the outcome in words.
+func (o Outcome) String() string {
+	switch o {
+	case Applied:
+		return "applied"
+	case NotApplied:
+		return "not applied"
+	}
+	return "outcome unknown"
+}
+
+// OutcomeOf tells the outcome of a write from its error. An error is Unknown
+// unless it proves otherwise. Where errors are wrapped, the outermost one that
+// knows the outcome decides.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Applied
+	}
+	var known interface{ Outcome() Outcome }
+	if errors.As(err, &known) {
+		return known.Outcome()
+	}
+	return Unknown
+}
+
+// sentinel is an error that implies an outcome.
+type sentinel struct {
+	text    string
+	outcome Outcome
+}
+
+func (e *sentinel) Error() string    { return e.text }
+func (e *sentinel) Outcome() Outcome { return e.outcome }
+
+// The errors of a store, to be read with [errors.Is].
+var (
+	// ErrConflict: the register is not in the state that the write named. The
+	// write was not applied.
+	ErrConflict error = &sentinel{"conflict", NotApplied}
+
+	// ErrKey: the key is not valid. Nothing was done.
+	ErrKey error = &sentinel{"invalid key", NotApplied}
+
+	// ErrVersion: the version cannot be one of this store, or none was given
+	// where one is needed. Nothing was done.
+	ErrVersion error = &sentinel{"invalid version", NotApplied}
+
+	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
+	ErrTooLarge error = &sentinel{"value too large", NotApplied}
+
+	// ErrUnsafe: the store cannot keep the contract (it ignores conditions, say,
+	// or lies on a network file system) and is refused.
+	ErrUnsafe error = &sentinel{"store is not safe to use", NotApplied}
+
+	// ErrDenied: the store refused for lack of rights.
+	ErrDenied error = &sentinel{"permission denied", NotApplied}
+
+	// ErrNotFound: the register is absent.
+	ErrNotFound = errors.New("not found")
+
+	// ErrCorrupt: something lies in the register's place that is not a register.
+	// It is neither absent nor overwritten.
+	ErrCorrupt = errors.New("unreadable register")
+
+	// ErrUnavailable: the store could not be reached or did not answer. It says
+	// nothing about the outcome of a write.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrClosed: the store was closed.
+	ErrClosed error = &sentinel{"store is closed", NotApplied}
+)
+
+// ConflictError is a conflict that may carry the state which was found instead.
+// It matches [ErrConflict], and its outcome is NotApplied.
+type ConflictError struct {
+	Key string
+
+	// Known says that Value and Version tell the state that the write met; with a
+	// zero Version the register was absent.
+	Known   bool
+	Value   []byte
+	Version Version
+}
+
+func (e *ConflictError) Error() string {
+	switch {
+	case !e.Known:
+		return fmt.Sprintf("%q was changed by another", e.Key)
+	case e.Version == "":
+		return fmt.Sprintf("%q does not exist", e.Key)
+	}
+	return fmt.Sprintf("%q is in another state", e.Key)
+}
+
+// Is makes a ConflictError match ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// Outcome is NotApplied.
+func (e *ConflictError) Outcome() Outcome { return NotApplied }
+
+// marked gives an error an outcome.
+type marked struct {
+	err     error
+	outcome Outcome
+}
+
+func (e *marked) Error() string    { return e.err.Error() }
+func (e *marked) Unwrap() error    { return e.err }
+func (e *marked) Outcome() Outcome { return e.outcome }
+
+// MarkNotApplied marks err as proof that the write was not applied and never will
+// be. A nil err stays nil.
+func MarkNotApplied(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &marked{err, NotApplied}
+}
+
+// MarkUnknown marks err as an unknown outcome, whatever the errors that it wraps
+// say. A nil err stays nil.
+func MarkUnknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &marked{err, Unknown}
+}
+
+// OpError names the operation and the key of a failure. Stores wrap their errors
+// in it once.
+type OpError struct {
+	Op  string // "get", "put", "delete", ...
+	Key string
+	Err error
+}
+
+func (e *OpError) Error() string { return e.Op + " " + e.Key + ": " + e.Err.Error() }
+func (e *OpError) Unwrap() error { return e.Err }
+
+// CheckContext returns the error of a context that has ended, marked as proof that
+// nothing was sent, and nil while it lives. Stores call it before they send.
+func CheckContext(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return MarkNotApplied(context.Cause(ctx))
+	}
+	return nil
+}

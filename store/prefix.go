@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Prefix returns the part of s whose keys lie below prefix, with the abilities of
+// s. The prefix is a valid key; an empty one returns s itself. Keys together with
+// prefix and the slash between them are bound by [MaxKey].
+func Prefix(s Store, prefix string) (Store, error) {
+	if prefix == "" {
+		return s, nil
+	}
+	if err := CheckKey(prefix); err != nil {
+		return nil, fmt.Errorf("prefix: %w", err)
+	}
+	below := prefix + "/"
+	return Intercept(s, func(ctx context.Context, op *Op, next Handler) error {
+		if op.Kind == OpList {
+			return prefixList(ctx, op, next, below)
+		}
+		// The key is checked before it is joined, so that "" or "../x" can't reach
+		// a key outside the prefix.
+		if err := CheckKey(op.Key); err != nil {
+			return err
+		}
+		joined := *op
+		joined.Key = below + op.Key
+		err := next(ctx, &joined)
+		joined.Key = op.Key
+		*op = joined
+		return err
+	}), nil
+}
+
+func prefixList(ctx context.Context, op *Op, next Handler, below string) error {
+	joined := *op
+	joined.Key = strings.TrimSuffix(below+op.Key, "/")
+	if op.Key != "" {
+		if err := CheckKey(op.Key); err != nil {
+			return err
+		}
+	}
+	if err := next(ctx, &joined); err != nil {
+		return err
+	}
+	op.Keys = func(yield func(string, error) bool) {
+		for key, err := range joined.Keys {
+			if !yield(strings.TrimPrefix(key, below), err) {
+				return
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+// Package store defines the register: the one thing that Holdfast asks of a
+// storage system.
+//
+// # The register
+//
+// A register is a key with a small value (at most [MaxValue] bytes) that changes
+// only by compare-and-swap. A [Store] is a space of registers. Locks, commits and
+// checkpoints are written above this interface and know no backend.
+//
+// # The contract
+//
+//   - Linearizable for each key: every call takes effect at one instant between
+//     its start and its return. Nothing is promised across keys.
+//   - A [Version] never comes back for a key: not when an old value is written
+//     again, nor after the key was deleted and created anew. A version is opaque:
+//     compare it for equality and nothing else.
+//   - A write has three outcomes, told by its error through [OutcomeOf]: applied
+//     and durable (nil), certainly not applied, and unknown. Unknown is the
+//     default: an error that does not prove otherwise may have been applied, or
+//     may still be applied later.
+//   - A conflict is never reported for one's own write. Where a transport repeats
+//     requests, the backend settles the conflict by reading back.
+//   - All methods may be called from any number of goroutines. The context bounds
+//     the call; when it ends a write early, the outcome is unknown unless the error
+//     says otherwise.
+//   - The caller keeps ownership of the slices that it passes, and may change them
+//     after the call returned; the slices that a store returns belong to the caller.
+//
+// Package storetest checks the contract.
+//
+// # Optional abilities
+//
+// What only some stores can do is a small interface of its own ([Watcher],
+// [Lister], [VolatilePutter], [Presence], [Ager], [Peeker]), found with [As], so
+// that a decorator never hides an ability of the store below it.
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// MaxValue is the largest value of a register, in bytes.
+	MaxValue = 64 << 10
+
+	// MaxKey is the longest key, in bytes.
+	MaxKey = 512
+)
+
+// Version names one state of a register. The zero value means that there is no
+// register: nothing was ever written, or the last write was a delete.
+type Version string
+
+// A Store is a space of registers. The package comment tells the contract.
+type Store interface {
+	// Get returns the value and the version of a key. Where there is none, the
+	// error matches [ErrNotFound]; a register that cannot be read as one matches
+	// [ErrCorrupt], which is not the same as absent.
+	Get(ctx context.Context, key string) ([]byte, Version, error)
+
+	// Put writes value if the current version is prev, and returns the version
+	// that it wrote. A zero prev means "must not exist". A nil error means applied
+	// and durable. If the current version is another, nothing is written and the
+	// error matches [ErrConflict]; it can be a [*ConflictError] that carries the
+	// current value.
+	Put(ctx context.Context, key string, prev Version, value []byte) (Version, error)
+
+	// Delete removes a key if its current version is prev, with the outcomes of
+	// Put. A zero prev is refused: there is nothing to delete. Versions go on
+	// behind a delete.
+	Delete(ctx context.Context, key string, prev Version) error
+}
+
+// Entry is the state of one register. A zero Version means that it is absent.
+type Entry struct {
+	Key     string
+	Value   []byte
+	Version Version
+}
+
+// Traits tells what the layers above may count on. The zero value promises
+// nothing and is right for every store.
+type Traits struct {
+	// Name names the store for people, usually as a URL without secrets.
+	Name string
+
+	// Local says that a request reaches the store without a network, so that short
+	// leases make sense.
+	Local bool
+
+	// ConflictTells says that a conflict of Put carries the current value and
+	// version at no extra cost: creating first is then the cheapest read.
+	ConflictTells bool
+
+	// Trusted says that the store is known to honour conditions, so that it need
+	// not be probed before its first use.
+	Trusted bool
+
+	// NoReadBack says that a write with an unknown outcome cannot be recognised by
+	// reading it back: it is to be treated as a stranger's.
+	NoReadBack bool
+
+	// MinTTL is the shortest lease that makes sense on this store, in time; zero
+	// means no bound of its own.
+	MinTTL time.Duration
+}
+
+// Describer is a store that knows its [Traits].
+type Describer interface {
+	Traits() Traits
+}
+
+// TraitsOf returns the traits of s, or the zero value.
+func TraitsOf(s Store) Traits {
+	if d, ok := As[Describer](s); ok {
+		return d.Traits()
+	}
+	return Traits{}
+}
+
+// CheckKey reports why key cannot name a register; the error matches [ErrKey].
+//
+// A key is valid UTF-8, not empty, at most [MaxKey] bytes, and made of segments
+// between slashes of which none is empty, "." or "..". Every store accepts every
+// valid key, whatever its characters.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: it is empty", ErrKey)
+	case len(key) > MaxKey:
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrKey, len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("%w: %q is not valid UTF-8", ErrKey, key)
+	}
+	for segment := range strings.SplitSeq(key, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%w: %q has a segment %q", ErrKey, key, segment)
+		}
+	}
+	return nil
+}
+
+// CheckPut reports why a Put with these arguments cannot be carried out on any
+// store. Stores call it first; its errors are certain: nothing was written.
+func CheckPut(key string, value []byte) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	if len(value) > MaxValue {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(value), MaxValue)
+	}
+	return nil
+}
+
+// CheckDelete reports why a Delete with these arguments cannot be carried out.
+func CheckDelete(key string, prev Version) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	if prev == "" {
+		return fmt.Errorf("%w: a delete needs the version that it deletes", ErrVersion)
+	}
+	return nil
+}

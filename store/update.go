@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// ErrUnchanged is returned by the function of [Update] to leave the register as
+// it is.
+var ErrUnchanged = errors.New("unchanged")
+
+// Update reads key, passes its value (nil where it is absent) to change, and
+// writes what that returns, against the version that was read. When another was
+// faster it starts again, with a growing random pause, until the context ends. It
+// returns the state that it left.
+//
+// When change returns [ErrUnchanged] nothing is written and the error is nil; any
+// other error of change is returned as it is. change may be called several times,
+// and must not keep or change the slice that it is given. An unknown outcome of
+// the write is returned as an error whose [OutcomeOf] is Unknown, and not tried
+// again: whoever can recognise their own value reads it back.
+func Update(ctx context.Context, s Store, key string, change func(value []byte) ([]byte, error)) (Entry, error) {
+	pause := time.Millisecond
+	var current Entry
+	read := true
+	for {
+		if read {
+			value, v, err := s.Get(ctx, key)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return Entry{}, MarkNotApplied(err)
+			}
+			current = Entry{Key: key, Value: value, Version: v}
+		}
+		value, err := change(current.Value)
+		if errors.Is(err, ErrUnchanged) {
+			return current, nil
+		}
+		if err != nil {
+			return Entry{}, MarkNotApplied(err)
+		}
+		v, err := s.Put(ctx, key, current.Version, value)
+		if err == nil {
+			return Entry{Key: key, Value: value, Version: v}, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return Entry{}, err
+		}
+		var conflict *ConflictError
+		read = true
+		if errors.As(err, &conflict) && conflict.Known {
+			current = Entry{Key: key, Value: conflict.Value, Version: conflict.Version}
+			read = false
+		}
+		select {
+		case <-ctx.Done():
+			return Entry{}, MarkNotApplied(context.Cause(ctx))
+		case <-time.After(rand.N(pause)):
+		}
+		pause = min(2*pause, 250*time.Millisecond)
+	}
+}

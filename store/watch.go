@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+)
+
+// DefaultPoll is how often [Watch] and [WaitChange] look at a store that cannot
+// tell of changes.
+const DefaultPoll = 5 * time.Second
+
+// Watch yields the state of key, then every further state that it sees, until the
+// context ends or the loop is left. It may miss states that came and went. On a
+// store that is no [Watcher] it reads every poll, jittered; zero means
+// [DefaultPoll]. Errors are yielded, and the watch goes on after them at the
+// polling rate; the last thing yielded is the context's error.
+func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var last Entry
+		for first := true; ; first = false {
+			value, v, err := s.Get(ctx, key)
+			if ctx.Err() != nil {
+				yield(Entry{Key: key}, context.Cause(ctx))
+				return
+			}
+			switch {
+			case err != nil && !errors.Is(err, ErrNotFound):
+				if !yield(Entry{Key: key}, err) {
+					return
+				}
+				_ = sleep(ctx, poll) // its error is the context's, which the next round tells
+				continue
+			case first || v != last.Version:
+				last = Entry{Key: key, Value: value, Version: v}
+				if !yield(last, nil) {
+					return
+				}
+			}
+			// An error ends the pause, not the watch.
+			_ = WaitChange(ctx, s, key, last.Version, poll)
+		}
+	}
+}
+
+// WaitChange returns nil when the version of key may differ from seen: when a
+// [Watcher] says so, or after about poll on any other store and after an error of
+// the watcher. It returns the context's error when that ends.
+func WaitChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
+	if w, ok := As[Watcher](s); ok {
+		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return sleep(ctx, poll)
+}
+
+// sleep waits for between half of d and d.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		d = DefaultPoll
+	}
+	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
