@@ -1,0 +1,3 @@
+package localfs
+
+var Classify = classify
