@@ -1,0 +1,271 @@
+// Package memstore keeps registers in the memory of one process: for tests, for
+// programs that may forget at exit, and as the measure that other stores are
+// compared with.
+//
+// It keeps the contract of package store without reserve: every call takes effect
+// under one mutex, which is never held while anything waits, so that a store works
+// inside a bubble of testing/synctest. It starts no goroutine and has nothing to
+// close.
+//
+// Durable means here: until the process ends. Everything is lost with it.
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Store is a space of registers in memory. The zero value is empty and ready for
+// use. It must not be copied after its first use.
+type Store struct {
+	mu        sync.Mutex
+	id        uint32 // part of every version, so that another store's version never fits
+	writes    uint64 // counts over all keys, so that a key's versions go on behind a delete
+	registers map[string]register
+	waiting   map[string]*waiters
+}
+
+type register struct {
+	value   []byte
+	version store.Version
+}
+
+// waiters are the calls of Watch that wait for the next write of one key.
+type waiters struct {
+	count   int
+	changed chan struct{} // closed by that write
+}
+
+var (
+	_ store.Store          = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.Lister         = (*Store)(nil)
+	_ store.VolatilePutter = (*Store)(nil)
+	_ store.Describer      = (*Store)(nil)
+)
+
+// New returns an empty store; the same as new(Store).
+func New() *Store { return new(Store) }
+
+// Traits tells that the store is local and trusted, and that its conflicts carry
+// the current state.
+func (s *Store) Traits() store.Traits {
+	return store.Traits{Name: "memory", Local: true, ConflictTells: true, Trusted: true}
+}
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	r, err := s.get(ctx, key)
+	if err != nil {
+		return nil, "", &store.OpError{Op: "get", Key: key, Err: err}
+	}
+	return r.value, r.version, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) (register, error) {
+	if err := store.CheckKey(key); err != nil {
+		return register{}, err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return register{}, err
+	}
+	s.mu.Lock()
+	r, ok := s.registers[key]
+	s.mu.Unlock()
+	if !ok {
+		return register{}, store.ErrNotFound
+	}
+	// A stored slice is never written to again, so that it is copied unlocked.
+	r.value = bytes.Clone(r.value)
+	return r, nil
+}
+
+// Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry
+// the current state.
+func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.put(ctx, key, prev, value)
+	if err != nil {
+		return "", &store.OpError{Op: "put", Key: key, Err: err}
+	}
+	return v, nil
+}
+
+// PutVolatile implements [store.VolatilePutter]. In memory it is Put.
+func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	return s.Put(ctx, key, prev, value)
+}
+
+func (s *Store) put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	if err := store.CheckPut(key, value); err != nil {
+		return "", err
+	}
+	// Cloning nil gives nil; an empty register must still differ from none.
+	r := register{value: append([]byte{}, value...)}
+	return s.write(ctx, key, prev, &r)
+}
+
+// Delete implements [store.Store], with the conflicts of Put.
+func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
+	err := store.CheckDelete(key, prev)
+	if err == nil {
+		_, err = s.write(ctx, key, prev, nil)
+	}
+	if err != nil {
+		return &store.OpError{Op: "delete", Key: key, Err: err}
+	}
+	return nil
+}
+
+// write is the compare-and-swap. A nil r deletes.
+func (s *Store) write(ctx context.Context, key string, prev store.Version, r *register) (store.Version, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return "", err
+	}
+	v, woken, err := s.swap(key, prev, r)
+	if woken != nil {
+		close(woken)
+	}
+	return v, err
+}
+
+// swap does the write under the mutex, and returns the channel to close after it.
+func (s *Store) swap(key string, prev store.Version, r *register) (store.Version, chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.registers[key]
+	if current.version != prev {
+		return "", nil, &store.ConflictError{
+			Key: key, Known: true, Value: bytes.Clone(current.value), Version: current.version,
+		}
+	}
+	var v store.Version
+	if r == nil {
+		delete(s.registers, key)
+	} else {
+		v = s.nextVersion()
+		r.version = v
+		if s.registers == nil {
+			s.registers = make(map[string]register)
+		}
+		s.registers[key] = *r
+	}
+	return v, s.takeWaiters(key), nil
+}
+
+// nextVersion is called with the mutex held.
+func (s *Store) nextVersion() store.Version {
+	for s.id == 0 {
+		s.id = rand.Uint32()
+	}
+	s.writes++
+	return store.Version(fmt.Sprintf("%d-%08x", s.writes, s.id))
+}
+
+// takeWaiters is called with the mutex held. Later calls of Watch get a new channel.
+func (s *Store) takeWaiters(key string) chan struct{} {
+	w := s.waiting[key]
+	if w == nil {
+		return nil
+	}
+	delete(s.waiting, key)
+	return w.changed
+}
+
+// Watch implements [store.Watcher]. It returns at the next write of the key, also
+// when that leaves the key absent again or is undone at once.
+func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
+	if err := store.CheckKey(key); err != nil {
+		return &store.OpError{Op: "watch", Key: key, Err: err}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	w := s.wait(key, seen)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.changed:
+		return nil
+	case <-ctx.Done():
+		s.giveUp(key, w)
+		return context.Cause(ctx)
+	}
+}
+
+// wait returns nil if the version differs from seen already.
+func (s *Store) wait(key string, seen store.Version) *waiters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.registers[key].version != seen {
+		return nil
+	}
+	if s.waiting == nil {
+		s.waiting = make(map[string]*waiters)
+	}
+	w := s.waiting[key]
+	if w == nil {
+		w = &waiters{changed: make(chan struct{})}
+		s.waiting[key] = w
+	}
+	w.count++
+	return w
+}
+
+func (s *Store) giveUp(key string, w *waiters) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.count--
+	if w.count == 0 && s.waiting[key] == w {
+		delete(s.waiting, key)
+	}
+}
+
+// List implements [store.Lister]. It yields the keys of one instant, sorted.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		keys, err := s.keys(ctx, prefix)
+		for _, key := range keys {
+			if err = store.CheckContext(ctx); err != nil {
+				break
+			}
+			if !yield(key, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield("", &store.OpError{Op: "list", Key: prefix, Err: err})
+		}
+	}
+}
+
+func (s *Store) keys(ctx context.Context, prefix string) ([]string, error) {
+	below := ""
+	if prefix != "" {
+		if err := store.CheckKey(prefix); err != nil {
+			return nil, err
+		}
+		below = prefix + "/"
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	var keys []string
+	for key := range s.registers {
+		if strings.HasPrefix(key, below) {
+			keys = append(keys, key)
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(keys)
+	return keys, nil
+}

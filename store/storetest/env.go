@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// env is what a case works with: a fresh store, a second handle on it, and verbs
+// that expect success. A verb that fails ends the case; it must therefore be called
+// on the goroutine of the case only. Racers use the stores themselves, and errorf.
+type env struct {
+	Options
+	t      *testing.T
+	ctx    context.Context
+	cancel context.CancelFunc
+	rec    *recorder
+	s      store.Store // what is written through
+	other  store.Store // what is read through: s itself, or another handle
+	open   func(t *testing.T) store.Store
+}
+
+func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options) *env {
+	e := &env{Options: o, t: t, rec: &recorder{}, open: open}
+	e.s = open(t)
+	e.other = e.s
+	if o.Second != nil {
+		e.other = o.Second(t, e.s)
+	}
+	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+	return e
+}
+
+// handle returns the store that the i-th racer uses.
+func (e *env) handle(i int) store.Store {
+	if i%2 == 1 {
+		return e.other
+	}
+	return e.s
+}
+
+func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+
+// fatalf reports and ends the case. What it is called with is often only a
+// consequence of errors reported before.
+func (e *env) fatalf(format string, args ...any) {
+	e.rec.errorf(format, args...)
+	runtime.Goexit()
+}
+
+// state returns the state of key; a zero version means absent.
+func (e *env) state(key string) store.Entry {
+	value, v, err := e.other.Get(e.ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		if v != "" || len(value) != 0 {
+			e.errorf("get of the absent %q returns value %s and version %q beside its error", key, show(value), v)
+		}
+		return store.Entry{Key: key}
+	case err != nil:
+		e.fatalf("get %q: %v", key, err)
+	case v == "":
+		e.fatalf("get %q returns a value and a zero version, which means absent", key)
+	}
+	return store.Entry{Key: key, Value: value, Version: v}
+}
+
+// expect checks the state of key. A zero version means absent.
+func (e *env) expect(key string, v store.Version, value string) {
+	got := e.state(key)
+	if got.Version != v || string(got.Value) != value {
+		e.fatalf("get %q: got %s, want %s", key, showEntry(got), showEntry(store.Entry{Key: key, Value: []byte(value), Version: v}))
+	}
+}
+
+func (e *env) expectAbsent(key string) { e.expect(key, "", "") }
+
+// put writes against prev and checks that the result can be read.
+func (e *env) put(key string, prev store.Version, value string) store.Version {
+	v, err := e.s.Put(e.ctx, key, prev, []byte(value))
+	if err != nil {
+		e.fatalf("put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+	}
+	if v == "" {
+		e.fatalf("put %q: no error, and a zero version, which means absent", key)
+	}
+	if v == prev {
+		e.fatalf("put %q returns the version %q that it replaced", key, v)
+	}
+	return v
+}
+
+func (e *env) create(key, value string) store.Version { return e.put(key, "", value) }
+
+func (e *env) delete(key string, prev store.Version) {
+	if err := e.s.Delete(e.ctx, key, prev); err != nil {
+		e.fatalf("delete %q with its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+	}
+}
+
+// refused checks that a write failed as a conflict, which tells nothing untrue, and
+// that the register is still as it was.
+func (e *env) refused(what string, err error, want store.Entry) {
+	e.conflict(what, err, want)
+	e.expect(want.Key, want.Version, string(want.Value))
+}
+
+// conflict checks the error of a refused write that met the state want.
+func (e *env) conflict(what string, err error, want store.Entry) {
+	switch {
+	case err == nil:
+		e.errorf("%s succeeded", what)
+		return
+	case !errors.Is(err, store.ErrConflict):
+		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
+	case store.OutcomeOf(err) != store.NotApplied:
+		e.errorf("%s: a conflict was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
+	}
+	var c *store.ConflictError
+	if !errors.As(err, &c) || !c.Known {
+		return
+	}
+	if c.Version != want.Version || !bytes.Equal(c.Value, want.Value) {
+		e.errorf("%s: the conflict carries %s, the state is %s", what,
+			showEntry(store.Entry{Value: c.Value, Version: c.Version}), showEntry(want))
+	}
+}
+
+func entry(key string, v store.Version, value string) store.Entry {
+	return store.Entry{Key: key, Version: v, Value: []byte(value)}
+}
+
+// show returns a value for people, shortened.
+func show(value []byte) string {
+	if len(value) > 40 {
+		return fmt.Sprintf("%q... (%d bytes)", value[:40], len(value))
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+func showEntry(e store.Entry) string {
+	if e.Version == "" && len(e.Value) == 0 {
+		return "absent"
+	}
+	return fmt.Sprintf("%s version %q", show(e.Value), e.Version)
+}
