@@ -1,0 +1,274 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Position is a place in a stream: what a caller saves.
+type Position struct {
+	// Sequence orders the positions of one key. 0 is a position like any other.
+	Sequence uint64
+
+	// EventID names the event at this position; empty means that it has no name.
+	EventID string
+
+	// Data is opaque: a cursor that is no number, for example. nil means none. The
+	// slices that a caller passes stay its own; those it is given are its to keep.
+	Data []byte
+}
+
+// Agrees reports whether q, of the same sequence, says nothing that p does not:
+// what q leaves out (an empty EventID, nil Data) is not compared.
+func (p Position) Agrees(q Position) bool {
+	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
+}
+
+// Checkpoint is the state of one key: a position, and what guards it.
+type Checkpoint struct {
+	Key string
+
+	// Exists is false where nothing is saved. Epoch and Token may be there even so:
+	// a deleted checkpoint keeps them.
+	Exists bool
+
+	Position
+
+	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on.
+	// An Advance that names the epoch of what it has read is refused when another
+	// has begun since. 0 means that this keeper has no epochs.
+	Epoch uint64
+
+	// Token is the highest fencing token that has written or been announced here;
+	// 0 means none.
+	Token uint64
+
+	// Written is when it was last written by the writer's clock, to the
+	// millisecond: for people only. It is zero where that is not known.
+	Written time.Time
+}
+
+// Status tells what an Advance did. The zero value is not a status.
+type Status int
+
+const (
+	// Advanced: the position was saved, durably.
+	Advanced Status = iota + 1
+
+	// Unchanged: this very position is already saved.
+	Unchanged
+
+	// Behind: a higher sequence is saved. Nothing was written.
+	Behind
+
+	// Mismatch: the same sequence is saved with another event id or other data.
+	// Nothing was written: one of the two is wrong, and only the caller can know
+	// which. Reset replaces it.
+	Mismatch
+
+	// Fenced: a higher fencing token has been here, or any token where the caller
+	// gave none. Nothing was written.
+	Fenced
+
+	// RolledBack: the checkpoint was moved back or deleted, by Reset or Delete or
+	// behind Holdfast's back, since the caller read it. Nothing was written. Get
+	// shows where to go on from.
+	RolledBack
+)
+
+// String returns the status in words.
+func (s Status) String() string {
+	switch s {
+	case Advanced:
+		return "advanced"
+	case Unchanged:
+		return "unchanged"
+	case Behind:
+		return "behind"
+	case Mismatch:
+		return "mismatch"
+	case Fenced:
+		return "fenced"
+	case RolledBack:
+		return "rolled back"
+	}
+	return fmt.Sprintf("Status(%d)", int(s))
+}
+
+// Err returns nil for Advanced and Unchanged, and else the error that says the
+// same: [ErrBehind], [ErrMismatch], [ErrFenced], [ErrRolledBack].
+func (s Status) Err() error {
+	switch s {
+	case Advanced, Unchanged:
+		return nil
+	case Behind:
+		return ErrBehind
+	case Mismatch:
+		return ErrMismatch
+	case Fenced:
+		return ErrFenced
+	case RolledBack:
+		return ErrRolledBack
+	}
+	return fmt.Errorf("no status: %v", s)
+}
+
+// Result is the answer to an Advance.
+type Result struct {
+	Status Status
+
+	// Current is the state that the status speaks of: after Advanced the one that
+	// was written, else the one that stood in the way.
+	Current Checkpoint
+}
+
+// refusal is an error that implies that nothing was written.
+type refusal struct{ text string }
+
+func (e *refusal) Error() string          { return e.text }
+func (e *refusal) Outcome() store.Outcome { return store.NotApplied }
+
+// The errors of this package, to be read with [errors.Is]; those of package store
+// occur besides. Of all of these nothing was written.
+var (
+	// ErrBehind: a higher sequence is saved.
+	ErrBehind error = &refusal{"a higher sequence is saved"}
+
+	// ErrMismatch: the same sequence is saved with another event id or other data.
+	ErrMismatch error = &refusal{"the same sequence is saved with another event"}
+
+	// ErrFenced: a higher fencing token has been here, or any where none was given.
+	ErrFenced error = &refusal{"fenced by a higher token"}
+
+	// ErrRolledBack: the checkpoint was moved back or deleted since it was read.
+	ErrRolledBack error = &refusal{"rolled back since it was read"}
+
+	// ErrExpected: the sequence is not the expected one.
+	ErrExpected error = &refusal{"the sequence is not the expected one"}
+
+	// ErrHeld: another holds the lease on this key; see [HeldError].
+	ErrHeld error = &refusal{"another holds the lease"}
+
+	// ErrNewer: the checkpoint was written in a format that this release does not
+	// know. It is neither used nor overwritten.
+	ErrNewer error = &refusal{"written in a newer format"}
+
+	// ErrClosed: the keeper was closed.
+	ErrClosed error = &refusal{"keeper is closed"}
+)
+
+// Holder is who holds the lease that guards a key.
+type Holder struct {
+	Name  string // free text, for people
+	Token uint64 // the fencing token of the grant
+}
+
+// HeldError is the refusal of a Reset or Delete of a key whose lease another
+// holds. It matches [ErrHeld].
+type HeldError struct {
+	Key    string
+	Holder Holder
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the lease on %q is held by %s with token %d", e.Key, e.Holder.Name, e.Holder.Token)
+}
+
+// Is makes a HeldError match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Outcome is NotApplied.
+func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
+
+// GetOptions are the options of Get.
+type GetOptions struct {
+	// Cached allows an answer from this keeper's memory: the state that it last
+	// read or wrote, without a request. Where it has none, or is not certain of it,
+	// it reads. Default: false, every Get reads.
+	Cached bool
+}
+
+// AdvanceOptions are the options of Advance.
+type AdvanceOptions struct {
+	// Token is the fencing token of the lease under which the caller works; 0 means
+	// none. It is kept with the checkpoint, and lower ones are refused from then on.
+	Token uint64
+
+	// Force saves without a token on a checkpoint that carries one, which is
+	// refused otherwise. It does not help a token that is too low.
+	Force bool
+
+	// Epoch is the epoch of the checkpoint that the caller's work began from. 0
+	// means the one that this keeper last showed to its user by Get, Fence, Reset,
+	// Delete or Watch, or has first met in an Advance.
+	Epoch uint64
+}
+
+// ChangeOptions are the options of Reset and Delete.
+type ChangeOptions struct {
+	// Expect, if not nil, is the sequence that must be saved now; else the error
+	// matches ErrExpected.
+	Expect *uint64
+
+	// Token is the fencing token of the lease under which the caller works; 0 means
+	// none.
+	Token uint64
+
+	// Force allows the change without a token on a checkpoint that carries one, and
+	// while another holds the lease on it. It does not help a token that is too low.
+	Force bool
+}
+
+// Keeper keeps checkpoints: [StoreKeeper] on any register, package avisofile in a
+// JSON file. All methods may be called from any number of goroutines.
+//
+// The context of a call bounds that call, waiting for others included. A call that
+// is given up returns an error whose [store.OutcomeOf] tells whether it may still
+// take effect.
+type Keeper interface {
+	// Get returns the checkpoint of key. Where none is saved the error matches
+	// [store.ErrNotFound], and Epoch and Token of the result count even so.
+	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
+
+	// Advance saves p unless that would move the checkpoint back. A nil error means
+	// that the result tells what was done; Advanced means durable.
+	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
+
+	// Fence announces a token: from then on, lower ones are refused. A new holder
+	// of a lease fences first, and goes on from the checkpoint that this returns.
+	// Where none is saved the result's Exists is false, and the error nil. Under a
+	// higher token the error matches ErrFenced, and the result shows it.
+	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
+
+	// Reset saves p whatever it is now, also to move back, and begins a new epoch.
+	// It returns what it wrote, or with a refusal (ErrExpected, ErrHeld, ErrFenced)
+	// what stands. With Expect, a checkpoint that is not there matches
+	// [store.ErrNotFound].
+	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
+
+	// Delete removes the checkpoint and begins a new epoch. It returns what it
+	// left, or with a refusal what stands. Where none is saved the error matches
+	// [store.ErrNotFound].
+	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
+
+	// List yields the checkpoints whose keys lie below prefix, all of them when it
+	// is empty, in no promised order, fresh. An error with a Key concerns that key
+	// alone, and the listing goes on; any other ends it.
+	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
+
+	// Watch yields the checkpoint of key, existing or not, then every further state
+	// that it sees, until the context ends or the loop is left. It may miss states
+	// that came and went. Errors are yielded, and the watch goes on after them; the
+	// last thing yielded is the context's error.
+	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
+
+	// Close waits for the writes in flight and ends them when the context does.
+	// Later calls fail with ErrClosed.
+	Close(ctx context.Context) error
+}
+
