@@ -271,4 +271,3 @@ type Keeper interface {
 	// Later calls fail with ErrClosed.
 	Close(ctx context.Context) error
 }
-
