@@ -74,6 +74,11 @@ var (
 	// or lies on a network file system) and is refused.
 	ErrUnsafe error = &sentinel{"store is not safe to use", NotApplied}
 
+	// ErrMisconfigured: what the store needs is not there or not as it must be: a
+	// missing bucket or table, a table with another key, no credentials, the wrong
+	// region. Trying again does not help. Nothing was done.
+	ErrMisconfigured error = &sentinel{"wrong set-up", NotApplied}
+
 	// ErrDenied: the store refused for lack of rights.
 	ErrDenied error = &sentinel{"permission denied", NotApplied}
 
