@@ -154,9 +154,13 @@ var (
 	// ErrHeld: another holds the lease on this key; see [HeldError].
 	ErrHeld error = &refusal{"another holds the lease"}
 
-	// ErrNewer: the checkpoint was written in a format that this release does not
-	// know. It is neither used nor overwritten.
-	ErrNewer error = &refusal{"written in a newer format"}
+	// ErrFormat: the checkpoint was written in a newer format than this program
+	// knows. It is neither used nor overwritten. Such an error matches
+	// [store.ErrCorrupt], too.
+	ErrFormat error = &refusal{"record of a newer format"}
+
+	// ErrOptions: an option or an argument is out of its bounds.
+	ErrOptions error = &refusal{"invalid argument"}
 
 	// ErrClosed: the keeper was closed.
 	ErrClosed error = &refusal{"keeper is closed"}

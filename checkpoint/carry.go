@@ -1,0 +1,278 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The pauses between tries grow, each of a random length, between these bounds.
+const (
+	minPause = time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
+// plan is what a batch comes to on one state: at most one write, and a verdict on
+// each call that holds once that write is known to have been applied.
+type plan struct {
+	base     state
+	next     record
+	write    bool
+	value    []byte
+	verdicts []verdict
+}
+
+// carry brings a batch of calls to its end: it answers every one of them.
+//
+// It writes against what it remembers, if that is certain, since a write that is
+// applied proves that the memory was right. Any other answer (behind, fenced, ...)
+// is given only on a state that was read while the calls were waiting.
+func (l *line) carry(ctx context.Context, batch []*call) {
+	base, fresh, err := l.start(ctx, batch)
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		if err == nil {
+			err = l.askHolder(ctx, batch[0], base)
+		}
+		var p plan
+		if err == nil {
+			p, err = l.plan(batch, base)
+		}
+		if err != nil {
+			l.fail(batch, err)
+			return
+		}
+		if !p.write && !fresh {
+			base, err = l.reread(ctx)
+			fresh = true
+			continue
+		}
+		if !p.write {
+			l.finish(batch, p, base)
+			return
+		}
+		before := l.memory()
+		current, cause := l.write(ctx, p)
+		if cause == nil {
+			l.finish(batch, p, current)
+			return
+		}
+		if !errors.Is(cause, store.ErrConflict) {
+			l.fail(batch, cause)
+			return
+		}
+		l.unsend(batch)
+		if err = sleep(ctx, rand.N(pause)); err == nil {
+			base, err = l.lost(ctx, before, current, cause)
+			fresh = true
+		}
+	}
+}
+
+// start returns the state that the first try is written against, and whether it was
+// read for these calls.
+func (l *line) start(ctx context.Context, batch []*call) (s state, fresh bool, err error) {
+	before := l.memory()
+	if batch[0].shared() && before.certain {
+		return before, false, nil
+	}
+	if _, peeks := store.As[store.Peeker](l.k.st); peeks && batch[0].shared() {
+		s, err = l.peek(ctx)
+		if err != nil || !s.older(&before) {
+			return s, false, err
+		}
+	}
+	s, err = l.reread(ctx)
+	return s, true, err
+}
+
+// reread reads the register, and tells whether the store went back.
+func (l *line) reread(ctx context.Context) (state, error) {
+	before := l.memory()
+	s, err := l.read(ctx)
+	s.back = s.older(&before)
+	return s, err
+}
+
+// lost returns the state that was in the way of a write, once before was known.
+func (l *line) lost(ctx context.Context, before, met state, cause error) (state, error) {
+	var conflict *store.ConflictError
+	if _, peeks := store.As[store.Peeker](l.k.st); !peeks && !met.known && errors.As(cause, &conflict) && conflict.Known {
+		var err error
+		if met, err = l.parse(conflict.Value, conflict.Version); err != nil {
+			return state{}, err
+		}
+	}
+	if !met.known {
+		return l.reread(ctx)
+	}
+	met.back = met.older(&before)
+	return met, nil
+}
+
+// askHolder refuses a Reset or Delete while another holds the lease. It is asked
+// after the checkpoint was read: whoever takes the lease after the question raises
+// the fence first, and that makes the write that follows here a conflict.
+func (l *line) askHolder(ctx context.Context, c *call, base state) error {
+	if c.shared() || c.force || l.k.opts.HeldBy == nil || !c.on(base.rec).write {
+		return nil
+	}
+	h, held, err := l.k.opts.HeldBy(ctx, l.key)
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	if held && h.Token != c.token {
+		c.answer.current = base.rec.checkpoint(l.key)
+		return &HeldError{Key: l.key, Holder: h}
+	}
+	return nil
+}
+
+// plan judges the calls one after the other, as if each had come alone, and marks
+// those that have a part in the write. Calls whose callers have left are passed over.
+func (l *line) plan(batch []*call, base state) (plan, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := plan{base: base, next: base.rec, verdicts: make([]verdict, len(batch))}
+	for i, c := range batch {
+		if c.gone {
+			continue
+		}
+		if c.epoch == 0 {
+			c.epoch = base.rec.epoch
+		}
+		v := c.on(p.next)
+		if base.back && c.verb == verbAdvance {
+			v = verdict{next: p.next, status: RolledBack}
+		}
+		p.verdicts[i] = v
+		p.next = v.next
+		p.write = p.write || v.write
+	}
+	if !p.write {
+		return p, nil
+	}
+	p.next = p.next.follow()
+	var err error
+	if p.value, err = p.next.encode(l.key); err != nil {
+		return p, store.MarkNotApplied(&store.OpError{Op: "put", Key: l.register, Err: err})
+	}
+	for i, c := range batch {
+		c.sent = p.verdicts[i].write
+	}
+	return p, nil
+}
+
+// unsend notes that the write which the calls were part of is certainly not applied.
+func (l *line) unsend(batch []*call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range batch {
+		c.sent = false
+	}
+}
+
+// write writes the plan, and follows it up until its outcome is known. It returns
+// the state that the write made, or a later one. With a conflict it may return the
+// state that was in the way.
+func (l *line) write(ctx context.Context, p plan) (state, error) {
+	version, err := l.k.st.Put(ctx, l.register, p.base.version, p.value)
+	if err == nil {
+		return state{rec: p.next, version: version, known: true, certain: true}, nil
+	}
+	if store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(l.k.st).NoReadBack {
+		return state{}, err
+	}
+	return l.settle(ctx, p, store.MarkUnknown(err))
+}
+
+// settle finds out what became of a write whose outcome is unknown, by reading
+// back. cause is returned if it cannot.
+//
+// Our nonce stands there, or in the line of the nonces before: applied. The state
+// that we wrote against stands there: not applied yet, and the same bytes are sent
+// again, which can take effect only once. The line of nonces reaches back to that
+// state without ours: another came first, and ours can never be applied. Else
+// nobody can know.
+func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.k.opts.Settle)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		s, err := l.read(ctx)
+		switch yes, known := s.rec.descends(p.next.nonce, p.base.rec.nonce); {
+		case errors.Is(err, store.ErrCorrupt):
+			return state{}, errors.Join(cause, store.MarkUnknown(err))
+		case err != nil:
+			// Not readable now: try again.
+		case yes:
+			return s, nil
+		case s.version == p.base.version:
+			version, err := l.k.st.Put(ctx, l.register, p.base.version, p.value)
+			if err == nil {
+				return state{rec: p.next, version: version, known: true, certain: true}, nil
+			}
+		case known:
+			return s, store.ErrConflict
+		default:
+			return state{}, cause
+		}
+		if sleep(ctx, rand.N(pause)) != nil {
+			return state{}, cause
+		}
+	}
+}
+
+// finish answers all calls of a batch. current is the state that they came to.
+func (l *line) finish(batch []*call, p plan, current state) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	shown := false
+	for i, c := range batch {
+		if v := p.verdicts[i]; c.verb != verbAdvance && !c.gone && v.err == nil {
+			shown = true // its caller asked for the state, and goes on from it
+		}
+	}
+	accepted := p.base.back && (p.write || shown)
+	if accepted || !current.back && current.rec.n >= l.last.rec.n {
+		l.last = current
+		l.last.back = false
+	}
+	if shown || l.epoch == 0 {
+		l.epoch = current.rec.epoch
+	}
+	for i, c := range batch {
+		v := p.verdicts[i]
+		c.conclude(answer{v.status, current.rec.checkpoint(l.key)}, v.err)
+	}
+}
+
+// fail answers all calls of a batch with an error, which is an unknown outcome only
+// for those that were part of a write.
+func (l *line) fail(batch []*call, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unknown := store.OutcomeOf(err) == store.Unknown
+	for _, c := range batch {
+		if unknown && c.sent {
+			l.last.certain = false
+			c.conclude(c.answer, err)
+		} else {
+			c.conclude(c.answer, store.MarkNotApplied(err))
+		}
+	}
+}
+
+// sleep waits for d, or returns the context's error, as one of a call that wrote
+// nothing.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return store.MarkNotApplied(context.Cause(ctx))
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,229 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// state is a record with its version in the store.
+type state struct {
+	rec     record
+	version store.Version
+
+	// known is false in the zero value: nothing was ever read. certain says that no
+	// write of this keeper with an unknown outcome came after it, so that it can be
+	// written against, or shown, without a read.
+	known, certain bool
+
+	// back says that the store went back to it: it is older than one known before.
+	back bool
+}
+
+// older reports whether s, if it was read after t was known, proves that the store
+// went back: restored from a backup, emptied by hand, failed over to a copy.
+func (s *state) older(t *state) bool {
+	return t.known && (s.rec.n < t.rec.n || s.rec.n == t.rec.n && s.rec.nonce != t.rec.nonce)
+}
+
+// line is what the keeper knows of one key, and where the calls on that key line
+// up. Calls that change the checkpoint join the queue; while there are any, one
+// goroutine, a flight, takes them off in batches and writes. A caller waits for its
+// answer or for the end of its own context, whichever is first, so that nobody's
+// cancellation tears what is on disk from what is in memory: the flight goes on for
+// the others, and is ended when nobody is left who waits for it.
+type line struct {
+	k        *StoreKeeper
+	key      string
+	register string
+
+	mu     sync.Mutex // never held during I/O
+	queue  []*call
+	flying bool
+	last   state  // the newest state seen
+	epoch  uint64 // the epoch that the user of the keeper knows of; 0: none yet
+}
+
+// call is a change on its way. Its fields are guarded by the line's mutex.
+type call struct {
+	change
+	done   chan struct{} // closed when answer and err are set
+	answer answer
+	err    error
+
+	flight *flight // that has taken it off the queue
+	gone   bool    // its caller has left
+	sent   bool    // it is part of a write that may have been applied
+}
+
+// answer is what became of a change.
+type answer struct {
+	status  Status
+	current Checkpoint
+}
+
+// flight carries one batch of calls.
+type flight struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	waiting int // callers that are still there
+}
+
+// memory returns the newest state seen.
+func (l *line) memory() state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// show notes that the state s, read after before was known, is shown to the user:
+// from then on the user's work belongs to its epoch. A state that proves that the
+// store went back is accepted by that.
+func (l *line) show(before, s state) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.last.known || s.rec.n >= l.last.rec.n || s.older(&before) {
+		l.last = s
+		l.epoch = s.rec.epoch
+	}
+}
+
+// read reads the register; the result is certain. An absent one reads as the first
+// record.
+func (l *line) read(ctx context.Context) (state, error) {
+	value, version, err := l.k.st.Get(ctx, l.register)
+	return l.parsed(value, version, err)
+}
+
+// peek reads what is good enough to write against.
+func (l *line) peek(ctx context.Context) (state, error) {
+	value, version, err := store.Peek(ctx, l.k.st, l.register)
+	return l.parsed(value, version, err)
+}
+
+func (l *line) parsed(value []byte, version store.Version, err error) (state, error) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return state{}, store.MarkNotApplied(err)
+	}
+	if err != nil {
+		value, version = nil, ""
+	}
+	return l.parse(value, version)
+}
+
+// parse makes a state of a value and its version; a zero version means absent.
+func (l *line) parse(value []byte, version store.Version) (state, error) {
+	s := state{rec: firstRecord(), version: version, known: true, certain: true}
+	if version == "" {
+		return s, nil
+	}
+	var err error
+	s.rec, err = decode(l.key, value)
+	if err != nil {
+		return state{}, store.MarkNotApplied(&store.OpError{Op: "get", Key: l.register, Err: err})
+	}
+	return s, nil
+}
+
+// do queues a change and waits for what becomes of it.
+func (l *line) do(ctx context.Context, c change) (answer, error) {
+	call := &call{change: c, done: make(chan struct{})}
+	l.mu.Lock()
+	if call.epoch == 0 {
+		call.epoch = l.epoch
+	}
+	l.queue = append(l.queue, call)
+	if !l.flying {
+		if !l.k.takeOff() {
+			l.queue = nil
+			l.mu.Unlock()
+			return answer{}, ErrClosed
+		}
+		l.flying = true
+		// The flight may go on for others after this call has ended, with what its
+		// context carries, but not with its end.
+		go l.fly(context.WithoutCancel(ctx))
+	}
+	l.mu.Unlock()
+	select {
+	case <-call.done:
+	case <-ctx.Done():
+		if err := l.leave(ctx, call); err != nil {
+			return answer{}, err
+		}
+	}
+	return call.answer, call.err
+}
+
+// leave takes a call back whose context has ended, as far as that is possible. It
+// returns nil if the answer has come meanwhile.
+func (l *line) leave(ctx context.Context, c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-c.done:
+		return nil
+	default:
+	}
+	c.gone = true
+	if f := c.flight; f != nil {
+		f.waiting--
+		if f.waiting == 0 {
+			f.cancel(context.Cause(ctx))
+		}
+	}
+	if c.sent {
+		return store.MarkUnknown(context.Cause(ctx))
+	}
+	return store.MarkNotApplied(context.Cause(ctx))
+}
+
+// fly writes until the queue is empty.
+func (l *line) fly(values context.Context) {
+	defer l.k.land()
+	for {
+		ctx, cancel := context.WithCancelCause(values)
+		stop := context.AfterFunc(l.k.end, func() { cancel(ErrClosed) })
+		batch := l.board(&flight{ctx: ctx, cancel: cancel})
+		if len(batch) > 0 {
+			l.carry(ctx, batch)
+		}
+		stop()
+		cancel(nil)
+		if len(batch) == 0 {
+			return
+		}
+	}
+}
+
+// board takes the calls off the queue that can share a write. If there are none the
+// line is at rest.
+func (l *line) board(f *flight) []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var batch []*call
+	for len(l.queue) > 0 {
+		c := l.queue[0]
+		if !c.gone && len(batch) > 0 && !(c.shared() && batch[0].shared()) {
+			break
+		}
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
+		if c.gone {
+			continue
+		}
+		c.flight = f
+		batch = append(batch, c)
+	}
+	f.waiting = len(batch)
+	l.flying = len(batch) > 0
+	return batch
+}
+
+// conclude answers the call.
+func (c *call) conclude(a answer, err error) {
+	c.answer, c.err = a, err
+	close(c.done)
+}

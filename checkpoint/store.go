@@ -1,0 +1,359 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultKeyPrefix is where checkpoints lie in a store.
+	DefaultKeyPrefix = "checkpoint"
+
+	// DefaultSettle is how long a keeper tries to find out what became of a write
+	// whose outcome is unknown.
+	DefaultSettle = 10 * time.Second
+
+	// listBatch is how many checkpoints a listing reads at a time.
+	listBatch = 16
+)
+
+// Options configure a [StoreKeeper]. The zero value of each field means its default.
+type Options struct {
+	// KeyPrefix is the valid key below which the checkpoints lie; the register of a
+	// checkpoint is KeyPrefix/key. Default: [DefaultKeyPrefix].
+	KeyPrefix string
+
+	// HeldBy, if not nil, tells who holds the lease that guards a key, if anybody
+	// does. Reset and Delete ask it after they have read the checkpoint and before
+	// they write, and are refused while another holds the lease: one whose token is
+	// not the caller's own. An error of HeldBy refuses them, too. Default: nobody
+	// is asked, and nothing held.
+	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
+
+	// Settle bounds how long a write whose outcome is unknown is followed up by
+	// reading back, in time; the call's context bounds it besides. From 1 ms to
+	// 1 h. Default: [DefaultSettle].
+	Settle time.Duration
+
+	// Poll is how often Watch looks at a store that cannot tell of changes.
+	// Default: [store.DefaultPoll].
+	Poll time.Duration
+}
+
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.KeyPrefix == "" {
+		c.KeyPrefix = DefaultKeyPrefix
+	}
+	if err := store.CheckKey(c.KeyPrefix); err != nil {
+		return c, fmt.Errorf("%w: KeyPrefix: %w", ErrOptions, err)
+	}
+	if c.Settle == 0 {
+		c.Settle = DefaultSettle
+	}
+	if c.Settle < time.Millisecond || c.Settle > time.Hour {
+		return c, fmt.Errorf("%w: Settle is %v, from 1ms to 1h is allowed", ErrOptions, c.Settle)
+	}
+	if c.Poll < 0 {
+		return c, fmt.Errorf("%w: Poll is %v", ErrOptions, c.Poll)
+	}
+	return c, nil
+}
+
+// StoreKeeper keeps each checkpoint in one register of a store. See [Keeper] for
+// what the methods do, and the package comment for what is promised.
+//
+// It remembers the last state of each key that it was used with, as long as it
+// lives. While it writes it runs one goroutine for each key that is being written.
+type StoreKeeper struct {
+	st   store.Store
+	opts Options
+
+	mu      sync.Mutex
+	lines   map[string]*line
+	flights int           // lines that have a goroutine now
+	closed  bool          // no further flight takes off
+	landed  chan struct{} // closed when closed and flights is 0
+
+	end    context.Context // ends the flights at Close
+	cancel context.CancelFunc
+}
+
+var _ Keeper = (*StoreKeeper)(nil)
+
+// New returns a keeper of the checkpoints in st. Any number of keepers, in any
+// number of processes, may work on one store. Its error matches [ErrOptions].
+func New(st store.Store, opts *Options) (*StoreKeeper, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	k := &StoreKeeper{st: st, opts: o, lines: make(map[string]*line), landed: make(chan struct{})}
+	k.end, k.cancel = context.WithCancel(context.Background())
+	return k, nil
+}
+
+// Close implements [Keeper].
+func (k *StoreKeeper) Close(ctx context.Context) error {
+	k.mu.Lock()
+	if !k.closed {
+		k.closed = true
+		if k.flights == 0 {
+			close(k.landed)
+		}
+	}
+	k.mu.Unlock()
+	defer k.cancel()
+	select {
+	case <-k.landed:
+		return nil
+	case <-ctx.Done():
+		k.cancel()
+		<-k.landed
+		return context.Cause(ctx)
+	}
+}
+
+// line returns what the keeper knows of key, made at the first use.
+func (k *StoreKeeper) line(key string) (*line, error) {
+	register := k.opts.KeyPrefix + "/" + key
+	if err := store.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if err := store.CheckKey(register); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, ErrClosed
+	}
+	l := k.lines[key]
+	if l == nil {
+		l = &line{k: k, key: key, register: register}
+		k.lines[key] = l
+	}
+	return l, nil
+}
+
+// takeOff counts a flight, unless the keeper was closed.
+func (k *StoreKeeper) takeOff() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return false
+	}
+	k.flights++
+	return true
+}
+
+func (k *StoreKeeper) land() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flights--
+	if k.closed && k.flights == 0 {
+		close(k.landed)
+	}
+}
+
+// wrap names the operation and the key in an error, unless it does already.
+func wrap(op, key string, err error) error {
+	var named *store.OpError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &named) {
+		return fmt.Errorf("checkpoint %s: %w", op, err)
+	}
+	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
+}
+
+// Advance implements [Keeper]. Calls on one key that come while a write is under
+// way share the next one, and each gets the status that it would have got alone, in
+// the order of their arrival.
+//
+// An unknown outcome is settled by reading back. An error whose [store.OutcomeOf]
+// is Unknown is left only when that failed, when the store cannot be read back, or
+// when the context ended; the call can be repeated as it is.
+func (k *StoreKeeper) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
+	if opts == nil {
+		opts = &AdvanceOptions{}
+	}
+	a, err := k.change(ctx, key, change{
+		verb: verbAdvance, pos: p, token: opts.Token, epoch: opts.Epoch, force: opts.Force,
+	})
+	return Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
+}
+
+// Fence implements [Keeper].
+func (k *StoreKeeper) Fence(ctx context.Context, key string, token uint64) (Checkpoint, error) {
+	if token == 0 {
+		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", ErrOptions))
+	}
+	a, err := k.change(ctx, key, change{verb: verbFence, token: token})
+	return a.current, wrap("fence", key, err)
+}
+
+// Reset implements [Keeper]. It always reads before it writes, and shares no write.
+func (k *StoreKeeper) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
+	if opts == nil {
+		opts = &ChangeOptions{}
+	}
+	a, err := k.change(ctx, key, change{
+		verb: verbReset, pos: p, token: opts.Token, force: opts.Force, expect: opts.Expect,
+	})
+	return a.current, wrap("reset", key, err)
+}
+
+// Delete implements [Keeper]. The register stays, and keeps token and epoch: so
+// neither an old holder nor an Advance from before can bring the checkpoint back.
+func (k *StoreKeeper) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
+	if opts == nil {
+		opts = &ChangeOptions{}
+	}
+	a, err := k.change(ctx, key, change{
+		verb: verbDelete, token: opts.Token, force: opts.Force, expect: opts.Expect,
+	})
+	return a.current, wrap("delete", key, err)
+}
+
+// change hands c to the line of key and waits for the answer.
+func (k *StoreKeeper) change(ctx context.Context, key string, c change) (answer, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return answer{}, err
+	}
+	if err := checkPosition(c.pos); err != nil {
+		return answer{}, err
+	}
+	l, err := k.line(key)
+	if err != nil {
+		return answer{}, err
+	}
+	c.pos.Data = bytes.Clone(c.pos.Data)
+	if c.expect != nil {
+		expect := *c.expect
+		c.expect = &expect
+	}
+	return l.do(ctx, c)
+}
+
+// Get implements [Keeper].
+func (k *StoreKeeper) Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error) {
+	c, err := k.get(ctx, key, opts != nil && opts.Cached)
+	return c, wrap("get", key, err)
+}
+
+func (k *StoreKeeper) get(ctx context.Context, key string, cached bool) (Checkpoint, error) {
+	l, err := k.line(key)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	before := l.memory()
+	s := before
+	if !cached || !s.certain {
+		if s, err = l.read(ctx); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	l.show(before, s)
+	c := s.rec.checkpoint(key)
+	if !c.Exists {
+		return c, store.ErrNotFound
+	}
+	return c, nil
+}
+
+// List implements [Keeper]. The store must be a [store.Lister]; otherwise the error
+// matches [errors.ErrUnsupported]. It reads a handful of checkpoints at a time, and
+// has no goroutine left when it returns.
+func (k *StoreKeeper) List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		below := k.opts.KeyPrefix
+		if prefix != "" {
+			if err := store.CheckKey(prefix); err != nil {
+				yield(Checkpoint{}, wrap("list", prefix, err))
+				return
+			}
+			below += "/" + prefix
+		}
+		batch := make([]string, 0, listBatch)
+		for register, err := range store.List(ctx, k.st, below) {
+			if err != nil {
+				yield(Checkpoint{}, wrap("list", prefix, err))
+				return
+			}
+			batch = append(batch, register[len(k.opts.KeyPrefix)+1:])
+			if len(batch) == listBatch {
+				if !k.listed(ctx, batch, yield) {
+					return
+				}
+				batch = batch[:0]
+			}
+		}
+		k.listed(ctx, batch, yield)
+	}
+}
+
+// listed reads the checkpoints of these keys at once, and yields those that exist.
+func (k *StoreKeeper) listed(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
+	found := make([]Checkpoint, len(keys))
+	errs := make([]error, len(keys))
+	var wg sync.WaitGroup
+	for i, key := range keys {
+		wg.Go(func() {
+			l := line{k: k, key: key, register: k.opts.KeyPrefix + "/" + key}
+			s, err := l.read(ctx)
+			found[i], errs[i] = s.rec.checkpoint(key), err
+		})
+	}
+	wg.Wait()
+	for i, c := range found {
+		if errs[i] == nil && !c.Exists {
+			continue
+		}
+		if !yield(c, wrap("get", keys[i], errs[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch implements [Keeper]. On a store that is no [store.Watcher] it reads every
+// [Options.Poll].
+func (k *StoreKeeper) Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		l, err := k.line(key)
+		if err != nil {
+			yield(Checkpoint{Key: key}, wrap("watch", key, err))
+			return
+		}
+		before := l.memory()
+		for e, err := range store.Watch(ctx, k.st, l.register, k.opts.Poll) {
+			var s state
+			if err == nil {
+				s, err = l.parse(e.Value, e.Version)
+			}
+			if err != nil {
+				if !yield(Checkpoint{Key: key}, wrap("watch", key, err)) {
+					return
+				}
+				continue
+			}
+			l.show(before, s)
+			before = s
+			if !yield(s.rec.checkpoint(key), nil) {
+				return
+			}
+		}
+	}
+}
