@@ -1,0 +1,151 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"unicode/utf8"
+)
+
+// An entry as text is one line, which people can read:
+//
+//	V 17 <nonce> <prev> j{"state":"held"} 1a2b3c4d
+//
+// kind, number, nonce, the nonce of the state before ("-" for none), the value,
+// and the CRC-32C of all that in hexadecimal. The value starts with "j" where it
+// stands as it is, since it is JSON without a line break, with "b" where it is in
+// base64, and is "-" where there is none. A line break stands before and after each
+// entry, so that one that was torn spoils nothing after it.
+
+// MaxNonce is the longest nonce, in bytes.
+const MaxNonce = 64
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errLine says that a line is no entry.
+var errLine = errors.New("not an entry")
+
+// AppendLine appends the text of e, with the line breaks around it. The nonces are
+// made of letters and digits; anything else is a fault of the caller, and panics.
+func AppendLine(b []byte, e Entry) []byte {
+	if !validNonce(e.Nonce) || (e.Prev != "" && !validNonce(e.Prev)) {
+		panic(fmt.Sprintf("fold: nonce %q or %q is not letters and digits", e.Nonce, e.Prev))
+	}
+	b = append(b, '\n')
+	start := len(b)
+	b = append(b, byte(e.Kind), ' ')
+	b = strconv.AppendUint(b, e.Number, 10)
+	b = append(b, ' ')
+	b = append(b, e.Nonce...)
+	b = append(b, ' ')
+	if e.Prev == "" {
+		b = append(b, '-')
+	}
+	b = append(b, e.Prev...)
+	b = append(b, ' ')
+	switch {
+	case e.Deleted || e.Value == nil:
+		b = append(b, '-')
+	case plain(e.Value):
+		b = append(b, 'j')
+		b = append(b, e.Value...)
+	default:
+		b = append(b, 'b')
+		b = base64.StdEncoding.AppendEncode(b, e.Value)
+	}
+	return append(appendSum(b, b[start:]), '\n')
+}
+
+// appendSum appends a space and the checksum of text.
+func appendSum(b, text []byte) []byte {
+	var sum [4]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(text, castagnoli))
+	return hex.AppendEncode(append(b, ' '), sum[:])
+}
+
+// plain reports whether a value can stand in a line as it is.
+func plain(value []byte) bool {
+	return bytes.IndexByte(value, '\n') < 0 && utf8.Valid(value) && json.Valid(value)
+}
+
+func validNonce(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (s[i] < '0' || s[i] > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxNonce
+}
+
+// ParseLine reads an entry from a line without its line breaks. The value of the
+// entry may share the memory of line.
+func ParseLine(line []byte) (Entry, error) {
+	const sumLen = len(" 00000000")
+	if len(line) < sumLen {
+		return Entry{}, errLine
+	}
+	text, sum := line[:len(line)-sumLen], line[len(line)-sumLen:]
+	var room [sumLen]byte
+	if !bytes.Equal(sum, appendSum(room[:0], text)) {
+		return Entry{}, errLine
+	}
+	field := bytes.SplitN(text, []byte{' '}, 5)
+	if len(field) != 5 || len(field[0]) != 1 || len(field[4]) == 0 {
+		return Entry{}, errLine
+	}
+	e := Entry{Kind: Kind(field[0][0]), Nonce: string(field[2])}
+	var err error
+	if e.Number, err = strconv.ParseUint(string(field[1]), 10, 64); err != nil || !validNonce(e.Nonce) {
+		return Entry{}, errLine
+	}
+	if prev := string(field[3]); prev != "-" {
+		if e.Prev = prev; !validNonce(prev) {
+			return Entry{}, errLine
+		}
+	}
+	switch value := field[4]; value[0] {
+	case 'j':
+		e.Value = value[1:]
+	case 'b':
+		e.Value = make([]byte, base64.StdEncoding.DecodedLen(len(value)-1))
+		n, err := base64.StdEncoding.Strict().Decode(e.Value, value[1:])
+		if err != nil {
+			return Entry{}, errLine
+		}
+		e.Value = e.Value[:n]
+	case '-':
+		if len(value) != 1 {
+			return Entry{}, errLine
+		}
+		e.Deleted = e.Kind == Base || e.Kind == Value
+	default:
+		return Entry{}, errLine
+	}
+	return e, nil
+}
+
+// Scan calls f for each entry of data, in order, and returns the length of the
+// complete lines at its start. Lines that are no entries are passed over, and a
+// last line without a line break is left for the next time.
+func Scan(data []byte, f func(Entry)) int {
+	n := 0
+	for {
+		end := bytes.IndexByte(data[n:], '\n')
+		if end < 0 {
+			return n
+		}
+		if line := data[n : n+end]; len(line) > 0 {
+			if e, err := ParseLine(line); err == nil {
+				f(e)
+			}
+		}
+		n += end + 1
+	}
+}
