@@ -1,0 +1,132 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Set is several locks held together.
+type Set struct {
+	guards []*Guard
+	ctx    context.Context
+	end    context.CancelCauseFunc
+	stops  []func() bool
+	once   sync.Once
+	done   chan struct{}
+	result error
+}
+
+// All takes all of several locks or none, waiting like [Handle.Acquire]. The locks
+// may be in different stores, through different clients. They are taken one after
+// the other, in the order of their names and then of their stores' names, the same
+// in every program, so that programs which take overlapping sets do not wait for
+// each other for ever. If one of the locks is lost while the next is waited for,
+// all are released and taken anew.
+func All(ctx context.Context, handles ...*Handle) (*Set, error) {
+	for {
+		set, lost, err := all(ctx, handles, (*Handle).Acquire)
+		if err == nil || !lost || ctx.Err() != nil {
+			return set, err
+		}
+	}
+}
+
+// TryAll is All with [Handle.TryAcquire]: it waits for none of the locks.
+func TryAll(ctx context.Context, handles ...*Handle) (*Set, error) {
+	set, _, err := all(ctx, handles, (*Handle).TryAcquire)
+	return set, err
+}
+
+func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.Context) (*Guard, error)) (_ *Set, lost bool, _ error) {
+	ordered := slices.Clone(handles)
+	slices.SortStableFunc(ordered, func(a, b *Handle) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.set.traits.Name, b.c.set.traits.Name), cmp.Compare(a.key, b.key))
+	})
+	s := &Set{done: make(chan struct{})}
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	for _, h := range ordered {
+		// The wait for the next lock ends when one of those in hand is lost.
+		wait, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+		guard, err := acquire(h, wait)
+		stop()
+		cancel(nil)
+		if err == nil {
+			s.add(guard)
+			err = context.Cause(s.ctx)
+		}
+		if err != nil {
+			lost = s.ctx.Err() != nil
+			return nil, lost, errors.Join(err, lossless(s.Release(ctx)))
+		}
+	}
+	return s, false, nil
+}
+
+func (s *Set) add(guard *Guard) {
+	s.guards = append(s.guards, guard)
+	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(context.Cause(guard.ctx)) }))
+}
+
+// lossless leaves out the losses that a release tells of; they were told already.
+func lossless(err error) error {
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// Guards returns the guards, in the order in which they were taken.
+func (s *Set) Guards() []*Guard { return slices.Clone(s.guards) }
+
+// Guard returns the guard of the lock name, or nil. Of several locks of one name,
+// in different stores, it returns the first.
+func (s *Set) Guard(name string) *Guard {
+	for _, g := range s.guards {
+		if g.Name() == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Context returns a context that ends when the first of the leases does, or with
+// Release.
+func (s *Set) Context() context.Context {
+	for _, g := range s.guards {
+		g.g.check()
+	}
+	return s.ctx
+}
+
+// Err returns nil while all leases are trusted, and else why the first ended.
+func (s *Set) Err() error {
+	for _, g := range s.guards {
+		if err := g.Err(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(s.ctx)
+}
+
+// Release releases every lock, the last taken first, each independently, and
+// returns their errors joined. It is otherwise like [Guard.Release].
+func (s *Set) Release(ctx context.Context) error {
+	s.once.Do(func() {
+		defer close(s.done)
+		for _, stop := range s.stops {
+			stop()
+		}
+		s.end(ErrReleased)
+		var errs []error
+		for _, g := range slices.Backward(s.guards) {
+			errs = append(errs, g.Release(ctx))
+		}
+		s.result = errors.Join(errs...)
+	})
+	<-s.done
+	return s.result
+}

@@ -1,0 +1,197 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// callTimeout bounds one request, so that several fit into a lease.
+func (s *settings) callTimeout() time.Duration { return s.TTL / 2 }
+
+// claim writes a new grant over the state base and finds out what became of it. It
+// returns the grant; or the state that stands in its place, so that the claim can
+// never be applied any more; or an error, after which nothing of it is left, or
+// which says that it may be.
+//
+// Between any two steps another client may write: every write names the version of
+// base. A reply may be lost, and the write applied at any later time: so all
+// nonces are remembered until one of them is seen or base is gone.
+func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, *seen, error) {
+	c := h.c
+	rec, err := h.newRecord(ctx, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	settled, cancel := context.WithTimeout(ctx, c.set.TTL)
+	defer cancel()
+	sent := map[string]time.Duration{} // when each nonce was sent
+	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	for {
+		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
+		rec.Renewed = rec.Granted
+		value, err := rec.encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		at := c.clock.look()
+		sent[rec.Nonce] = at
+		version, err := c.put(settled, h.key, base.version, value)
+		if err == nil {
+			return h.begin(ctx, base, &seen{version: version, rec: rec, at: c.clock.monotonic(), age: -1}, at, reason)
+		}
+		err = fmt.Errorf("lock %q: %w", h.name, err)
+		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
+			delete(sent, rec.Nonce)
+			if len(sent) == 0 {
+				return nil, nil, err
+			}
+		}
+		if c.set.traits.NoReadBack && store.OutcomeOf(err) == store.Unknown {
+			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", err, c.set.expiry(rec.TTL), ErrUnresolved)
+		}
+		now, seeErr := c.after(settled, h.name, h.key, err)
+		if seeErr != nil {
+			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
+		}
+		if now.version != base.version {
+			at, ours := time.Duration(0), false
+			if now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant {
+				at, ours = sent[now.rec.Nonce]
+			}
+			if ours {
+				return h.begin(ctx, base, now, at, reason)
+			}
+			return nil, now, nil // base is gone, so nothing that was sent can land
+		}
+		// Not applied yet: the same again, on the same predecessor.
+		if pause.wait(settled) != nil {
+			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
+		}
+	}
+}
+
+// put writes durably, within the time of one request.
+func (c *Client) put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.set.callTimeout())
+	defer cancel()
+	return c.st.Put(ctx, key, prev, value)
+}
+
+// newRecord makes the record of a new grant that follows base.
+func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
+	c := h.c
+	rec := &Record{
+		Name: h.name, State: Held, Holder: c.set.Holder, Grant: rand.Text(), TTL: c.set.TTL, Process: processID(),
+	}
+	if base.rec != nil {
+		token, err := base.rec.nextToken()
+		if err != nil {
+			return nil, err
+		}
+		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
+	} else {
+		// Not from one: a store that was emptied by hand must not start below the
+		// tokens that are out there.
+		rec.Token = uint64(max(1, c.clock.wall().UnixMilli()))
+	}
+	h.mu.Lock()
+	if g := h.grant; g != nil && rec.Token <= g.token {
+		rec.Token = g.token + 1
+	}
+	h.mu.Unlock()
+	if f, ok := store.As[store.TokenFloorer](c.st); ok {
+		floor, err := f.TokenFloor(ctx, h.key)
+		if err != nil {
+			return nil, fmt.Errorf("lock %q: %w", h.name, err)
+		}
+		rec.Token = max(rec.Token, floor+1)
+	}
+	if c.presence != nil {
+		// Without an announcement a dead holder is waited out; no more is lost.
+		rec.Presence, _ = c.presence.Announce(ctx)
+	}
+	return rec, nil
+}
+
+// begin makes the grant that was written.
+func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration, reason string) (*grant, *seen, error) {
+	c := h.c
+	if c.clock.look() >= sent+c.set.trust {
+		// The reply took so long that there is nothing left to trust in. Nobody
+		// was told of this grant, so the next one may follow it at once.
+		h.abandon(now.rec.Grant)
+		return nil, now, nil
+	}
+	g := newGrant(ctx, h, base, now, sent)
+	if !c.add(g) {
+		g.halt(ErrClosed)
+		g.renewals.Wait()
+		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
+	}
+	h.mu.Lock()
+	h.grant = g
+	h.abandoned = nil
+	h.mu.Unlock()
+	h.saw(now)
+	if reason != "" {
+		e := Event{Kind: EventTakenOver, Name: h.name, Token: g.token, Reason: reason}
+		if base.rec != nil {
+			e.Holder = base.rec.Holder
+		}
+		c.emit(e)
+	}
+	c.emit(Event{Kind: EventAcquired, Name: h.name, Token: g.token, Deadline: g.deadline()})
+	return g, nil, nil
+}
+
+// giveUp makes sure that the unresolved claim rec can't be applied later: it
+// writes a free record over the same predecessor, so that the predecessor is gone.
+// It does not heed the end of ctx, which is usually why it is called. Its error
+// says that the lock may yet be taken for a TTL with nobody holding it.
+func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
+	c := h.c
+	h.abandon(rec.Grant)
+	if c.set.traits.NoReadBack {
+		return ErrUnresolved
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)
+	defer cancel()
+	free := *rec
+	free.State, free.Presence = Free, ""
+	if base.rec != nil {
+		free.Grant, free.Holder = base.rec.Grant, base.rec.Holder
+	}
+	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	for {
+		free.Nonce = rand.Text()
+		value, err := free.encode()
+		if err != nil {
+			return err
+		}
+		version, err := c.put(ctx, h.key, base.version, value)
+		if err == nil {
+			h.saw(&seen{version: version, rec: &free, at: c.clock.monotonic(), age: -1})
+			return nil
+		}
+		now, err := c.after(ctx, h.name, h.key, err)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), err)
+		case now.version == base.version:
+			// Not applied yet, neither the claim nor this.
+		case now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant:
+			base = now // the claim has landed: free it where it is
+		default:
+			h.saw(now)
+			return nil
+		}
+		if pause.wait(ctx) != nil {
+			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, c.set.expiry(rec.TTL))
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The errors of this package, to be read with [errors.Is].
+var (
+	// ErrHeld: somebody else holds the lock. The error is a [*HeldError].
+	ErrHeld = errors.New("lock is held")
+
+	// ErrLost: the lease is over although it was not released. The error is a
+	// [*LostError], whose Reason is one of the next five.
+	ErrLost = errors.New("lease lost")
+
+	// ErrStolen: another grant stands in the record.
+	ErrStolen = errors.New("taken over by another")
+
+	// ErrExpired: no renewal was known to have been applied until the deadline.
+	ErrExpired = errors.New("not renewed in time")
+
+	// ErrBroken: the grant was broken by somebody; see [Client.Break].
+	ErrBroken = errors.New("broken by somebody")
+
+	// ErrRemoved: the record is gone from the store.
+	ErrRemoved = errors.New("record removed from the store")
+
+	// ErrReleased: the guard was released. It is the cause of the end of a guard's
+	// context after Release, and no [ErrLost].
+	ErrReleased = errors.New("lease released")
+
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("lease client closed")
+
+	// ErrDetached: the guard was detached, see [Guard.Detach]; the lease goes on
+	// without it.
+	ErrDetached = errors.New("lease detached")
+
+	// ErrNotHeld: there is no grant to act on.
+	ErrNotHeld = errors.New("lock is not held")
+
+	// ErrToken: the lock has another token than the one named.
+	ErrToken = errors.New("another token")
+
+	// ErrUnresolved: it is not known whether a write was applied. It is said
+	// after all attempts to find out.
+	ErrUnresolved = errors.New("outcome unknown")
+
+	// ErrFormat: the record is of a newer format than this program knows.
+	ErrFormat = errors.New("record of a newer format")
+
+	// ErrOptions: an option is out of its bounds.
+	ErrOptions = errors.New("invalid lease option")
+)
+
+// HeldError tells who holds a lock. It matches [ErrHeld].
+type HeldError struct {
+	Name   string
+	Store  string // the store's name, if it has one
+	Record Record // what stands in the store; Holder, Token, Granted tell who, and since when
+
+	// Wait is how long it will take at the most, from now, until this waiter may
+	// take the lock over if its holder is dead. Each renewal begins it anew.
+	Wait time.Duration
+}
+
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lock %q", e.Name)
+	switch {
+	case e.Record.State == Broken:
+		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", e.Record.Token)
+	case e.Record.State == Free:
+		fmt.Fprintf(&b, " is contended (token %d)", e.Record.Token)
+	default:
+		fmt.Fprintf(&b, " is held by %s (token %d)", e.Record.Holder, e.Record.Token)
+		if !e.Record.Granted.IsZero() {
+			fmt.Fprintf(&b, " since %s", e.Record.Granted.Format(time.RFC3339))
+		}
+	}
+	if e.Store != "" {
+		fmt.Fprintf(&b, " on %s", e.Store)
+	}
+	return b.String()
+}
+
+// Is makes a HeldError match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// LostError tells why a lease ended. It matches [ErrLost] and its Reason.
+type LostError struct {
+	Name   string
+	Token  uint64
+	Reason error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved
+	By     string // who holds the lock now, if known
+	Cause  error  // the last error of the store, if any
+}
+
+func (e *LostError) Error() string {
+	s := fmt.Sprintf("lease on %q (token %d) lost: %v", e.Name, e.Token, e.Reason)
+	if e.By != "" {
+		s += ": " + e.By
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Is makes a LostError match ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns the reason and the cause.
+func (e *LostError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Reason, e.Cause}
+}

@@ -1,0 +1,180 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// grant is one possession of a lock: what the guards of a handle share.
+type grant struct {
+	h          *Handle
+	c          *Client
+	id         string
+	token      uint64
+	continuous bool // the grant before it was this handle's, too
+
+	mu        sync.Mutex    // never held across I/O
+	sent      time.Duration // when the last write known to be applied was sent
+	atRisk    bool
+	guards    map[*Guard]bool
+	ended     error // why belief ended; nil while it lasts
+	releasing bool  // every guard was released
+	detached  bool
+	data      []byte
+	problem   error // of the last renewal
+	timer     *time.Timer
+
+	// write is taken by whoever writes the record. It guards the next three.
+	write   chan struct{}
+	version store.Version
+	rec     *Record
+	pending map[string]time.Duration // nonces sent over version, of unknown outcome
+
+	stop     chan struct{} // closed when belief ends
+	renewals sync.WaitGroup
+	cut      context.CancelFunc // ends the renewal in flight
+
+	finish   sync.Once
+	finished chan struct{} // closed when the release is over
+	result   error
+}
+
+func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration) *grant {
+	g := &grant{
+		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
+		guards: map[*Guard]bool{}, data: now.rec.Data,
+		write: make(chan struct{}, 1), version: now.version, rec: now.rec,
+		pending: map[string]time.Duration{},
+		stop:    make(chan struct{}), finished: make(chan struct{}),
+	}
+	h.mu.Lock()
+	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id
+	h.mu.Unlock()
+	ctx, g.cut = context.WithCancel(context.WithoutCancel(ctx))
+	g.mu.Lock()
+	g.timer = time.AfterFunc(g.c.set.look, g.tick)
+	g.mu.Unlock()
+	if !h.c.set.Manual {
+		g.renewals.Go(func() { g.renewAll(ctx) })
+	}
+	return g
+}
+
+// tick looks at the clocks, without waiting for any I/O.
+func (g *grant) tick() {
+	left := g.check()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.timer.Reset(max(time.Millisecond, min(g.c.set.look, left)))
+	}
+}
+
+// check ends the grant if its time is over, and returns the trust that is left.
+func (g *grant) check() time.Duration {
+	now := g.c.clock.look()
+	set := g.c.set
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return 0
+	}
+	left := g.sent + set.trust - now
+	if left <= 0 {
+		problem := g.problem
+		g.mu.Unlock()
+		g.lose(ErrExpired, "", problem)
+		return 0
+	}
+	risk := !g.atRisk && now >= g.sent+set.Renew+(set.trust-set.Renew)/2
+	if risk {
+		g.atRisk = true
+	}
+	problem := g.problem
+	g.mu.Unlock()
+	if risk {
+		g.c.emit(Event{Kind: EventAtRisk, Name: g.h.name, Token: g.token, Deadline: g.deadline(), Err: problem})
+	}
+	return left
+}
+
+// lose ends the grant before it was released.
+func (g *grant) lose(reason error, by string, cause error) {
+	err := &LostError{Name: g.h.name, Token: g.token, Reason: reason, By: by, Cause: cause}
+	if g.halt(err) {
+		g.c.emit(Event{Kind: EventLost, Name: g.h.name, Token: g.token, Err: err})
+	}
+}
+
+// halt ends belief, the contexts of all guards first, and the renewals. It reports
+// whether this call did it.
+func (g *grant) halt(cause error) bool {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return false
+	}
+	g.ended = cause
+	for guard := range g.guards {
+		guard.cancel(cause)
+	}
+	g.timer.Stop()
+	close(g.stop)
+	g.mu.Unlock()
+	return true
+}
+
+// renewed notes a write that is known to be applied and was sent at the time at.
+func (g *grant) renewed(version store.Version, rec *Record, at time.Duration) {
+	g.version, g.rec = version, rec
+	clear(g.pending) // their predecessor is gone
+	g.mu.Lock()
+	g.sent = max(g.sent, at)
+	g.atRisk, g.problem = false, nil
+	g.data = rec.Data
+	g.mu.Unlock()
+}
+
+func (g *grant) fail(err error) {
+	g.mu.Lock()
+	g.problem = err
+	g.mu.Unlock()
+}
+
+// deadline is the end of trust by the wall clock.
+func (g *grant) deadline() time.Time {
+	now := g.c.clock.look()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.c.clock.wall().Add(g.sent + g.c.set.trust - now)
+}
+
+// guard returns a new guard of the grant, or nil if it is over.
+func (g *grant) guard(ctx context.Context) *Guard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil || g.releasing {
+		return nil
+	}
+	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	guard := &Guard{g: g, cancel: cancel, released: make(chan struct{})}
+	guard.ctx = guardContext{inner, g}
+	g.guards[guard] = true
+	return guard
+}
+
+// guardContext is a context that looks at the clocks whenever it is asked, so that
+// a process that was stopped past its lease can't be told that all is well before
+// the timers had their turn.
+type guardContext struct {
+	context.Context
+	g *grant
+}
+
+func (c guardContext) Err() error {
+	c.g.check()
+	return c.Context.Err()
+}

@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+)
+
+// Guard is the proof of holding a lock. Work that it guards runs under its
+// context, and passes its token to every store that can refuse an old one. A guard
+// may be used by any number of goroutines.
+//
+// Trust in the lease ends TTL minus margin minus grace after the last renewal that
+// is known to have been applied was sent. Nobody else takes the lock before the
+// TTL has passed.
+type Guard struct {
+	g        *grant
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	once     sync.Once
+	released chan struct{} // closed when Release is over
+	result   error
+}
+
+// Name returns the lock's name.
+func (g *Guard) Name() string { return g.g.h.name }
+
+// Token returns the fencing token of the grant. It is greater than that of every
+// earlier grant of this lock, and stays the same when the lease is renewed. It
+// can be read when the lease is over; compare [Guard.Err].
+func (g *Guard) Token() uint64 {
+	g.g.check()
+	return g.g.token
+}
+
+// Context returns a context that carries the values of the one the lock was
+// acquired with, and ends when the lease does or this guard is released. Its cause
+// is [ErrReleased], [ErrClosed], [ErrDetached] or a [*LostError]. Its Err looks at
+// the clocks itself.
+func (g *Guard) Context() context.Context {
+	g.g.check()
+	return g.ctx
+}
+
+// Err returns nil while the lease is trusted and this guard was not released, and
+// else the cause of its context. It looks at the clocks and sends nothing.
+func (g *Guard) Err() error {
+	g.g.check()
+	return context.Cause(g.ctx)
+}
+
+// Deadline returns when trust ends if no further renewal succeeds, by this
+// machine's wall clock as it is now: for display. Work has Options.Grace more to
+// stop in.
+func (g *Guard) Deadline() time.Time { return g.g.deadline() }
+
+// Trust returns how long the lease is still trusted if no further renewal
+// succeeds; zero when it is over.
+func (g *Guard) Trust() time.Duration { return g.g.check() }
+
+// Continuous reports whether nobody else has held the lock since this handle's
+// last grant, so that what was cached under that grant is still good. It is false
+// for the first grant of a handle, and whenever it is not certain.
+func (g *Guard) Continuous() bool { return g.g.continuous }
+
+// Data returns a copy of the data in the record, nil if there is none: what was
+// set last, by this or an earlier grant.
+func (g *Guard) Data() []byte {
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	return bytes.Clone(g.g.data)
+}
+
+// SetData stores data in the record, durably, where everybody can read it with
+// [Client.Inspect]; nil removes it. It lasts beyond the grant. The write renews
+// the lease, too. With the record's other fields it has to fit into
+// [store.MaxValue]. An error that is no [ErrLost] leaves it open whether the data
+// was or will be stored, unless [store.OutcomeOf] says that it was not.
+func (g *Guard) SetData(ctx context.Context, data []byte) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	data = bytes.Clone(data)
+	pause := backoff{min: g.g.c.set.MinPoll, max: g.g.c.set.MaxPoll}
+	for {
+		err := g.g.renew(ctx, durably, func(r *Record) { r.Data = data })
+		if err == nil && bytes.Equal(g.Data(), data) {
+			return nil
+		}
+		if err != nil && (g.Err() != nil || permanent(err) || ctx.Err() != nil) {
+			return err
+		}
+		// Not applied, or an earlier write turned out to be.
+		if err := pause.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Renew renews the lease now, in one request, besides the renewals that a guard
+// makes by itself. With Options.Manual it is the only one. An error that matches
+// [ErrLost] ends the lease; after any other it lasts until its deadline, and Renew
+// can be called again.
+func (g *Guard) Renew(ctx context.Context) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	return g.g.renew(ctx, durably, nil)
+}
+
+// Release ends this guard, its context first. The last guard of a grant ends the
+// renewals, waits for a write in flight, and frees the lock in the store. Release
+// works when ctx has ended already: of ctx only the values count, and the call is
+// bounded by Options.ReleaseTimeout.
+//
+// A nil error means that the lock was freed, or that other guards of the handle go
+// on. A [*LostError] tells that the lease had been lost before. Any other error
+// tells that the store may not know yet, and others wait until the lease expires;
+// for this program the lease is over in every case. Calling it again returns the
+// same.
+func (g *Guard) Release(ctx context.Context) error {
+	g.once.Do(func() {
+		defer close(g.released)
+		g.g.check()
+		gr := g.g
+		gr.mu.Lock()
+		g.cancel(ErrReleased)
+		delete(gr.guards, g)
+		last := len(gr.guards) == 0
+		if last {
+			gr.releasing = true
+		}
+		ended := gr.ended
+		gr.mu.Unlock()
+		if last {
+			g.result = gr.release(ctx, ErrReleased)
+		} else {
+			g.result = lostOnly(ended)
+		}
+	})
+	<-g.released
+	return g.result
+}
+
+func lostOnly(err error) error {
+	if lost, ok := err.(*LostError); ok {
+		return lost
+	}
+	return nil
+}

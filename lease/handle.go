@@ -1,0 +1,285 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Handle is one claimant of one lock. It is re-entrant: while it holds the lock,
+// every further Acquire and TryAcquire returns another guard of the same grant at
+// once, without a request, and the lease ends with the last of them. Other handles
+// are excluded, those of the same process too. A handle owns no goroutine and
+// needs no closing. It may be used by any number of goroutines.
+type Handle struct {
+	c    *Client
+	name string
+	key  string
+
+	// slot is taken during an attempt, so that the goroutines of a handle make one
+	// attempt at a time and the later ones join the grant of the first. Nobody
+	// waits for the lock with the slot in hand.
+	slot chan struct{}
+
+	mu        sync.Mutex
+	grant     *grant          // the current grant, or the last one
+	last      *seen           // the state seen last
+	abandoned map[string]bool // grants that were sent and never handed out
+}
+
+// Name returns the lock's name.
+func (h *Handle) Name() string { return h.name }
+
+// maxRounds bounds how often one attempt begins anew after others were faster.
+const maxRounds = 8
+
+// TryAcquire takes the lock if it is free, or if its holder is known to be dead,
+// and does not wait for it. If somebody else holds it the error is a [*HeldError].
+// It sends one write where the handle knows the lock (it held it last), and at
+// most a read and a write elsewhere, unless others interfere. An unclear outcome
+// is settled within a TTL. ctx bounds the call alone: cancelling it later does not
+// touch the lease. When ctx ends in the middle, a write that may still be applied
+// is first made harmless, for which the call takes up to Options.ReleaseTimeout
+// more.
+func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
+	ctx, cancel := h.c.bind(ctx)
+	defer cancel(nil)
+	return h.attempt(ctx)
+}
+
+// Acquire takes the lock, waiting until it is free, its holder is dead, or ctx
+// ends. Then the error matches the context's cause, and [ErrHeld] if somebody held
+// the lock. Errors of the store that may pass are waited out, within
+// Options.Patience; others are returned. An unreadable record is an error, and
+// never taken over. What is said of ctx at [Handle.TryAcquire] holds here too.
+func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
+	ctx, cancel := h.c.bind(ctx)
+	defer cancel(nil)
+	var (
+		waiting  string // the grant that a waiting event was sent for
+		failing  bool
+		since    time.Duration // when the store began to fail
+		problems = backoff{min: h.c.set.MinPoll, max: h.c.set.MaxPoll}
+		polls    backoff
+	)
+	for {
+		began := h.c.clock.look()
+		guard, err := h.attempt(ctx)
+		if err == nil {
+			return guard, nil
+		}
+		if ctx.Err() != nil {
+			return nil, h.cancelled(ctx, err)
+		}
+		var held *HeldError
+		switch {
+		case errors.As(err, &held):
+			failing = false
+			if id := held.Record.Grant; waiting != id || id == "" {
+				waiting = id
+				polls = backoff{min: h.c.set.MinPoll, max: min(h.c.set.MaxPoll, held.Record.TTL/3)}
+				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
+			}
+			h.await(ctx, held, &polls)
+		case permanent(err):
+			return nil, err
+		default:
+			if !failing {
+				failing, since = true, began
+			}
+			if h.c.set.Patience > 0 && h.c.clock.look()-since >= h.c.set.Patience {
+				return nil, err
+			}
+			_ = problems.wait(ctx) // its error is the context's, looked at below
+		}
+		if ctx.Err() != nil {
+			return nil, h.cancelled(ctx, err)
+		}
+	}
+}
+
+// bind makes ctx end with the client, too.
+func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	bound, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return bound, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+func (h *Handle) cancelled(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("waiting for lock %q: %w: %w", h.name, cause, err)
+}
+
+// permanent reports whether waiting cannot help.
+func permanent(err error) bool {
+	for _, target := range []error{
+		store.ErrKey, store.ErrUnsafe, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
+		store.ErrTooLarge, store.ErrVersion, errors.ErrUnsupported, ErrClosed,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// attempt takes the lock if that is possible now.
+func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
+	select {
+	case h.slot <- struct{}{}:
+		defer func() { <-h.slot }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
+	}
+	if guard, err := h.join(ctx); guard != nil || err != nil {
+		return guard, err
+	}
+	now, fresh := h.known(), false
+	for range maxRounds {
+		if now == nil {
+			if h.c.set.traits.ConflictTells || h.c.set.Fresh {
+				// If the guess that there is nothing is wrong, the conflict tells.
+				now = &seen{at: h.c.clock.monotonic(), age: -1}
+			} else {
+				var err error
+				if now, err = h.look(ctx); err != nil {
+					return nil, err
+				}
+				fresh = true
+			}
+		}
+		verdict := h.judge(ctx, now)
+		if !verdict.open {
+			if fresh {
+				return nil, h.held(now, verdict.wait)
+			}
+			var err error
+			if now, err = h.look(ctx); err != nil {
+				return nil, err
+			}
+			fresh = true
+			continue
+		}
+		g, next, err := h.claim(ctx, now, verdict.reason)
+		if err != nil {
+			return nil, err
+		}
+		if g != nil {
+			return g.guard(ctx), nil
+		}
+		now, fresh = h.saw(next), true
+	}
+	return nil, h.held(now, h.c.set.MinPoll)
+}
+
+// join returns a guard of the grant that the handle holds already, or neither
+// guard nor error. A release under way is waited for.
+func (h *Handle) join(ctx context.Context) (*Guard, error) {
+	h.mu.Lock()
+	g := h.grant
+	h.mu.Unlock()
+	if g == nil {
+		return nil, nil
+	}
+	g.check()
+	if guard := g.guard(ctx); guard != nil {
+		return guard, nil
+	}
+	g.mu.Lock()
+	releasing := g.releasing
+	g.mu.Unlock()
+	if !releasing {
+		return nil, nil
+	}
+	select {
+	case <-g.finished:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
+	}
+}
+
+// known returns what the handle, or an earlier process, knows of the lock.
+func (h *Handle) known() *seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last == nil {
+		h.last = h.recall()
+	}
+	return h.last
+}
+
+// saw notes a state. The first sight of a version is what counts.
+func (h *Handle) saw(s *seen) *seen {
+	h.mu.Lock()
+	if h.last != nil && h.last.version == s.version && s.version != "" {
+		if age := s.age; age > h.last.age {
+			earlier := *h.last
+			earlier.age = age
+			h.last = &earlier
+		}
+		s = h.last
+		h.mu.Unlock()
+		return s
+	}
+	h.last = s
+	h.mu.Unlock()
+	h.keep(s)
+	return s
+}
+
+// look reads the lock as a waiter does: without settling, with the store's clock
+// at the first sight, and without the value when nothing changed.
+func (h *Handle) look(ctx context.Context) (*seen, error) {
+	call, cancel := context.WithTimeout(ctx, h.c.set.callTimeout())
+	defer cancel()
+	last := h.known()
+	_, conditional := store.As[store.ConditionalGetter](h.c.st)
+	ager, ages := store.As[store.Ager](h.c.st)
+	var (
+		value []byte
+		v     store.Version
+		age   = time.Duration(-1)
+		err   error
+	)
+	switch {
+	case conditional && last != nil && last.version != "" && (!ages || h.c.set.NoStoreAge || last.age >= 0):
+		var changed bool
+		if value, v, changed, err = store.GetIfChanged(call, h.c.st, h.key, last.version); err == nil && !changed {
+			return last, nil
+		}
+	case ages && !h.c.set.NoStoreAge:
+		value, v, age, err = ager.GetAge(call, h.key)
+	default:
+		value, v, err = store.Peek(call, h.c.st, h.key)
+	}
+	s, err := decodeSeen(h.name, value, v, err)
+	if err != nil {
+		return nil, err
+	}
+	s.at, s.age = h.c.clock.monotonic(), age
+	return h.saw(s), nil
+}
+
+func (h *Handle) held(s *seen, wait time.Duration) error {
+	e := &HeldError{Name: h.name, Store: h.c.set.traits.Name, Wait: wait}
+	if s.rec != nil {
+		e.Record = *s.rec
+	} else {
+		e.Record = Record{Name: h.name, State: Free}
+	}
+	return e
+}

@@ -1,0 +1,163 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Info is what [Client.Inspect] found.
+type Info struct {
+	Record  Record
+	Version store.Version
+
+	// Liveness is what the store knows of the holder's process.
+	Liveness store.Liveness
+
+	// Age is for how long the record has stood unchanged for certain, by the
+	// store's own clock; negative where that is not known.
+	Age time.Duration
+}
+
+// Inspect reads the record of the lock name, in one request. It decides nothing: a
+// record that says held can be of a holder that died. Where there is no record the
+// error matches [store.ErrNotFound]; one that cannot be read matches
+// [store.ErrCorrupt].
+func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
+	h, err := c.Handle(name)
+	if err != nil {
+		return Info{}, err
+	}
+	call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
+	defer cancel()
+	var (
+		value []byte
+		v     store.Version
+		age   = time.Duration(-1)
+	)
+	if ager, ok := store.As[store.Ager](c.st); ok && !c.set.NoStoreAge {
+		value, v, age, err = ager.GetAge(call, h.key)
+	} else {
+		value, v, err = c.st.Get(call, h.key)
+	}
+	s, err := decodeSeen(name, value, v, err)
+	if err != nil {
+		return Info{}, err
+	}
+	if s.rec == nil {
+		return Info{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+	}
+	info := Info{Record: *s.rec, Version: s.version, Age: age}
+	if c.presence != nil && s.rec.State == Held && s.rec.Presence != "" {
+		info.Liveness = c.presence.Judge(ctx, s.rec.Presence)
+	}
+	return info, nil
+}
+
+// Names yields the names of the locks below prefix, in no promised order; see
+// [store.Lister].
+func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		locks, err := store.Prefix(c.st, c.set.KeyPrefix)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for name, err := range store.List(ctx, locks, prefix) {
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// Break ends a grant of somebody else, whose token the caller names. It writes a
+// broken record with the token raised by one, and returns it. Others take the lock
+// a TTL, with the allowance for clocks, after their own first sight of that record,
+// since the holder may not have heard of it before; with now they take it at once,
+// although a living holder may go on believing until its deadline.
+//
+// The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
+// if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
+// if it could not be found out whether the write was applied. A lock that is broken
+// already can be broken again with now.
+func (c *Client) Break(ctx context.Context, name string, token uint64, now bool) (Record, error) {
+	h, err := c.Handle(name)
+	if err != nil {
+		return Record{}, err
+	}
+	call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
+	base, err := c.fetch(call, name, h.key)
+	cancel()
+	if err != nil {
+		return Record{}, err
+	}
+	rec, err := breakable(name, base.rec, token, now)
+	if err != nil {
+		return Record{}, err
+	}
+	rec.Now, rec.Grant, rec.Renewed = now, rand.Text(), c.clock.wall()
+	sent := map[string]bool{}
+	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	for {
+		rec.Nonce = rand.Text()
+		value, err := rec.encode()
+		if err != nil {
+			return Record{}, err
+		}
+		if _, err = c.put(ctx, h.key, base.version, value); err == nil {
+			return rec, nil
+		}
+		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
+			return Record{}, fmt.Errorf("lock %q: %w", name, err)
+		}
+		sent[rec.Nonce] = true
+		next, seeErr := c.after(ctx, name, h.key, err)
+		switch {
+		case seeErr != nil:
+			return Record{}, fmt.Errorf("lock %q: %w: %w", name, ErrUnresolved, errors.Join(err, seeErr))
+		case next.version == base.version:
+			// Not applied yet: again.
+		case next.rec != nil && sent[next.rec.Nonce]:
+			return *next.rec, nil
+		case next.rec != nil && next.rec.Grant == base.rec.Grant && next.rec.State == base.rec.State:
+			// The holder renewed in between: the same grant, so go on.
+			base = next
+			clear(sent)
+		default:
+			if _, err := breakable(name, next.rec, token, now); err != nil {
+				return Record{}, err
+			}
+			base = next
+		}
+		if err := pause.wait(ctx); err != nil {
+			return Record{}, fmt.Errorf("lock %q: %w: %w", name, ErrUnresolved, err)
+		}
+	}
+}
+
+// breakable checks that r is the grant to break, and returns the record to write.
+func breakable(name string, r *Record, token uint64, now bool) (Record, error) {
+	switch {
+	case r == nil:
+		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+	case r.Token != token:
+		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrToken, r.Token, token)
+	case r.State == Free:
+		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
+	case r.State == Broken && (r.Now || !now):
+		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
+	}
+	next := *r
+	raised, err := r.nextToken()
+	if err != nil {
+		return Record{}, err
+	}
+	next.State, next.Token, next.Presence = Broken, raised, ""
+	return next, nil
+}

@@ -1,0 +1,192 @@
+package lease
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// FormatVersion is the version of the record that this package writes. A record of
+// a newer version is refused.
+const FormatVersion = 1
+
+// State tells whether a lock is taken.
+type State string
+
+const (
+	// Held: the grant in the record is in force until it expires.
+	Held State = "held"
+
+	// Free: the grant was released; the next one may begin at once.
+	Free State = "free"
+
+	// Broken: the grant was ended by somebody else; see [Client.Break].
+	Broken State = "broken"
+)
+
+// Record is what the register of a lock holds: readable JSON, documented in the
+// package comment.
+type Record struct {
+	Name     string        // the lock's name
+	State    State         //
+	Token    uint64        // the fencing token of the last grant
+	Holder   string        // free text for people
+	Grant    string        // random id of the grant
+	TTL      time.Duration // of the grant; the same throughout its life
+	Nonce    string        // new in every write
+	Granted  time.Time     // by the holder's wall clock; for people only
+	Renewed  time.Time     // by the holder's wall clock; can veto a takeover, never allow one
+	Process  string        // random id of the holder's process
+	Presence string        // the store's announcement of the holder's process, if any
+	Now      bool          // of a broken record: it may be taken at once
+	Data     []byte        // the user's own, nil if none
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// fields is the JSON form of a Record.
+type fields struct {
+	Holdfast   int       `json:"holdfast"`
+	Kind       string    `json:"kind"`
+	Name       string    `json:"name"`
+	State      State     `json:"state"`
+	Token      uint64    `json:"token"`
+	Holder     string    `json:"holder,omitempty"`
+	Grant      string    `json:"grant,omitempty"`
+	TTL        int64     `json:"ttl_ms"`
+	Nonce      string    `json:"nonce"`
+	Granted    time.Time `json:"granted,omitzero"`
+	Renewed    time.Time `json:"renewed,omitzero"`
+	Process    string    `json:"process,omitempty"`
+	Presence   string    `json:"presence,omitempty"`
+	Now        bool      `json:"now,omitempty"`
+	Data       *string   `json:"data,omitempty"`
+	DataBase64 []byte    `json:"data_base64,omitempty"`
+}
+
+const recordKind = "lease"
+
+var knownFields = []string{
+	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
+	"granted", "renewed", "process", "presence", "now", "data", "data_base64",
+}
+
+// encode returns the value of the register.
+func (r *Record) encode() ([]byte, error) {
+	f := fields{
+		Holdfast: FormatVersion, Kind: recordKind, Name: r.Name, State: r.State, Token: r.Token,
+		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
+		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
+		Presence: r.Presence, Now: r.Now,
+	}
+	if r.Data != nil {
+		if s := string(r.Data); utf8.ValidString(s) {
+			f.Data = &s
+		} else {
+			f.DataBase64 = r.Data
+		}
+	}
+	known, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("lock record: %w", err)
+	}
+	if len(r.unknown) > 0 {
+		b := bytes.NewBuffer(known[:len(known)-1])
+		for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
+			key, err := json.Marshal(name)
+			if err != nil {
+				return nil, fmt.Errorf("lock record: %w", err)
+			}
+			fmt.Fprintf(b, ",%s:%s", key, r.unknown[name])
+		}
+		b.WriteByte('}')
+		known = b.Bytes()
+	}
+	if len(known) > store.MaxValue {
+		return nil, fmt.Errorf("lock record: %w: %d bytes with its data, at most %d are allowed", store.ErrTooLarge, len(known), store.MaxValue)
+	}
+	return known, nil
+}
+
+// decodeRecord reads the value of a register as the record of the lock name. Its
+// errors match [store.ErrCorrupt]: what lies there is neither absent nor taken over.
+func decodeRecord(name string, value []byte) (*Record, error) {
+	bad := func(format string, args ...any) (*Record, error) {
+		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
+	}
+	if len(value) > store.MaxValue {
+		return bad("%d bytes where a lock record belongs", len(value))
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(value, &all); err != nil || all == nil {
+		return bad("not a lock record: %.60q", value)
+	}
+	// The version comes first: of a newer format nothing else can be judged.
+	var version int
+	if err := json.Unmarshal(all["holdfast"], &version); err != nil || version < 1 {
+		return bad("not a lock record: %.60q", value)
+	}
+	if version > FormatVersion {
+		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrFormat, version, FormatVersion)
+	}
+	var f fields
+	if err := json.Unmarshal(value, &f); err != nil {
+		return bad("%v", err)
+	}
+	r := &Record{
+		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
+		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
+		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
+	}
+	switch {
+	case f.Kind != recordKind:
+		return bad("a record of kind %q where a lock belongs", f.Kind)
+	case f.Name != name:
+		return bad("the record names the lock %q", f.Name)
+	case f.State != Held && f.State != Free && f.State != Broken:
+		return bad("unknown state %q", f.State)
+	case f.Token == 0:
+		return bad("no token")
+	case f.Nonce == "":
+		return bad("no nonce")
+	case f.State == Held && f.Grant == "":
+		return bad("held, but without a grant")
+	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && f.State != Free:
+		return bad("a TTL of %d ms", f.TTL)
+	}
+	switch {
+	case f.Data != nil:
+		r.Data = []byte(*f.Data)
+	case f.DataBase64 != nil:
+		r.Data = f.DataBase64
+	}
+	for _, known := range knownFields {
+		delete(all, known)
+	}
+	// encoding/json matches names regardless of case; what it took as a known
+	// field must not be written a second time.
+	maps.DeleteFunc(all, func(key string, _ json.RawMessage) bool {
+		return slices.ContainsFunc(knownFields, func(known string) bool { return strings.EqualFold(known, key) })
+	})
+	if len(all) > 0 {
+		r.unknown = all
+	}
+	return r, nil
+}
+
+// nextToken returns the token of the grant that follows r.
+func (r *Record) nextToken() (uint64, error) {
+	if r.Token == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, r.Name)
+	}
+	return r.Token + 1, nil
+}

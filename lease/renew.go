@@ -1,0 +1,263 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// renewAll renews the lease until belief ends. It survives every error.
+func (g *grant) renewAll(ctx context.Context) {
+	defer g.cut()
+	set := g.c.set
+	pause := backoff{min: min(set.MinPoll, set.Renew/4), max: set.Renew / 2}
+	next := func() time.Duration {
+		g.mu.Lock()
+		due := g.sent + set.Renew
+		g.mu.Unlock()
+		stray := time.Duration((2*mathrand.Float64() - 1) * renewalJitter * float64(set.Renew))
+		return max(0, due+stray-g.c.clock.look())
+	}
+	timer := time.NewTimer(next())
+	defer timer.Stop()
+	for {
+		select {
+		case <-g.stop:
+			return
+		case <-timer.C:
+		}
+		left := g.check()
+		if left <= 0 {
+			return
+		}
+		if err := g.renew(ctx, store.PutVolatile, nil); err == nil {
+			pause.next = 0
+			timer.Reset(next())
+		} else {
+			g.fail(err)
+			timer.Reset(min(pause.pause(), left))
+		}
+	}
+}
+
+// putter is Put or PutVolatile.
+type putter func(ctx context.Context, st store.Store, key string, prev store.Version, value []byte) (store.Version, error)
+
+func durably(ctx context.Context, st store.Store, key string, prev store.Version, value []byte) (store.Version, error) {
+	return st.Put(ctx, key, prev, value)
+}
+
+// renew writes the record anew, with other data if change is given, and finds out
+// what became of it, once. A nil error means that the lease counts from the
+// sending of this write, or of an earlier one that turned out to be applied.
+func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) error {
+	select {
+	case g.write <- struct{}{}:
+		defer func() { <-g.write }()
+	case <-g.stop:
+		return g.cause()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	left := g.check()
+	if left <= 0 {
+		return g.cause()
+	}
+	// A third of what is left, so that a request that hangs leaves time for more.
+	ctx, cancel := context.WithTimeout(ctx, max(left/3, time.Millisecond))
+	defer cancel()
+	rec := *g.rec
+	rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
+	if change != nil {
+		change(&rec)
+	}
+	value, err := rec.encode()
+	if err != nil {
+		return err
+	}
+	at := g.c.clock.look()
+	version, err := put(ctx, g.c.st, g.h.key, g.version, value)
+	if err == nil {
+		g.renewed(version, &rec, at)
+		g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
+		return nil
+	}
+	switch {
+	case errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied && len(g.pending) == 0 && conflictTells(err):
+		// Certainly not applied, and nothing else in flight; the state is told.
+	case store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict):
+		return err
+	default:
+		g.pending[rec.Nonce] = at
+	}
+	return g.resolve(ctx, err)
+}
+
+// resolve finds out what a failed write left behind. It returns nil if the lease
+// was renewed after all, and else an error; if the lease is lost it has ended.
+func (g *grant) resolve(ctx context.Context, err error) error {
+	now, seeErr := g.see(ctx, err)
+	if seeErr != nil {
+		// Unreadable is neither lost nor absent: unknown, until the deadline.
+		return errors.Join(err, seeErr)
+	}
+	switch {
+	case now.version == g.version:
+		return err // not applied yet: to be sent again on the same predecessor
+	case now.rec == nil:
+		g.lose(ErrRemoved, "", nil)
+	case now.rec.State == Broken:
+		g.lose(ErrBroken, "", nil)
+	case now.rec.State == Held && now.rec.Grant == g.id:
+		if g.c.set.traits.NoReadBack {
+			return err // never adopted: unknown, until the deadline
+		}
+		if at, ours := g.pending[now.rec.Nonce]; ours {
+			g.renewed(now.version, now.rec, at)
+			g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
+			return nil
+		}
+		g.lose(ErrStolen, "a copy of this lease", nil)
+	default:
+		g.lose(ErrStolen, now.rec.Holder, nil)
+	}
+	return g.cause()
+}
+
+// see is [Client.after] with a single read.
+func (g *grant) see(ctx context.Context, err error) (*seen, error) {
+	if conflictTells(err) {
+		return g.c.after(ctx, g.h.name, g.h.key, err)
+	}
+	// The request may have used up its time: the read gets its own.
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(g.check()/3, time.Millisecond))
+	defer cancel()
+	return g.c.fetch(call, g.h.name, g.h.key)
+}
+
+func conflictTells(err error) bool {
+	var conflict *store.ConflictError
+	return errors.As(err, &conflict) && conflict.Known && store.OutcomeOf(err) == store.NotApplied
+}
+
+func (g *grant) cause() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended
+}
+
+// release ends belief, then frees the lock. It is called when the last guard was
+// released, and by Close with another reason; all calls return the same.
+func (g *grant) release(ctx context.Context, reason error) error {
+	g.finish.Do(func() {
+		defer close(g.finished)
+		defer g.c.remove(g)
+		g.mu.Lock()
+		g.releasing = true
+		g.mu.Unlock()
+		g.check()
+		g.halt(reason)
+		g.drain(ctx)
+		cause := g.cause()
+		if errors.Is(cause, ErrLost) {
+			g.result = cause
+			return
+		}
+		g.result = g.free(ctx)
+		g.c.emit(Event{Kind: EventReleased, Name: g.h.name, Token: g.token, Err: g.result})
+	})
+	<-g.finished
+	return g.result
+}
+
+// drain waits for the renewer and the write in flight, half of the time of a
+// release; then it cuts the write short.
+func (g *grant) drain(ctx context.Context) {
+	timer := time.AfterFunc(g.c.set.ReleaseTimeout/2, g.cut)
+	defer timer.Stop()
+	g.renewals.Wait()
+	g.cut()
+}
+
+// free writes the free record over the version that the lease ended on. Whatever
+// it returns, the grant is over; an error says that the store could not be told
+// and others have to wait until the lease expires there.
+func (g *grant) free(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout)
+	defer cancel()
+	select {
+	case g.write <- struct{}{}:
+		defer func() { <-g.write }()
+	case <-ctx.Done():
+		return fmt.Errorf("release of lock %q: %w: a write is still in flight", g.h.name, ErrUnresolved)
+	}
+	rec := *g.rec
+	rec.State, rec.Presence = Free, ""
+	sent := map[string]bool{}
+	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	var last error
+	for {
+		g.mu.Lock()
+		left := g.sent + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
+		g.mu.Unlock()
+		if left <= 0 || ctx.Err() != nil {
+			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(rec.TTL), errors.Join(last, context.Cause(ctx)))
+		}
+		rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
+		value, err := rec.encode()
+		if err != nil {
+			return err
+		}
+		call, done := context.WithTimeout(ctx, left)
+		version, err := g.c.put(call, g.h.key, g.version, value)
+		done()
+		if err == nil {
+			g.h.saw(&seen{version: version, rec: &rec, at: g.c.clock.monotonic(), age: -1})
+			return nil
+		}
+		if last = err; store.OutcomeOf(err) != store.NotApplied || errors.Is(err, store.ErrConflict) && !conflictTells(err) {
+			sent[rec.Nonce] = true
+		}
+		if over, err := g.freed(ctx, err, sent); over {
+			return err
+		}
+		if pause.wait(ctx) != nil {
+			continue // the loop tells
+		}
+	}
+}
+
+// freed finds out what a failed release left behind, and whether that is the end.
+func (g *grant) freed(ctx context.Context, err error, sent map[string]bool) (bool, error) {
+	if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
+		return false, nil
+	}
+	now, seeErr := g.c.after(ctx, g.h.name, g.h.key, err)
+	switch {
+	case seeErr != nil, now.version == g.version:
+		return false, nil // not known, or not applied yet: again
+	case now.rec != nil && now.rec.State == Held && now.rec.Grant == g.id:
+		// A renewal landed late. The release goes over it.
+		g.version, g.rec = now.version, now.rec
+		return false, nil
+	}
+	g.h.saw(now)
+	if len(sent) > 0 {
+		return true, nil // ours, or another's grant on top of ours, or over anyhow
+	}
+	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrStolen}
+	switch {
+	case now.rec == nil:
+		lost.Reason = ErrRemoved
+	case now.rec.State == Broken:
+		lost.Reason = ErrBroken
+	default:
+		lost.By = now.rec.Holder
+	}
+	return true, lost
+}
