@@ -1,0 +1,92 @@
+// Package lease gives mutual exclusion on any store that can compare and swap: a
+// lock that is held for a limited time, renewed while its holder lives, and guarded
+// by a token that only ever grows.
+//
+//	client, err := lease.New(st, nil)
+//	guard, err := client.Acquire(ctx, "nightly")
+//	defer guard.Release(ctx)
+//	work(guard.Context(), guard.Token())
+//
+// # What is promised
+//
+// At most one holder believes that it holds a lock, provided that no machine's
+// clock runs more than Options.Rho too fast or too slow, or stops without the other
+// clocks of its machine noticing, and that nobody uses Break with immediate effect.
+// Belief is what [Guard.Err], and the context of a guard, tell.
+//
+// Work can outlive belief: a process can be stopped between a check and a write, and
+// a request can reach its destination late. Work that passes the token on, to a
+// store that refuses a token below the highest it has seen, is safe without any
+// proviso about time.
+//
+// # The protocol
+//
+// A lock is one register; see package store. Its record names the grant by a random
+// id, carries its token and its TTL, and has a new nonce in every write. Every
+// change is one conditional write on the exact version that was read.
+//
+//   - A grant has a token greater than any before it. Releasing a lock writes a free
+//     record and never deletes, so that tokens go on. The first record of a lock
+//     starts at the Unix time in milliseconds, so that a store that was emptied by
+//     hand does not start below the tokens that are out there.
+//   - A holder counts from before it sent the last write that is known to have been
+//     applied, and trusts itself for TTL - Margin - Grace. It adds up the largest
+//     of what the monotonic, the wall and (on Linux) the boot-time clock say, at
+//     least every min(TTL/10, 1 s), and whenever it is asked.
+//   - Somebody who waits counts from after the reply that showed a version first,
+//     on its monotonic clock, and takes over when that version has not changed for
+//     the TTL in the record times (1+rho)/(1-rho): the holder's clock may be slow
+//     while its own is fast. It never compares its clock with a time that another
+//     machine wrote in order to take over.
+//   - A holder is known to be dead at once where the store can tell
+//     ([store.Presence]), or by the age of the record on the store's own clock
+//     ([store.Ager]), unless the holder's last renewal, by its own wall clock,
+//     looks too recent.
+//   - After an unknown outcome the register is read back. Our own grant id: the
+//     write was applied, and the lease counts from the sending of the attempt whose
+//     nonce is seen. The version that was written against: not applied yet, and the
+//     same is sent again. Anything else: lost. Unreadable: unknown, until the
+//     deadline. An acquire that is given up while unknown first writes a free
+//     record on the same predecessor, so that it cannot land later.
+//   - Losing is told with its reason, and at risk is told before it.
+//
+// The idea of a lease with a clock-rate bound is from Gray and Cheriton (Leases: an
+// efficient fault-tolerant mechanism for distributed file cache consistency, 1989);
+// the fencing token is Kleppmann's name (How to do distributed locking, 2016) for
+// what Chubby calls a sequencer (Burrows, 2006).
+//
+// # Contexts
+//
+// The context of an acquire bounds the wait alone: cancelling it later does not
+// touch the lease. The guard has a context of its own. Releasing works when the
+// caller's context has ended.
+//
+// # The record
+//
+// Readable JSON, one object, below Options.KeyPrefix:
+//
+//	holdfast     1, the version of the format; a higher one is refused
+//	kind         "lease"
+//	name         the lock's name
+//	state        "held", "free" or "broken"
+//	token        the fencing token of the last grant, an unsigned 64-bit integer
+//	holder       who, for people
+//	grant        random id of the grant
+//	ttl_ms       the grant's TTL in milliseconds
+//	nonce        new in every write
+//	granted      RFC 3339, the holder's wall clock, for people
+//	renewed      RFC 3339, likewise, of the last write; it can only veto a takeover
+//	process      random id of the holder's process
+//	presence     the store's announcement of that process, if there is one
+//	now          of a broken record: it may be taken at once
+//	data         the user's data where it is UTF-8, else data_base64
+//
+// Fields that are not known here are kept when the record is rewritten.
+//
+// # Goroutines
+//
+// A grant owns one goroutine, for renewals (none with Options.Manual), and a timer.
+// They end with the release, which waits for them, or with the loss of the lease.
+// Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine
+// while it waits.
+package lease
