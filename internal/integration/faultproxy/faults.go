@@ -1,0 +1,200 @@
+package faultproxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Fault is something that happens to a request.
+type Fault struct {
+	name string
+	run  func(x *exchange)
+}
+
+// String returns the name of the fault.
+func (f Fault) String() string { return f.name }
+
+// pass does nothing to a request.
+func pass(x *exchange) {
+	if re, err := x.forward(); err == nil {
+		x.answer(re)
+		return
+	}
+	x.drop()
+}
+
+// LoseReply closes the connection after the server has answered: the request was
+// carried out, and the client can't know.
+func LoseReply() Fault {
+	return Fault{"reply lost", func(x *exchange) {
+		_, _ = x.forward() // an error is a lost reply, too
+		x.drop()
+	}}
+}
+
+// ResetBefore breaks the connection; the server never sees the request.
+func ResetBefore() Fault { return Fault{"reset before", (*exchange).reset} }
+
+// ResetAfter breaks the connection after the server has answered.
+func ResetAfter() Fault {
+	return Fault{"reset after", func(x *exchange) {
+		_, _ = x.forward()
+		x.reset()
+	}}
+}
+
+// DelayBefore holds the request back.
+func DelayBefore(d time.Duration) Fault {
+	return Fault{"delay before " + d.String(), func(x *exchange) {
+		if !x.sleep(d) {
+			x.drop()
+		}
+		pass(x)
+	}}
+}
+
+// DelayAfter carries out the request at once and holds the reply back.
+func DelayAfter(d time.Duration) Fault {
+	return Fault{"delay after " + d.String(), func(x *exchange) {
+		re, err := x.forward()
+		if !x.sleep(d) || err != nil {
+			x.drop()
+		}
+		x.answer(re)
+	}}
+}
+
+// Duplicate sends the request twice, one after the other, and gives the client the
+// second answer: a proxy or a client library that repeated a request whose first
+// answer it did not get.
+func Duplicate() Fault {
+	return Fault{"duplicate, second answer", func(x *exchange) {
+		_, _ = x.forward()
+		pass(x)
+	}}
+}
+
+// Echo gives the client the first answer, and sends the request again some time
+// later.
+func Echo(d time.Duration) Fault {
+	return Fault{"duplicate after " + d.String(), func(x *exchange) {
+		re, err := x.forward()
+		if err != nil {
+			x.drop()
+		}
+		x.later(d)
+		x.answer(re)
+	}}
+}
+
+// Blackhole keeps the client waiting until it gives up; the server never sees the
+// request.
+func Blackhole() Fault {
+	return Fault{"blackhole", func(x *exchange) {
+		x.hang()
+		x.drop()
+	}}
+}
+
+// Late keeps the client waiting until it gives up, and sends the request to the
+// server d after that.
+func Late(d time.Duration) Fault {
+	return Fault{"late by " + d.String(), func(x *exchange) {
+		if x.hang() {
+			x.later(d)
+		}
+		x.drop()
+	}}
+}
+
+// LateAfterDrop closes the connection at once, and sends the request to the server
+// d after that: the client hears of a failure before the request takes effect.
+func LateAfterDrop(d time.Duration) Fault {
+	return Fault{"dropped, late by " + d.String(), func(x *exchange) {
+		x.later(d)
+		x.drop()
+	}}
+}
+
+// later sends the request d from now, and nobody sees the answer.
+func (x *exchange) later(d time.Duration) {
+	if !x.p.begin() {
+		return
+	}
+	go func() {
+		defer x.p.busy.Done()
+		if x.sleep(d) {
+			_, _ = x.forward()
+		}
+	}()
+}
+
+// Truncate cuts the connection in the middle of the reply's body.
+func Truncate() Fault {
+	return Fault{"reply truncated", func(x *exchange) {
+		re, err := x.forward()
+		if err != nil {
+			x.drop()
+		}
+		if len(re.body) > 1 {
+			// The length must be known before half of it is sent.
+			re.header.Set("Content-Length", strconv.Itoa(len(re.body)))
+			x.head(re)
+			_, _ = x.w.Write(re.body[:len(re.body)/2])
+			_ = http.NewResponseController(x.w).Flush()
+		}
+		x.drop()
+	}}
+}
+
+// Refuse answers with an error of the server's kind; the server never sees the
+// request. 409 is a conflict between two writers, which is to be tried again; 503
+// is throttling; anything else is an internal error.
+func Refuse(status int) Fault {
+	return Fault{fmt.Sprintf("refused with %d", status), func(x *exchange) { x.answer(x.errorReply(status)) }}
+}
+
+// RefuseAfter carries out the request and answers with an error.
+func RefuseAfter(status int) Fault {
+	return Fault{fmt.Sprintf("carried out, answered %d", status), func(x *exchange) {
+		_, _ = x.forward()
+		x.answer(x.errorReply(status))
+	}}
+}
+
+// errorReply is an error as S3 or, for a request that names a target, DynamoDB
+// would put it. DynamoDB throttles and reports conflicts with status 400.
+func (x *exchange) errorReply(status int) *reply {
+	if x.r.Header.Get("X-Amz-Target") != "" {
+		name := "com.amazonaws.dynamodb.v20120810#InternalServerError"
+		switch status {
+		case http.StatusConflict:
+			status, name = 400, "com.amazonaws.dynamodb.v20120810#TransactionConflictException"
+		case http.StatusServiceUnavailable:
+			status, name = 400, "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+		}
+		return newReply(status, "application/x-amz-json-1.0", fmt.Sprintf(`{"__type":%q,"message":"injected"}`, name))
+	}
+	code := "InternalError"
+	switch status {
+	case http.StatusConflict:
+		code = "ConditionalRequestConflict"
+	case http.StatusServiceUnavailable:
+		code = "SlowDown"
+	}
+	body := "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
+	if x.r.Method == http.MethodHead {
+		body = ""
+	}
+	return newReply(status, "application/xml", body)
+}
+
+func newReply(status int, contentType, body string) *reply {
+	return &reply{status, http.Header{
+		"Content-Type":   {contentType},
+		"Content-Length": {strconv.Itoa(len(body))},
+		"Date":           {time.Now().UTC().Format(http.TimeFormat)},
+	}, []byte(body)}
+}
