@@ -1,0 +1,161 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// As finds the optional interface T of b, or of a bucket that b decorates: one
+// with a method Unwrap() Bucket, or with a method As(target any) bool, which sets
+// target (a *T) and decides for itself.
+func As[T any](b Bucket) (T, bool) {
+	var t T
+	out := reflect.ValueOf(&t).Elem()
+	for b != nil {
+		if d, ok := b.(interface{ As(target any) bool }); ok && d.As(&t) {
+			return t, true
+		}
+		if reflect.TypeOf(b).AssignableTo(out.Type()) {
+			out.Set(reflect.ValueOf(b))
+			return t, true
+		}
+		d, ok := b.(interface{ Unwrap() Bucket })
+		if !ok {
+			break
+		}
+		b = d.Unwrap()
+	}
+	return t, false
+}
+
+// CopyOptions are the options of [Copier].
+type CopyOptions struct {
+	// SourceIfMatch: only if the source is in this state. If it is in another, or
+	// there is none, that is a conflict.
+	SourceIfMatch Version
+
+	// IfAbsent and IfMatch are the conditions of Put, on the destination.
+	IfAbsent bool
+	IfMatch  Version
+
+	// Metadata replaces the metadata of the source, and ContentType its type. Nil
+	// keeps both, and ContentType must then be empty.
+	Metadata    map[string]string
+	ContentType string
+}
+
+// Copier is a bucket that can copy an object without sending its body twice.
+type Copier interface {
+	// Copy writes the body of source to destination and returns at least the key
+	// and the version of what it wrote. A source that does not exist is
+	// store.ErrNotFound, or with SourceIfMatch a conflict.
+	Copy(ctx context.Context, source, destination string, opts *CopyOptions) (Info, error)
+}
+
+// Copy copies within b; see [Copier]. Where b cannot, the error matches
+// [errors.ErrUnsupported].
+func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyOptions) (Info, error) {
+	c, ok := As[Copier](b)
+	if !ok {
+		return Info{}, &UnsupportedError{Ability: PlainCopy}
+	}
+	return c.Copy(ctx, source, destination, opts)
+}
+
+// Traits tells what the layers above may count on. The zero value promises nothing
+// and is right for every bucket.
+type Traits struct {
+	// Name names the bucket for people, usually as a URL without secrets.
+	Name string
+
+	// Local says that a request reaches the bucket without a network.
+	Local bool
+
+	// Trusted says that the store is known to honour all conditions that the
+	// bucket sends, so that they need not be probed.
+	Trusted bool
+
+	// UniqueVersions says that a version never comes back for a key, not even when
+	// the same bytes are written again.
+	UniqueVersions bool
+}
+
+// Describer is a bucket that knows its [Traits].
+type Describer interface {
+	Traits() Traits
+}
+
+// TraitsOf returns the traits of b, or the zero value.
+func TraitsOf(b Bucket) Traits {
+	if d, ok := As[Describer](b); ok {
+		return d.Traits()
+	}
+	return Traits{}
+}
+
+// Ability names something that some buckets can do and others cannot, or do not
+// although they accept the request.
+type Ability string
+
+// The abilities that the operations of this package ask for.
+const (
+	PutIfAbsent   Ability = "put-if-absent"    // [PutOptions].IfAbsent
+	PutIfMatch    Ability = "put-if-match"     // [PutOptions].IfMatch
+	DeleteIfMatch Ability = "delete-if-match"  // [DeleteOptions].IfMatch
+	PlainCopy     Ability = "copy"             // [Copier]
+	CopySource    Ability = "copy-source"      // [CopyOptions].SourceIfMatch
+	CopyIfAbsent  Ability = "copy-if-absent"   // [CopyOptions].IfAbsent
+	CopyIfMatch   Ability = "copy-if-match"    // [CopyOptions].IfMatch
+	PartsIfAbsent Ability = "upload-if-absent" // IfAbsent of a body so large that it goes up in parts
+	PartsIfMatch  Ability = "upload-if-match"  // likewise IfMatch
+)
+
+// Abilities returns all abilities.
+func Abilities() []Ability {
+	return []Ability{
+		PutIfAbsent, PutIfMatch, DeleteIfMatch, PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch,
+		PartsIfAbsent, PartsIfMatch,
+	}
+}
+
+// ParseAbility returns the ability of this name.
+func ParseAbility(name string) (Ability, error) {
+	for _, a := range Abilities() {
+		if string(a) == name {
+			return a, nil
+		}
+	}
+	return "", fmt.Errorf("there is no ability %q", name)
+}
+
+// Verifier is a bucket that finds out by itself, before it first uses an ability,
+// whether the store behind it keeps it.
+type Verifier interface {
+	// Verify returns nil if the store is known to have these abilities, and an
+	// [UnsupportedError] for the first one that it lacks. What is not known yet is
+	// tried, on objects made for that and removed again, and remembered. Any other
+	// error means that it could not be found out now.
+	Verify(ctx context.Context, abilities ...Ability) error
+}
+
+// UnsupportedError says that a bucket cannot do something atomically and therefore
+// did not try. It matches [errors.ErrUnsupported]; its outcome is NotApplied.
+type UnsupportedError struct {
+	Ability Ability
+
+	// Found says what the store did when it was tried, for people; empty where it
+	// was not tried.
+	Found string
+}
+
+func (e *UnsupportedError) Error() string {
+	if e.Found == "" {
+		return fmt.Sprintf("this store cannot do %s", e.Ability)
+	}
+	return fmt.Sprintf("this store cannot do %s: %s", e.Ability, e.Found)
+}
+
+// Is makes an UnsupportedError match errors.ErrUnsupported.
+func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }

@@ -1,0 +1,166 @@
+// Package object defines the bucket: a space of objects whose changes can be made
+// conditional.
+//
+// # The bucket
+//
+// An object is a key with a body of any size, a few words of metadata and a
+// [Version]. A [Bucket] gets, puts, deletes and lists them. S3, Google Cloud
+// Storage and Azure Blob Storage are such buckets, and so are a directory
+// (package dirbucket) and a map in memory (package membucket).
+//
+// # The contract
+//
+//   - A put takes effect as a whole or not at all: a reader sees the old body or
+//     the new one, never a mixture, and never a part.
+//   - A read, a listing too, that starts after a write was answered sees that
+//     write or a later one.
+//   - Conditions are judged and the change is made in one atomic step, by the
+//     store itself. What a bucket cannot do so it refuses with an
+//     [UnsupportedError], which matches [errors.ErrUnsupported], and changes
+//     nothing. It never reads first and then writes in the hope that nobody was
+//     faster.
+//   - A write has the three outcomes of package store, told by
+//     [store.OutcomeOf]: nil is applied and durable, a definite failure was not
+//     applied, everything else is unknown.
+//   - A bucket sends a conditional write once. That error matches
+//     [store.ErrConflict] when the store answered that the condition does not
+//     hold. Between the two of them may stand something that repeats requests, so
+//     that it is one's own write that stands in the way: who must know reads back
+//     and looks for a mark of his own, in the body or in the metadata. Package
+//     bucketstore does so for registers.
+//   - The errors are those of package store: ErrNotFound, ErrConflict, ErrDenied,
+//     ErrMisconfigured (a bucket that does not exist, say, which is not an object
+//     that does not exist), ErrUnavailable, ErrKey.
+//   - All methods may be called from any number of goroutines. The context bounds
+//     the call and the reading of the body that it returns, and nothing else.
+//
+// Package objecttest checks the contract.
+//
+// # Versions
+//
+// A [Version] names a state of an object. On S3 it is the ETag, so that it comes
+// back when the same bytes are written again: a condition on it does not tell the
+// two apart. [Traits] tell whether that can happen. Who needs more puts something
+// unique into each body.
+package object
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+)
+
+// MaxMetadata is the largest metadata of an object that every bucket takes: the
+// lengths of all names and values together, in bytes.
+const MaxMetadata = 2 << 10
+
+// Version names one state of an object. It is opaque: compare it for equality and
+// nothing else. The zero value names none.
+type Version string
+
+// Info describes one state of an object.
+type Info struct {
+	Key     string
+	Version Version
+	Size    int64 // of the whole body, in bytes, also where a range was asked for
+
+	// Modified is when this state was written, by the store's clock and with its
+	// granularity (a second on S3, where an object that was uploaded in parts
+	// carries the time at which that upload was started).
+	Modified time.Time
+
+	// Now is the store's clock when it answered. It is zero where the store does
+	// not tell, or where the answer may come from a cache. Modified and Now of one
+	// answer can be compared with each other; neither with a clock of one's own.
+	Now time.Time
+
+	// ContentType and Metadata are those that were given to Put. A listing leaves
+	// them out.
+	ContentType string
+	Metadata    map[string]string
+}
+
+// Reader is an open object. It reads the body from the requested offset and must
+// be closed. An error while reading leaves open what is in the rest; a body that
+// ends early is an error, never an end.
+type Reader struct {
+	io.ReadCloser
+	Info Info
+}
+
+// GetOptions are the options of [Bucket.Get].
+type GetOptions struct {
+	// Offset is where to begin, in bytes. An offset at or behind the end of the
+	// body is refused with [ErrRange], except for 0, which always fits.
+	Offset int64
+
+	// Length is how many bytes to read at most; 0 means all that follow.
+	Length int64
+
+	// IfMatch asks for this state. If the object is in another, the error matches
+	// store.ErrConflict.
+	IfMatch Version
+
+	// IfChanged asks for any other state. If the object still is in this one, the
+	// error matches [ErrNotChanged] and no body is sent.
+	IfChanged Version
+}
+
+// PutOptions are the options of [Bucket.Put]. Without a condition the object is
+// written over whatever is there.
+type PutOptions struct {
+	// IfAbsent: only if there is no object at this key.
+	IfAbsent bool
+
+	// IfMatch: only if the object is in this state. If there is none, that is a
+	// conflict.
+	IfMatch Version
+
+	// ContentType is a MIME type; empty means application/octet-stream.
+	ContentType string
+
+	// Metadata is kept beside the body. Names are lower-case letters, digits and
+	// hyphens; values are printable ASCII. See [MaxMetadata] and [CheckMetadata].
+	Metadata map[string]string
+}
+
+// DeleteOptions are the options of [Bucket.Delete].
+type DeleteOptions struct {
+	// IfMatch: only if the object is in this state. If there is none, that is a
+	// conflict that knows so.
+	IfMatch Version
+}
+
+// ListOptions are the options of [Bucket.List].
+type ListOptions struct {
+	// After yields only keys that are greater than it, in the order of their
+	// bytes.
+	After string
+}
+
+// A Bucket is a space of objects. The package comment tells the contract. All
+// options may be nil.
+type Bucket interface {
+	// Get opens an object. If there is none, the error matches store.ErrNotFound.
+	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)
+
+	// Stat describes an object. If there is none, the error matches
+	// store.ErrNotFound.
+	Stat(ctx context.Context, key string) (Info, error)
+
+	// Put writes an object. It reads body to its end, and returns at least the
+	// key, the version and the size of what it wrote. An error of body is
+	// returned, and nothing is written.
+	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
+
+	// Delete removes an object. Without a condition, deleting what does not exist
+	// succeeds.
+	Delete(ctx context.Context, key string, opts *DeleteOptions) error
+
+	// List yields the objects whose keys begin with prefix, which is any text, in
+	// no promised order, each once. An object that exists throughout the listing
+	// is yielded; one that is made or deleted meanwhile may be. After an error the
+	// listing ends.
+	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error]
+}

@@ -1,0 +1,99 @@
+package object
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MaxKey is the longest key of an object, in bytes.
+const MaxKey = 1024
+
+// CheckKey reports why key cannot name an object; the error matches
+// [store.ErrKey]. A key is valid UTF-8 of at most [MaxKey] bytes, and not empty.
+// What it means to have several slashes in a row, or segments "." and "..", is
+// up to the store: some refuse them.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: it is empty", store.ErrKey)
+	case len(key) > MaxKey:
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrKey, len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("%w: %q is not valid UTF-8", store.ErrKey, key)
+	}
+	return nil
+}
+
+// CheckMetadata reports why metadata cannot be kept by every bucket; the error
+// matches [ErrInvalid]. Names consist of lower-case letters, digits and hyphens;
+// values of printable ASCII without a space at either end.
+func CheckMetadata(metadata map[string]string) error {
+	size := 0
+	for name, value := range metadata {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("%w: metadata name %q", ErrInvalid, name)
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(value) != value {
+			return fmt.Errorf("%w: the value of metadata %q", ErrInvalid, name)
+		}
+		size += len(name) + len(value)
+	}
+	if size > MaxMetadata {
+		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxMetadata)
+	}
+	return nil
+}
+
+// CheckGet reports why a Get with these arguments cannot be carried out on any
+// bucket. Buckets call it first, and the likes of it.
+func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
+	if err := CheckKey(key); err != nil || opts == nil {
+		return GetOptions{}, err
+	}
+	switch {
+	case opts.Offset < 0 || opts.Length < 0:
+		return GetOptions{}, fmt.Errorf("%w: a negative offset or length", ErrInvalid)
+	case opts.IfMatch != "" && opts.IfChanged != "":
+		return GetOptions{}, fmt.Errorf("%w: IfMatch and IfChanged at once", ErrInvalid)
+	}
+	return *opts, nil
+}
+
+// CheckPut reports why a Put with these arguments cannot be carried out.
+func CheckPut(key string, opts *PutOptions) (PutOptions, error) {
+	if err := CheckKey(key); err != nil || opts == nil {
+		return PutOptions{}, err
+	}
+	if opts.IfAbsent && opts.IfMatch != "" {
+		return PutOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
+	}
+	return *opts, CheckMetadata(opts.Metadata)
+}
+
+// CheckDelete reports why a Delete with these arguments cannot be carried out.
+func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {
+	if err := CheckKey(key); err != nil || opts == nil {
+		return DeleteOptions{}, err
+	}
+	return *opts, nil
+}
+
+// CheckCopy reports why a Copy with these arguments cannot be carried out.
+func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, error) {
+	if err := CheckKey(source); err != nil {
+		return CopyOptions{}, err
+	}
+	if err := CheckKey(destination); err != nil || opts == nil {
+		return CopyOptions{}, err
+	}
+	switch {
+	case opts.IfAbsent && opts.IfMatch != "":
+		return CopyOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
+	case opts.Metadata == nil && opts.ContentType != "":
+		return CopyOptions{}, fmt.Errorf("%w: a content type without metadata", ErrInvalid)
+	}
+	return *opts, CheckMetadata(opts.Metadata)
+}

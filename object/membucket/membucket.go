@@ -1,0 +1,258 @@
+// Package membucket keeps objects in the memory of one process: for tests, and as
+// the measure that other buckets are compared with.
+//
+// It keeps the contract of package object without reserve: every change takes
+// effect under one mutex, which is never held while a body is read, so that a
+// bucket works inside a bubble of testing/synctest. It starts no goroutine and has
+// nothing to close.
+package membucket
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Bucket is a space of objects in memory. The zero value is empty and ready for
+// use. It must not be copied after its first use.
+type Bucket struct {
+	mu      sync.Mutex
+	id      uint32 // part of every version, so that another bucket's version never fits
+	writes  uint64 // counts over all keys
+	objects map[string]stored
+}
+
+// stored is one state of an object. Nothing in it changes after it was stored.
+type stored struct {
+	info object.Info
+	body []byte
+}
+
+var (
+	_ object.Bucket    = (*Bucket)(nil)
+	_ object.Copier    = (*Bucket)(nil)
+	_ object.Describer = (*Bucket)(nil)
+)
+
+// New returns an empty bucket; the same as new(Bucket).
+func New() *Bucket { return new(Bucket) }
+
+// Traits tells that the bucket is local and trusted, and that versions never come
+// back.
+func (b *Bucket) Traits() object.Traits {
+	return object.Traits{Name: "memory", Local: true, Trusted: true, UniqueVersions: true}
+}
+
+// Get implements [object.Bucket]. It reads the state that was there when it was
+// called, whatever happens to the object afterwards.
+func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	o, err := object.CheckGet(key, opts)
+	if err != nil {
+		return nil, opError("get", key, err)
+	}
+	s, err := b.load(ctx, key)
+	switch {
+	case err != nil && o.IfMatch != "" && isAbsent(err):
+		err = &object.ConflictError{Key: key, Known: true}
+	case err != nil:
+	case o.IfMatch != "" && s.info.Version != o.IfMatch:
+		err = &object.ConflictError{Key: key, Known: true, Version: s.info.Version}
+	case o.IfChanged != "" && s.info.Version == o.IfChanged:
+		err = object.ErrNotChanged
+	case o.Offset > 0 && o.Offset >= int64(len(s.body)):
+		err = object.ErrRange
+	}
+	if err != nil {
+		return nil, opError("get", key, err)
+	}
+	body := s.body[o.Offset:]
+	if o.Length > 0 && o.Length < int64(len(body)) {
+		body = body[:o.Length]
+	}
+	return &object.Reader{ReadCloser: io.NopCloser(bytes.NewReader(body)), Info: s.answer()}, nil
+}
+
+// Stat implements [object.Bucket].
+func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
+	err := object.CheckKey(key)
+	var s stored
+	if err == nil {
+		s, err = b.load(ctx, key)
+	}
+	if err != nil {
+		return object.Info{}, opError("stat", key, err)
+	}
+	return s.answer(), nil
+}
+
+// Put implements [object.Bucket].
+func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	o, err := object.CheckPut(key, opts)
+	if err != nil {
+		return object.Info{}, opError("put", key, err)
+	}
+	all, err := io.ReadAll(body)
+	if err != nil {
+		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
+	}
+	s := stored{body: all}
+	s.info.ContentType = cmp.Or(o.ContentType, "application/octet-stream")
+	s.info.Metadata = maps.Clone(o.Metadata)
+	info, err := b.write(ctx, key, s, condition{o.IfAbsent, o.IfMatch})
+	if err != nil {
+		return object.Info{}, opError("put", key, err)
+	}
+	return info, nil
+}
+
+// Copy implements [object.Copier].
+func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
+	o, err := object.CheckCopy(source, destination, opts)
+	if err != nil {
+		return object.Info{}, opError("copy", source, err)
+	}
+	s, err := b.load(ctx, source)
+	switch {
+	case err != nil && o.SourceIfMatch != "" && isAbsent(err):
+		err = &object.ConflictError{Key: source, Known: true}
+	case err != nil:
+		err = store.MarkNotApplied(err)
+	case o.SourceIfMatch != "" && s.info.Version != o.SourceIfMatch:
+		err = &object.ConflictError{Key: source, Known: true, Version: s.info.Version}
+	}
+	if err != nil {
+		return object.Info{}, opError("copy", source, err)
+	}
+	if o.Metadata != nil {
+		s.info.Metadata = maps.Clone(o.Metadata)
+		s.info.ContentType = cmp.Or(o.ContentType, "application/octet-stream")
+	}
+	// States are immutable: what was read is what is written, whatever became of
+	// the source meanwhile.
+	info, err := b.write(ctx, destination, s, condition{o.IfAbsent, o.IfMatch})
+	if err != nil {
+		return object.Info{}, opError("copy", destination, err)
+	}
+	return info, nil
+}
+
+// Delete implements [object.Bucket].
+func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
+	o, err := object.CheckDelete(key, opts)
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	if err != nil {
+		return opError("delete", key, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if current := b.objects[key].info.Version; o.IfMatch != "" && current != o.IfMatch {
+		return opError("delete", key, &object.ConflictError{Key: key, Known: true, Version: current})
+	}
+	delete(b.objects, key)
+	return nil
+}
+
+// List implements [object.Bucket]. It lists what was there when it was called.
+func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
+	var after string
+	if opts != nil {
+		after = opts.After
+	}
+	return func(yield func(object.Info, error) bool) {
+		for _, info := range b.matching(prefix, after) {
+			if ctx.Err() != nil {
+				yield(object.Info{}, opError("list", prefix, context.Cause(ctx)))
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *Bucket) matching(prefix, after string) []object.Info {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var infos []object.Info
+	for key, s := range b.objects {
+		if strings.HasPrefix(key, prefix) && (after == "" || key > after) {
+			info := s.answer()
+			info.ContentType, info.Metadata = "", nil
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(x, y object.Info) int { return cmp.Compare(x.Key, y.Key) })
+	return infos
+}
+
+func (b *Bucket) load(ctx context.Context, key string) (stored, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return stored{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.objects[key]
+	if !ok {
+		return stored{}, store.ErrNotFound
+	}
+	return s, nil
+}
+
+type condition struct {
+	ifAbsent bool
+	ifMatch  object.Version
+}
+
+func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (object.Info, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return object.Info{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	current := b.objects[key].info.Version
+	if c.ifAbsent && current != "" || c.ifMatch != "" && current != c.ifMatch {
+		return object.Info{}, &object.ConflictError{Key: key, Known: true, Version: current}
+	}
+	for b.id == 0 {
+		b.id = rand.Uint32()
+	}
+	b.writes++
+	s.info.Key = key
+	s.info.Version = object.Version(fmt.Sprintf("%d-%08x", b.writes, b.id))
+	s.info.Size = int64(len(s.body))
+	s.info.Modified = time.Now()
+	if b.objects == nil {
+		b.objects = make(map[string]stored)
+	}
+	b.objects[key] = s
+	return s.answer(), nil
+}
+
+// answer is what a caller is told of a state, and may keep.
+func (s stored) answer() object.Info {
+	info := s.info
+	info.Now = time.Now()
+	info.Metadata = maps.Clone(info.Metadata)
+	return info
+}
+
+func isAbsent(err error) bool { return err == store.ErrNotFound }
+
+func opError(op, key string, err error) error {
+	return &store.OpError{Op: op, Key: key, Err: err}
+}

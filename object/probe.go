@@ -1,0 +1,260 @@
+package object
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// cleanup is how long [Probe] tries to remove what it made, whatever became of the
+// context.
+const cleanup = 10 * time.Second
+
+// Probe finds out which of these abilities the store behind b has, by doing: each
+// condition is sent once where it holds and once where it does not, and what must
+// have been refused is looked at afterwards, since there are stores that accept a
+// condition and ignore it.
+//
+// It works on objects of its own, whose keys are dir, a slash and a random word,
+// and removes them in the end, also when the context has ended. It touches nothing
+// else.
+//
+// The result tells for each ability nil or an [*UnsupportedError]. An error means
+// that it could not be found out: the store did not answer, or refused for lack of
+// rights. The two abilities of an upload in parts are taken for those of Put: a
+// bucket that uploads so has its own [Verifier].
+func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map[Ability]error, error) {
+	p := &prober{ctx: ctx, b: b, dir: dir, found: make(map[Ability]error)}
+	defer p.clean()
+	for _, a := range abilities {
+		if _, done := p.found[a]; done {
+			continue
+		}
+		err := p.probe(a)
+		var lacking *UnsupportedError
+		if err != nil && !errors.As(err, &lacking) {
+			return nil, fmt.Errorf("probing %s: %w", a, err)
+		}
+		p.found[a] = nil
+		if err != nil {
+			p.found[a] = &UnsupportedError{Ability: a, Found: lacking.Found}
+		}
+	}
+	return p.found, nil
+}
+
+type prober struct {
+	ctx   context.Context // of the one call of Probe
+	b     Bucket
+	dir   string
+	made  []string
+	found map[Ability]error
+}
+
+func (p *prober) probe(a Ability) error {
+	switch a {
+	case PutIfAbsent, PartsIfAbsent:
+		return p.putIfAbsent()
+	case PutIfMatch, PartsIfMatch:
+		return p.putIfMatch()
+	case DeleteIfMatch:
+		return p.deleteIfMatch()
+	case PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch:
+		return p.copying(a)
+	}
+	return &UnsupportedError{Ability: a, Found: "it is not known"}
+}
+
+func (p *prober) putIfAbsent() error {
+	key := p.newKey()
+	v, err := p.put(key, &PutOptions{IfAbsent: true})
+	if errors.Is(err, store.ErrConflict) {
+		return lacks("it refused to create what was not there")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.put(key, &PutOptions{IfAbsent: true})
+	if err := refused(err, "it let a second create-if-absent through"); err != nil {
+		return err
+	}
+	return p.still(key, v, "it answered that a second create-if-absent failed, and wrote it")
+}
+
+func (p *prober) putIfMatch() error {
+	key := p.newKey()
+	old, err := p.put(key, nil)
+	if err != nil {
+		return err
+	}
+	v, err := p.put(key, &PutOptions{IfMatch: old})
+	if err := accepted(err, "it refused a write that named the current version"); err != nil {
+		return err
+	}
+	if v == old || v == "" {
+		return lacks("it gave two bodies the same version")
+	}
+	_, err = p.put(key, &PutOptions{IfMatch: old})
+	if err := refused(err, "it let a write through that named an old version"); err != nil {
+		return err
+	}
+	if err := p.still(key, v, "it answered that a write with an old version failed, and wrote it"); err != nil {
+		return err
+	}
+	_, err = p.put(p.newKey(), &PutOptions{IfMatch: v})
+	return refused(err, "it let a write that named a version create what was not there")
+}
+
+func (p *prober) deleteIfMatch() error {
+	key, old, v, err := p.twoStates()
+	if err != nil {
+		return err
+	}
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: old})
+	if err := refused(err, "it let a delete through that named an old version"); err != nil {
+		return err
+	}
+	if err := p.still(key, v, "it answered that a delete with an old version failed, and deleted"); err != nil {
+		return err
+	}
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
+	if err := accepted(err, "it refused a delete that named the current version"); err != nil {
+		return err
+	}
+	return p.still(key, "", "it answered that a delete was done, and did not delete")
+}
+
+func (p *prober) copying(a Ability) error {
+	source, oldSource, vSource, err := p.twoStates()
+	if err != nil {
+		return err
+	}
+	dest, old, v := p.newKey(), Version(""), Version("")
+	if a != CopySource && a != PlainCopy {
+		if dest, old, v, err = p.twoStates(); err != nil {
+			return err
+		}
+	}
+	var bad, good *CopyOptions
+	goodDest := dest
+	switch a {
+	case CopySource:
+		bad, good = &CopyOptions{SourceIfMatch: oldSource}, &CopyOptions{SourceIfMatch: vSource}
+	case CopyIfAbsent:
+		bad, good = &CopyOptions{IfAbsent: true}, &CopyOptions{IfAbsent: true}
+		goodDest = p.newKey()
+	case CopyIfMatch:
+		bad, good = &CopyOptions{IfMatch: old}, &CopyOptions{IfMatch: v}
+	}
+	if bad != nil {
+		_, err = Copy(p.ctx, p.b, source, dest, bad)
+		p.note(dest, err)
+		if err := refused(err, "it let a copy through whose condition did not hold"); err != nil {
+			return err
+		}
+		if err := p.still(dest, v, "it answered that the condition of a copy did not hold, and copied"); err != nil {
+			return err
+		}
+	}
+	_, err = Copy(p.ctx, p.b, source, goodDest, good)
+	p.note(goodDest, err)
+	return accepted(err, "it refused a copy whose condition held")
+}
+
+// twoStates makes an object that had two states, and returns the versions of both.
+func (p *prober) twoStates() (key string, old, current Version, err error) {
+	key = p.newKey()
+	if old, err = p.put(key, nil); err != nil {
+		return "", "", "", err
+	}
+	if current, err = p.put(key, nil); err != nil {
+		return "", "", "", err
+	}
+	if old == current || current == "" {
+		return "", "", "", lacks("it gave two bodies the same version")
+	}
+	return key, old, current, nil
+}
+
+// still checks that an object is in the state v; a zero v means absent.
+func (p *prober) still(key string, v Version, otherwise string) error {
+	info, err := p.b.Stat(p.ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		info.Version, err = "", nil
+	}
+	if err == nil && info.Version != v {
+		err = lacks(otherwise)
+	}
+	return err
+}
+
+// put writes a body that has never been before.
+func (p *prober) put(key string, opts *PutOptions) (Version, error) {
+	body := "Holdfast tries here what this store can do. This object can be deleted. " + rand.Text() + "\n"
+	pause := 20 * time.Millisecond
+	for try := 1; ; try++ {
+		info, err := p.b.Put(p.ctx, key, strings.NewReader(body), opts)
+		p.note(key, err)
+		if !errors.Is(err, ErrBusy) || try == 5 {
+			return info.Version, err
+		}
+		select {
+		case <-p.ctx.Done():
+			return "", context.Cause(p.ctx)
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+func (p *prober) newKey() string {
+	key := rand.Text()
+	if p.dir != "" {
+		key = strings.TrimSuffix(p.dir, "/") + "/" + key
+	}
+	return key
+}
+
+// note keeps in mind what has to be removed: what a write may have made.
+func (p *prober) note(key string, err error) {
+	if store.OutcomeOf(err) != store.NotApplied && !slices.Contains(p.made, key) {
+		p.made = append(p.made, key)
+	}
+}
+
+// clean removes everything that may have been made. What it cannot remove stays:
+// an object that says of itself that it can be deleted.
+func (p *prober) clean() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanup)
+	defer cancel()
+	for _, key := range slices.Backward(p.made) {
+		_ = p.b.Delete(ctx, key, nil)
+	}
+}
+
+func lacks(found string) error { return &UnsupportedError{Found: found} }
+
+// refused checks the error of a request whose condition did not hold.
+func refused(err error, otherwise string) error {
+	switch {
+	case err == nil:
+		return lacks(otherwise)
+	case errors.Is(err, store.ErrConflict):
+		return nil
+	}
+	return err
+}
+
+// accepted checks the error of a request whose condition held.
+func accepted(err error, otherwise string) error {
+	if errors.Is(err, store.ErrConflict) {
+		return lacks(otherwise)
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ReadAll reads an object of at most limit bytes. A larger one is refused before
+// its body is read, with an error that matches [store.ErrTooLarge].
+func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
+	r, err := b.Get(ctx, key, opts)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	defer r.Close()
+	if r.Info.Size > limit {
+		return nil, r.Info, fmt.Errorf("%q: %w: %d bytes, at most %d are read", key, store.ErrTooLarge, r.Info.Size, limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, r.Info, err
+	case int64(len(body)) > limit:
+		return nil, r.Info, fmt.Errorf("%q: %w: more than %d bytes", key, store.ErrTooLarge, limit)
+	}
+	return body, r.Info, nil
+}

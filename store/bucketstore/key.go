@@ -1,0 +1,151 @@
+package bucketstore
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	suffix = ".json"
+
+	// maxSegment is the longest segment of an object's key. Servers that keep
+	// objects as files take no more than 255 bytes, and some add to them.
+	maxSegment = 200
+
+	// longDir is where registers lie whose names would be too long otherwise. No
+	// encoded segment is a bare exclamation mark.
+	longDir = "!/"
+)
+
+// ObjectKey returns the key of the object that holds the register key.
+func (s *Store) ObjectKey(key string) string {
+	encoded := encodeKey(key)
+	// The bound does not depend on the prefix, so that registers can be copied from
+	// one prefix to another.
+	if len(encoded) > object.MaxKey-MaxPrefix-1 {
+		encoded = longDir + cut(base64.RawURLEncoding.EncodeToString([]byte(key))) + suffix
+	}
+	return s.prefix + encoded
+}
+
+// encodeKey writes a key so that every server takes it: segments of at most
+// maxSegment bytes, of letters, digits, some signs, and characters beyond ASCII.
+func encodeKey(key string) string {
+	dir, name := "", key
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		dir, name = encodeDirs(key[:i])+"/", key[i+1:]
+	}
+	return dir + cut(escape(name)) + suffix
+}
+
+// encodeDirs encodes the segments that others lie below. They never end like an
+// object, so that nothing is both.
+func encodeDirs(key string) string {
+	segments := strings.Split(key, "/")
+	for i, segment := range segments {
+		segment = escape(segment)
+		if rest, ok := strings.CutSuffix(segment, suffix); ok {
+			segment = rest + "!2E" + suffix[1:]
+		}
+		segments[i] = cut(segment)
+	}
+	return strings.Join(segments, "/")
+}
+
+// cut divides an encoded segment that is too long. The parts but the last end with
+// an exclamation mark.
+func cut(segment string) string {
+	var b strings.Builder
+	for len(segment) > maxSegment {
+		n := maxSegment - 1
+		for !utf8.RuneStart(segment[n]) {
+			n--
+		}
+		// An escape is kept whole, so that a mark at the end means only one thing.
+		if i := strings.LastIndexByte(segment[n-2:n], '!'); i >= 0 {
+			n = n - 2 + i
+		}
+		b.WriteString(segment[:n])
+		b.WriteString("!/")
+		segment = segment[n:]
+	}
+	b.WriteString(segment)
+	return b.String()
+}
+
+// plain reports whether r stands for itself. The rule is fixed: it must not change
+// with the tables of Unicode.
+func plain(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return true
+	case r < 0x80:
+		return strings.ContainsRune("-_.@:=,", r)
+	}
+	// Beyond ASCII: not the second set of control characters, nor what XML 1.0, in
+	// which listings come, cannot express.
+	return r >= 0xa0 && r != 0xfffe && r != 0xffff
+}
+
+func escape(segment string) string {
+	var b strings.Builder
+	for i, r := range segment {
+		if plain(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, c := range []byte(segment[i : i+utf8.RuneLen(r)]) {
+			b.WriteByte('!')
+			b.WriteString(strings.ToUpper(strconv.FormatUint(uint64(c)|0x100, 16)[1:]))
+		}
+	}
+	return b.String()
+}
+
+// decodeKey is the inverse of what ObjectKey does without its prefix. It refuses
+// whatever that would not have written.
+func decodeKey(name string) (string, bool) {
+	encoded, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return "", false
+	}
+	var key string
+	if long, ok := strings.CutPrefix(encoded, longDir); ok {
+		raw, err := base64.RawURLEncoding.DecodeString(strings.ReplaceAll(long, "!/", ""))
+		if err != nil {
+			return "", false
+		}
+		key = string(raw)
+	} else if key, ok = unescape(strings.ReplaceAll(encoded, "!/", "")); !ok {
+		return "", false
+	}
+	if store.CheckKey(key) != nil || (&Store{}).ObjectKey(key) != name {
+		return "", false
+	}
+	return key, true
+}
+
+func unescape(s string) (string, bool) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "!")
+		b.WriteString(before)
+		if !found {
+			return b.String(), true
+		}
+		if len(after) < 2 {
+			return "", false
+		}
+		c, err := strconv.ParseUint(after[:2], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b.WriteByte(byte(c))
+		s = after[2:]
+	}
+}

@@ -1,0 +1,224 @@
+package bucketstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// writing is one write on its way: what is sent, and what is known of it.
+type writing struct {
+	s    *Store
+	key  string
+	base version // the state that it is written against
+	rec  record  // its nonce stays the same in all tries
+
+	// unsettled: a try was sent whose outcome is not known. It may still be
+	// applied, as long as the base is there.
+	unsettled bool
+
+	// odd counts answers that the condition does not hold although it does.
+	odd int
+}
+
+// write puts r in the place of the state prev.
+func (s *Store) write(ctx context.Context, key string, prev store.Version, r record) (store.Version, error) {
+	base, err := parseVersion(prev)
+	if err != nil {
+		return "", err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return "", err
+	}
+	if err := s.verify(ctx); err != nil {
+		return "", err
+	}
+	w := &writing{s: s, key: key, rec: r}
+	w.rec.nonce = newNonce()
+	w.against(base)
+	if !base.absent() && base.object == "" {
+		// A state that was already superseded when it became known: only a look can
+		// tell what to answer.
+		if v, err := w.settle(ctx, nil); !errors.Is(err, errSendAgain) {
+			return v, err
+		}
+	}
+	return w.run(ctx)
+}
+
+func (w *writing) against(base version) {
+	w.base = base
+	w.rec.follow(base)
+}
+
+// run sends until the outcome is known, or cannot become known.
+func (w *writing) run(ctx context.Context) (store.Version, error) {
+	pause := firstPause
+	for try := 1; ; try++ {
+		v, err := w.send(ctx)
+		if err == nil {
+			return v, nil
+		}
+		conflict, busy := errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrBusy)
+		if !conflict && !busy && store.OutcomeOf(err) == store.NotApplied {
+			return "", w.failed(err)
+		}
+		w.unsettled = w.unsettled || !conflict && !busy
+		if !conflict || w.odd > 0 {
+			if !sleep(ctx, pause) {
+				return "", w.failed(fmt.Errorf("%w; %w", err, store.CheckContext(ctx)))
+			}
+			pause = min(2*pause, maxPause)
+		}
+		if !busy {
+			v, settled := w.settle(ctx, err)
+			if !errors.Is(settled, errSendAgain) {
+				return v, settled
+			}
+		}
+		if try >= w.s.tries {
+			return "", w.failed(err)
+		}
+	}
+}
+
+func (w *writing) send(ctx context.Context) (store.Version, error) {
+	opts := &object.PutOptions{ContentType: "application/json"}
+	if w.base.absent() {
+		opts.IfAbsent = true
+	} else {
+		opts.IfMatch = w.base.object
+	}
+	info, err := w.s.bucket.Put(ctx, w.s.ObjectKey(w.key), bytes.NewReader(w.rec.encode()), opts)
+	if err != nil {
+		return "", err
+	}
+	return state{w.rec, info.Version}.version(), nil
+}
+
+// failed returns err as the error of the write: if an earlier try may have been
+// applied, it proves nothing.
+func (w *writing) failed(err error) error {
+	if w.unsettled {
+		return store.MarkUnknown(err)
+	}
+	return err
+}
+
+var errSendAgain = errors.New("not applied yet")
+
+// settle reads the register after a try that failed with cause, and judges what
+// became of the write. errSendAgain means that it can be sent again.
+func (w *writing) settle(ctx context.Context, cause error) (store.Version, error) {
+	current, _, err := w.s.get(ctx, w.key, nil)
+	absent := errors.Is(err, store.ErrNotFound)
+	switch {
+	case absent:
+		return "", w.metAbsent(cause)
+	case errors.Is(err, store.ErrCorrupt) && !w.unsettled:
+		return "", store.MarkNotApplied(err)
+	case err != nil:
+		return "", store.MarkUnknown(fmt.Errorf("%w; reading it back: %w", orRefused(cause), err))
+	case current.record.nonce == w.rec.nonce:
+		w.s.log.Debug("a write whose reply was lost was applied", "key", w.key)
+		return current.version(), nil
+	case slices.Contains(current.record.after, w.rec.nonce):
+		w.s.log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
+		return w.superseded(current), nil
+	case !w.base.absent() && current.record.nonce == w.base.nonces[0]:
+		// The nonce tells the state. The bucket may have another version of it by
+		// now: where the bucket was copied, say.
+		w.base.object = current.object
+		return "", w.metBase(cause)
+	}
+	// Another's state. Nothing of ours can be applied any more; was it?
+	if w.unsettled && !w.proves(current.record) {
+		return "", store.MarkUnknown(fmt.Errorf("%q was changed by another while the outcome was open: %w", w.key, orRefused(cause)))
+	}
+	if !current.record.deleted {
+		return "", &store.ConflictError{Key: w.key, Known: true, Value: current.record.value, Version: current.version()}
+	}
+	if !w.base.absent() {
+		return "", &store.ConflictError{Key: w.key, Known: true}
+	}
+	// Creating anew means to follow the tombstone.
+	w.unsettled = false
+	w.against(version{current.record.lineage(), current.object})
+	return "", errSendAgain
+}
+
+// superseded is the version of the state that this write was. The version of its
+// object was in the reply that was lost; nobody needs it any more.
+func (w *writing) superseded(current state) store.Version {
+	i := slices.Index(current.record.after, w.rec.nonce)
+	past := state{record: record{nonce: w.rec.nonce, after: current.record.after[i+1:]}}
+	return past.version()
+}
+
+// proves reports whether the past that another's record names leaves no room for
+// this write: it names what came after the base, or goes back to the beginning.
+func (w *writing) proves(other record) bool {
+	if !w.base.absent() && slices.Contains(other.after, w.base.nonces[0]) {
+		return true
+	}
+	return len(other.after) < maxAfter
+}
+
+func (w *writing) metAbsent(cause error) error {
+	switch {
+	case w.base.absent():
+		return w.metBase(cause)
+	case w.unsettled:
+		return store.MarkUnknown(fmt.Errorf("%q was removed while the outcome was open: %w", w.key, orRefused(cause)))
+	}
+	return &store.ConflictError{Key: w.key, Known: true}
+}
+
+// metBase: the register is as it was. After a lost reply the write is sent again.
+// After a refusal that is odd: a reader may have been faster than the write that
+// was in the way, but not time after time.
+func (w *writing) metBase(cause error) error {
+	if !errors.Is(cause, store.ErrConflict) {
+		return errSendAgain
+	}
+	w.odd++
+	if w.odd < 3 {
+		return errSendAgain
+	}
+	err := fmt.Errorf("%w: it refuses a condition that holds", store.ErrUnsafe)
+	if w.base.absent() {
+		err = fmt.Errorf("%w: it refuses to create what it says is not there; a delete marker may count as an object here", store.ErrUnsafe)
+	}
+	return w.failed(err)
+}
+
+func orRefused(cause error) error {
+	if cause == nil {
+		return store.ErrConflict
+	}
+	return cause
+}
+
+// sleep waits for a random part of d; it returns false when the context ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(rand.N(d) + time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
