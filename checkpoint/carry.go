@@ -64,9 +64,11 @@ func (l *line) carry(ctx context.Context, batch []*call) {
 			return
 		}
 		l.unsend(batch)
-		if err = sleep(ctx, rand.N(pause)); err == nil {
+		fresh = true
+		if pause == minPause {
 			base, err = l.lost(ctx, before, current, cause)
-			fresh = true
+		} else if err = sleep(ctx, rand.N(pause)); err == nil {
+			base, err = l.reread(ctx)
 		}
 	}
 }
@@ -96,7 +98,8 @@ func (l *line) reread(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// lost returns the state that was in the way of a write, once before was known.
+// lost returns the state that was in the way of a write: at once, from the conflict,
+// where it tells. before is what was known when the write began.
 func (l *line) lost(ctx context.Context, before, met state, cause error) (state, error) {
 	var conflict *store.ConflictError
 	if _, peeks := store.As[store.Peeker](l.k.st); !peeks && !met.known && errors.As(cause, &conflict) && conflict.Known {

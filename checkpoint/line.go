@@ -66,9 +66,8 @@ type answer struct {
 
 // flight carries one batch of calls.
 type flight struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	waiting int // callers that are still there
+	cancel  context.CancelFunc // without a cause: that might claim an outcome
+	waiting int                // callers that are still there
 }
 
 // memory returns the newest state seen.
@@ -171,7 +170,7 @@ func (l *line) leave(ctx context.Context, c *call) error {
 	if f := c.flight; f != nil {
 		f.waiting--
 		if f.waiting == 0 {
-			f.cancel(context.Cause(ctx))
+			f.cancel()
 		}
 	}
 	if c.sent {
@@ -184,14 +183,14 @@ func (l *line) leave(ctx context.Context, c *call) error {
 func (l *line) fly(values context.Context) {
 	defer l.k.land()
 	for {
-		ctx, cancel := context.WithCancelCause(values)
-		stop := context.AfterFunc(l.k.end, func() { cancel(ErrClosed) })
-		batch := l.board(&flight{ctx: ctx, cancel: cancel})
+		ctx, cancel := context.WithCancel(values)
+		stop := context.AfterFunc(l.k.end, cancel)
+		batch := l.board(&flight{cancel: cancel})
 		if len(batch) > 0 {
 			l.carry(ctx, batch)
 		}
 		stop()
-		cancel(nil)
+		cancel()
 		if len(batch) == 0 {
 			return
 		}
