@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -9,23 +10,28 @@ import (
 // basicCases are the rules of one register, one caller at a time.
 func basicCases() []testCase {
 	return []testCase{
-		{"GetAbsent", "Get of a register that does not exist returns an error that matches ErrNotFound.", func(e *env) {
+		{"GetAbsent", "Get of a register that does not exist returns an error that matches ErrNotFound, and nothing else.", func(e *env) {
 			e.expectAbsent("job")
 			_, _, err := e.s.Get(e.ctx, "job")
 			if !errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 				e.errorf("got %v, want ErrNotFound", err)
 			}
 		}},
-		{"Create", "Put with a zero version creates a register that does not exist; Get returns what Put wrote.", func(e *env) {
+		{"Create", "Put with a zero version creates a register that does not exist, and Get returns what Put wrote, with the version that Put returned.", func(e *env) {
 			v := e.create("job", "one")
 			e.expect("job", v, "one")
 		}},
-		{"CreateExisting", "Put with a zero version means \"must not exist\": it is refused where something is (C1, a store that ignores the condition has two owners).", func(e *env) {
+		{"CreateExisting", "Put with a zero version means \"must not exist\": where something is it is refused. (C1: on a store that ignores this two owners hold one lock.)", func(e *env) {
 			v := e.create("job", "one")
 			_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
 			e.refused("creating an existing register", err, entry("job", v, "one"))
 			_, err = e.other.Put(e.ctx, "job", "", []byte("one"))
-			e.refused("creating an existing register with the value it has", err, entry("job", v, "one"))
+			e.refused("creating an existing register with the value that it has", err, entry("job", v, "one"))
+		}},
+		{"CreateExistingEmpty", "A register with an empty value exists: creating it is refused.", func(e *env) {
+			v := e.create("job", "")
+			_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
+			e.refused("creating an existing register with an empty value", err, entry("job", v, ""))
 		}},
 		{"Swap", "Put with the current version replaces the value and returns a new version.", func(e *env) {
 			v := e.create("job", "one")
@@ -37,13 +43,179 @@ func basicCases() []testCase {
 		{"SwapSuperseded", "Put with a version that is no longer current is refused, and changes nothing.", func(e *env) {
 			v1 := e.create("job", "one")
 			v2 := e.put("job", v1, "two")
-			_, err := e.s.Put(e.ctx, "job", v1, []byte("late"))
-			e.refused("a put with a superseded version", err, entry("job", v2, "two"))
+			for _, value := range []string{"late", "two"} {
+				_, err := e.s.Put(e.ctx, "job", v1, []byte(value))
+				e.refused("a put with a superseded version", err, entry("job", v2, "two"))
+			}
 		}},
-		{"Delete", "Delete with the current version makes the register absent.", func(e *env) {
+		{"SwapAbsent", "Put with a version is refused where nothing is: it must not create. (A12: a register that vanished is a conflict, not a new one.)", func(e *env) {
+			v := e.create("job", "one")
+			_, err := e.s.Put(e.ctx, "never-made", v, []byte("two"))
+			e.refused("a put with a version on a register that never was", err, entry("never-made", "", ""))
+			e.delete("job", v)
+			_, err = e.s.Put(e.ctx, "job", v, []byte("two"))
+			e.refused("a put with the version that was deleted", err, entry("job", "", ""))
+		}},
+		{"SwapOtherKey", "A version names one state of one key: with the current version of another key, a put is refused.", func(e *env) {
+			a, b := e.create("a", "same"), e.create("b", "same")
+			a = e.put("a", a, "a2")
+			if a == b {
+				// Equal versions of two keys are no fault, and cannot be told apart.
+				a = e.put("a", a, "a3")
+			}
+			_, err := e.s.Put(e.ctx, "b", a, []byte("wrong"))
+			e.refused("a put with another key's version", err, entry("b", b, "same"))
+		}},
+		{"SwapMadeUp", "A put with a version that the store never gave is refused as a conflict or as ErrVersion, and changes nothing.", func(e *env) {
+			v := e.create("job", "one")
+			for _, bad := range madeUp(v) {
+				_, err := e.s.Put(e.ctx, "job", bad, []byte("wrong"))
+				e.refusedMadeUp("put", bad, err, entry("job", v, "one"))
+				_, err = e.s.Put(e.ctx, "absent", bad, []byte("wrong"))
+				e.refusedMadeUp("put on an absent register", bad, err, entry("absent", "", ""))
+			}
+		}},
+		{"Delete", "Delete with the current version makes the register absent, for Get and for a put that creates.", func(e *env) {
 			v := e.create("job", "one")
 			e.delete("job", v)
 			e.expectAbsent("job")
+			v = e.create("job", "two")
+			e.expect("job", v, "two")
+		}},
+		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (A2: another has acquired between the read and the delete of a release.)", func(e *env) {
+			v1 := e.create("job", "one")
+			v2 := e.put("job", v1, "two")
+			e.refused("a delete with a superseded version", e.s.Delete(e.ctx, "job", v1), entry("job", v2, "two"))
+		}},
+		{"DeleteAbsent", "Delete of a register that does not exist is refused.", func(e *env) {
+			v := e.create("job", "one")
+			e.refused("a delete of a register that never was", e.s.Delete(e.ctx, "never-made", v), entry("never-made", "", ""))
+			e.delete("job", v)
+			e.refused("a second delete", e.s.Delete(e.ctx, "job", v), entry("job", "", ""))
+		}},
+		{"DeleteZero", "Delete with a zero version is refused with ErrVersion: it would be a delete without a condition.", func(e *env) {
+			v := e.create("job", "one")
+			for _, key := range []string{"job", "absent"} {
+				err := e.s.Delete(e.ctx, key, "")
+				if !errors.Is(err, store.ErrVersion) || store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("delete %q with a zero version: got %v (%v), want ErrVersion, not applied", key, err, store.OutcomeOf(err))
+				}
+			}
+			e.expect("job", v, "one")
+			e.expectAbsent("absent")
+		}},
+		{"DeleteOtherKey", "Delete with the version of another key is refused.", func(e *env) {
+			a, b := e.create("a", "same"), e.create("b", "same")
+			a = e.put("a", a, "a2")
+			if a == b {
+				a = e.put("a", a, "a3")
+			}
+			e.refused("a delete with another key's version", e.s.Delete(e.ctx, "b", a), entry("b", b, "same"))
+		}},
+		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (C1: a store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
+			v := e.create("job", "one")
+			for _, bad := range madeUp(v) {
+				e.refusedMadeUp("delete", bad, e.s.Delete(e.ctx, "job", bad), entry("job", v, "one"))
+			}
+		}},
+		{"KeysApart", "Keys are apart: writing, refusing and deleting one leaves the others, and their versions, as they are.", func(e *env) {
+			v := e.create("job", "one")
+			w := e.create("job2", "two")
+			w = e.put("job2", w, "three")
+			e.expect("job", v, "one")
+			_, err := e.s.Put(e.ctx, "job2", v+"x", []byte("wrong"))
+			if err == nil {
+				e.errorf("a put with a made-up version succeeded")
+			}
+			e.delete("job2", w)
+			e.expect("job", v, "one")
+			e.put("job", v, "four")
+			e.expectAbsent("job2")
+		}},
+		{"ConflictTells", "Where the Traits say ConflictTells, every conflict carries the state that it met.", caseConflictTells},
+		{"TwoHandles", "All handles on a space show one state: what one wrote, another reads, replaces and deletes.", func(e *env) {
+			if e.Second == nil {
+				e.absent("there is no second handle")
+			}
+			v, err := e.other.Put(e.ctx, "job", "", []byte("one"))
+			if err != nil {
+				e.fatalf("create through the second handle: %v", err)
+			}
+			v = e.put("job", v, "two")
+			if err := e.other.Delete(e.ctx, "job", v); err != nil {
+				e.fatalf("delete through the second handle: %v", err)
+			}
+			if _, _, err := e.s.Get(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) {
+				e.errorf("get through the first handle after that: got %v, want ErrNotFound", err)
+			}
+		}},
+		{"LaterHandle", "A handle that is opened later sees what was written before.", func(e *env) {
+			if e.Second == nil {
+				e.absent("there is no second handle")
+			}
+			v := e.create("kept", "one")
+			w := e.create("deleted", "one")
+			e.delete("deleted", w)
+			e.other = e.Second(e.t, e.s)
+			e.expect("kept", v, "one")
+			e.expectAbsent("deleted")
+			_, err := e.other.Put(e.ctx, "deleted", w, []byte("two"))
+			e.refused("a put with a deleted version through a later handle", err, entry("deleted", "", ""))
 		}},
 	}
+}
+
+func caseConflictTells(e *env) {
+	if !store.TraitsOf(e.s).ConflictTells {
+		e.absent("its conflicts do not tell the state")
+	}
+	tells := func(what string, err error, want store.Entry) {
+		e.refused(what, err, want)
+		var c *store.ConflictError
+		if !errors.As(err, &c) || !c.Known {
+			e.errorf("%s: the conflict does not carry the state: %v", what, err)
+		}
+	}
+	for i, value := range []string{"one", "", awkwardValue(), big(store.MaxValue)} {
+		key := fmt.Sprintf("job-%d", i)
+		old := e.create(key, "before")
+		v := e.put(key, old, value)
+		_, err := e.s.Put(e.ctx, key, "", []byte("x"))
+		tells("creating an existing register", err, entry(key, v, value))
+		_, err = e.s.Put(e.ctx, key, old, []byte("x"))
+		tells("a put with a superseded version", err, entry(key, v, value))
+		e.delete(key, v)
+		_, err = e.s.Put(e.ctx, key, v, []byte("x"))
+		tells("a put on an absent register", err, entry(key, "", ""))
+	}
+	// What it carries is good for the next try.
+	v := e.create("job", "one")
+	_, err := e.other.Put(e.ctx, "job", "", []byte("two"))
+	var c *store.ConflictError
+	if errors.As(err, &c) && c.Known {
+		e.put("job", c.Version, "two")
+	} else {
+		e.errorf("creating over version %q: the conflict does not carry the state: %v", v, err)
+	}
+}
+
+// madeUp returns versions that no store gave for a register whose version is v.
+func madeUp(v store.Version) []store.Version {
+	all := []store.Version{"x", "0", "1", "null", "*", `"*"`, "''", " ", "\x00", "ü", v + "x", "x" + v, v + v}
+	if len(v) > 1 {
+		all = append(all, v[:len(v)-1], v[1:])
+	}
+	return all
+}
+
+func (e *env) refusedMadeUp(what string, bad store.Version, err error, want store.Entry) {
+	what = fmt.Sprintf("%s with the made-up version %q", what, bad)
+	if errors.Is(err, store.ErrVersion) {
+		if store.OutcomeOf(err) != store.NotApplied {
+			e.errorf("%s: not applied, but the error says %q: %v", what, store.OutcomeOf(err), err)
+		}
+		e.expect(want.Key, want.Version, string(want.Value))
+		return
+	}
+	e.refused(what, err, want)
 }

@@ -53,6 +53,9 @@ func (e *env) fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// absent ends the case: the store is not asked for what it checks.
+func (e *env) absent(why string) { e.rec.skip(why) }
+
 // state returns the state of key; a zero version means absent.
 func (e *env) state(key string) store.Entry {
 	value, v, err := e.other.Get(e.ctx, key)

@@ -126,7 +126,8 @@ type testCase struct {
 // that the first failure is the simplest.
 func cases() []testCase {
 	return slices.Concat(
-		basicCases(),
+		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), raceCases(),
+		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(),
 	)
 }
 

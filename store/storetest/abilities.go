@@ -1,0 +1,293 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// volatileCases are the rules of [store.VolatilePutter].
+func volatileCases() []testCase {
+	return []testCase{
+		{"VolatilePut", "PutVolatile obeys the rules of Put: it creates, swaps, is seen by everybody at once, and is refused for a wrong version.", caseVolatilePut},
+		{"VolatileThenDurable", "Durable and volatile writes follow each other as they like, with versions that never return.", func(e *env) {
+			p := e.volatilePutter()
+			seen := make(versions)
+			v := e.create("job", "same")
+			for i := range 10 {
+				seen.add(e, v, fmt.Sprintf("write %d", i))
+				if i%3 == 0 {
+					v = e.put("job", v, "same")
+				} else {
+					v = e.putVolatile(p, "job", v, "same")
+				}
+				e.expect("job", v, "same")
+			}
+			e.delete("job", v)
+			e.expectAbsent("job")
+			e.putVolatile(p, "job", "", "same")
+		}},
+		{"VolatileRace", "Of several volatile and durable puts on one version at once, exactly one succeeds.", func(e *env) {
+			e.volatilePutter()
+			v := e.create("job", "start")
+			got := make([]store.Version, e.Racers)
+			for round := range e.Rounds {
+				winner := e.oneWins(fmt.Sprintf("mixed swap, round %d", round), e.Racers, func(i int, s store.Store) (err error) {
+					put := s.Put
+					if (i/2)%2 == 0 {
+						p, _ := store.As[store.VolatilePutter](s)
+						put = p.PutVolatile
+					}
+					got[i], err = put(e.ctx, "job", v, fmt.Appendf(nil, "racer %d", i))
+					return err
+				})
+				v = got[winner]
+				e.expect("job", v, fmt.Sprintf("racer %d", winner))
+			}
+		}},
+	}
+}
+
+func (e *env) volatilePutter() store.VolatilePutter {
+	p, ok := store.As[store.VolatilePutter](e.s)
+	if !ok {
+		e.absent("the store is no VolatilePutter")
+	}
+	return p
+}
+
+func (e *env) putVolatile(p store.VolatilePutter, key string, prev store.Version, value string) store.Version {
+	v, err := p.PutVolatile(e.ctx, key, prev, []byte(value))
+	if err != nil {
+		e.fatalf("volatile put %q against its current version %q: %v (%v)", key, prev, err, store.OutcomeOf(err))
+	}
+	if v == "" || v == prev {
+		e.fatalf("volatile put %q on version %q returns version %q", key, prev, v)
+	}
+	return v
+}
+
+func caseVolatilePut(e *env) {
+	p := e.volatilePutter()
+	v1 := e.putVolatile(p, "job", "", "one")
+	e.expect("job", v1, "one")
+	v2 := e.putVolatile(p, "job", v1, "two")
+	e.expect("job", v2, "two")
+	for _, prev := range []store.Version{"", v1} {
+		_, err := p.PutVolatile(e.ctx, "job", prev, []byte("late"))
+		e.refused(fmt.Sprintf("a volatile put on version %q", prev), err, entry("job", v2, "two"))
+	}
+	_, err := p.PutVolatile(e.ctx, "absent", v2, []byte("wrong"))
+	e.refused("a volatile put on an absent register", err, entry("absent", "", ""))
+	_, err = p.PutVolatile(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
+	if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
+		e.errorf("volatile put of a value too large: got %v, want ErrTooLarge, not applied", err)
+	}
+	_, err = p.PutVolatile(e.ctx, "job/", v2, nil)
+	e.wantErrKey("volatile put", "job/", err)
+	_, err = p.PutVolatile(e.ended(), "job", v2, []byte("late"))
+	e.wantNotSent("volatile put", err)
+	e.expect("job", v2, "two")
+	v3 := e.putVolatile(p, "job", v2, awkwardValue())
+	e.expect("job", v3, awkwardValue())
+	e.delete("job", v3)
+	_, err = p.PutVolatile(e.ctx, "job", v3, []byte("late"))
+	e.refused("a volatile put on a deleted register", err, entry("job", "", ""))
+}
+
+// readCases are the rules of the abilities that read.
+func readCases() []testCase {
+	return []testCase{
+		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative where it is not known. (Leases are taken over by it.)", caseAge},
+		{"GetIfChanged", "GetIfChanged is Get, except that it does not tell the value of the version that was seen.", caseGetIfChanged},
+		{"Peek", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", casePeek},
+		{"TokenFloor", "TokenFloor is a number that no token in any write to the key exceeds, refused writes and deleted registers included.", caseTokenFloor},
+		{"Traits", "Traits are the same at each call, name no secret, and bound no lease below zero.", func(e *env) {
+			d, ok := store.As[store.Describer](e.s)
+			if !ok {
+				e.absent("the store is no Describer")
+			}
+			e.create("job", "one")
+			first, second := d.Traits(), d.Traits()
+			if first != second {
+				e.errorf("got %+v, then %+v", first, second)
+			}
+			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
+				e.errorf("got %+v", first)
+			}
+		}},
+	}
+}
+
+func caseAge(e *env) {
+	a, ok := store.As[store.Ager](e.other)
+	if !ok {
+		e.absent("the store is no Ager")
+	}
+	if _, _, _, err := a.GetAge(e.ctx, "absent"); !errors.Is(err, store.ErrNotFound) {
+		e.errorf("age of an absent register: got %v, want ErrNotFound", err)
+	}
+	var v store.Version
+	for i := range 4 {
+		sent := time.Now()
+		value := fmt.Sprint("write ", i)
+		v = e.put("job", v, value)
+		for _, wait := range []time.Duration{0, aMoment, 10 * aMoment} {
+			time.Sleep(wait)
+			got, w, age, err := a.GetAge(e.ctx, "job")
+			truth := time.Since(sent)
+			if err != nil || w != v || string(got) != value {
+				e.fatalf("got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
+			}
+			if age > truth {
+				e.errorf("an age of %v for a value that was sent %v ago", age, truth)
+			}
+		}
+	}
+	if _, _, _, err := a.GetAge(e.ended(), "job"); !errors.Is(err, context.Canceled) {
+		e.errorf("under a context that has ended: got %v, want its error", err)
+	}
+}
+
+func caseGetIfChanged(e *env) {
+	want := func(what string, seen store.Version, wantValue string, wantV store.Version, wantChanged bool) {
+		value, v, changed, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
+		if err != nil || changed != wantChanged || v != wantV || changed && string(value) != wantValue {
+			e.errorf("%s: got %s version %q, changed %v, error %v; want %q version %q, changed %v", what, show(value), v, changed, err, wantValue, wantV, wantChanged)
+		}
+	}
+	wantAbsent := func(what string, seen store.Version) {
+		_, v, _, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
+		if !errors.Is(err, store.ErrNotFound) || v != "" {
+			e.errorf("%s: got version %q and error %v, want ErrNotFound", what, v, err)
+		}
+	}
+	if _, ok := store.As[store.ConditionalGetter](e.other); !ok {
+		e.absent("the store is no ConditionalGetter")
+	}
+	wantAbsent("absent", "")
+	v1 := e.create("job", "same")
+	want("nothing seen", "", "same", v1, true)
+	want("the current version seen", v1, "", v1, false)
+	v2 := e.put("job", v1, "same")
+	want("an old version with the same value seen", v1, "same", v2, true)
+	want("the current version seen", v2, "", v2, false)
+	e.delete("job", v2)
+	wantAbsent("a deleted version seen", v2)
+	v3 := e.create("job", "same")
+	want("a version of the deleted register seen", v2, "same", v3, true)
+	if _, _, _, err := store.GetIfChanged(e.ended(), e.other, "job", v3); !errors.Is(err, context.Canceled) {
+		e.errorf("under a context that has ended: got %v, want its error", err)
+	}
+}
+
+func casePeek(e *env) {
+	p, ok := store.As[store.Peeker](e.other)
+	if !ok {
+		e.absent("the store is no Peeker")
+	}
+	if _, v, err := p.Peek(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
+		e.errorf("peek at an absent register: got version %q and error %v, want ErrNotFound", v, err)
+	}
+	v := e.create("job", "one")
+	e.state("job") // a settled read: from now on nothing is in doubt
+	value, w, err := p.Peek(e.ctx, "job")
+	if err != nil || w != v || string(value) != "one" {
+		e.fatalf("got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
+	}
+	v = e.put("job", w, "two")
+	e.expect("job", v, "two")
+	if _, _, err := p.Peek(e.ended(), "job"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) {
+		e.errorf("under a context that has ended: got %v, want its error", err)
+	}
+}
+
+func caseTokenFloor(e *env) {
+	f, ok := store.As[store.TokenFloorer](e.other)
+	if !ok {
+		e.absent("the store is no TokenFloorer")
+	}
+	atLeast := func(want uint64, what string) {
+		if got, err := f.TokenFloor(e.ctx, "job"); err != nil || got < want {
+			e.errorf("%s: got %d and error %v, want at least %d", what, got, err, want)
+		}
+	}
+	record := func(token uint64) string {
+		return fmt.Sprintf(`{"holdfast":1,"kind":"lease","name":"job","state":"held","token":%d}`, token)
+	}
+	atLeast(0, "an absent register")
+	v1 := e.create("job", record(41))
+	atLeast(41, "after a write")
+	v2 := e.put("job", v1, record(57))
+	atLeast(57, "after a second write")
+	_, err := e.s.Put(e.ctx, "job", v1, []byte(record(43)))
+	e.refused("a put with a superseded version", err, entry("job", v2, record(57)))
+	atLeast(57, "after a refused write")
+}
+
+// presenceCases are the rules of [store.Presence], as far as one process can check
+// them: that of a dead process is for tests that start some.
+func presenceCases() []testCase {
+	return []testCase{
+		{"PresenceAlive", "A process that has announced itself is never judged dead while it runs, and announces the same each time.", func(e *env) {
+			p := e.presence(e.s)
+			first, err := p.Announce(e.ctx)
+			if err != nil || first == "" {
+				e.fatalf("announce: got %q and error %v", first, err)
+			}
+			if second, err := p.Announce(e.ctx); err != nil || second != first {
+				e.errorf("announce again: got %q and error %v, want %q", second, err, first)
+			}
+			for _, judge := range []store.Presence{p, e.presence(e.other)} {
+				if got := judge.Judge(e.ctx, first); got == store.Dead {
+					e.errorf("this process was judged dead")
+				}
+			}
+		}},
+		{"PresenceUnknown", "Dead is only said for certain: what is no announcement, or one of another place, is unknown. (A29: a live holder in another container was judged dead.)", func(e *env) {
+			p := e.presence(e.s)
+			own, err := p.Announce(e.ctx)
+			if err != nil {
+				e.fatalf("announce: %v", err)
+			}
+			for _, bad := range []string{"", " ", "x", "{}", "null", own + "x", "x" + own, own[:len(own)/2], "../" + own, "\x00", strings.Repeat("x", 10000), "1", "0"} {
+				if got := p.Judge(e.ctx, bad); got != store.LivenessUnknown {
+					e.errorf("%.60q was judged %v, want unknown", bad, got)
+				}
+			}
+			if got := p.Judge(e.ended(), own); got == store.Dead {
+				e.errorf("a judgement under a context that has ended says dead")
+			}
+		}},
+		{"PresenceAwait", "Await ends with the context's error, or before it when it is worth judging again.", func(e *env) {
+			p := e.presence(e.s)
+			own, err := p.Announce(e.ctx)
+			if err != nil {
+				e.fatalf("announce: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(e.ctx, 5*aMoment)
+			defer cancel()
+			for err == nil {
+				err = p.Await(ctx, own)
+				if err == nil && p.Judge(e.ctx, own) == store.Dead {
+					e.fatalf("this process was judged dead")
+				}
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				e.errorf("got %v, want the context's error", err)
+			}
+		}},
+	}
+}
+
+func (e *env) presence(s store.Store) store.Presence {
+	p, ok := store.As[store.Presence](s)
+	if !ok {
+		e.absent("the store has no Presence")
+	}
+	return p
+}

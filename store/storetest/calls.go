@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// callCases are the rules of contexts and outcomes.
+func callCases() []testCase {
+	return []testCase{
+		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (A11: a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+			e.create("job", "one")
+			ended := e.ended()
+			for _, key := range []string{"job", "absent"} {
+				_, v, err := e.s.Get(ended, key)
+				if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) || v != "" {
+					e.errorf("get %q: got version %q and error %v, want the context's error", key, v, err)
+				}
+			}
+		}},
+		{"CancelledPut", "A put under a context that has ended already is not applied, now or later, and its error says so.", func(e *env) {
+			v := e.create("job", "one")
+			ended := e.ended()
+			_, err := e.s.Put(ended, "job", v, []byte("two"))
+			e.wantNotSent("put", err)
+			_, err = e.s.Put(ended, "absent", "", []byte("two"))
+			e.wantNotSent("create", err)
+			time.Sleep(time.Millisecond)
+			e.expect("job", v, "one")
+			e.expectAbsent("absent")
+		}},
+		{"CancelledDelete", "A delete under a context that has ended already is not applied, now or later, and its error says so.", func(e *env) {
+			v := e.create("job", "one")
+			e.wantNotSent("delete", e.s.Delete(e.ended(), "job", v))
+			time.Sleep(time.Millisecond)
+			e.expect("job", v, "one")
+		}},
+		{"CancelledAfter", "The context bounds the call, not what the call left: a register outlives the context that wrote it.", func(e *env) {
+			ctx, cancel := context.WithCancel(e.ctx)
+			v, err := e.s.Put(ctx, "job", "", []byte("one"))
+			cancel()
+			if err != nil {
+				e.fatalf("create: %v", err)
+			}
+			time.Sleep(time.Millisecond)
+			e.expect("job", v, "one")
+			e.put("job", v, "two")
+		}},
+		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the outcome is told truly: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
+		{"ErrorsNameTheKey", "An error of a store names the key that it is about.", func(e *env) {
+			_, _, err := e.s.Get(e.ctx, "absent-17")
+			var op *store.OpError
+			if !errors.As(err, &op) || op.Key == "" || op.Op == "" {
+				e.errorf("get: got the error %v, want it to be an OpError with operation and key", err)
+			}
+			v := e.create("job-17", "one")
+			_, err = e.s.Put(e.ctx, "job-17", "", []byte("two"))
+			if !errors.As(err, &op) || op.Key == "" || op.Op == "" {
+				e.errorf("put: got the error %v, want it to be an OpError with operation and key", err)
+			}
+			e.expect("job-17", v, "one")
+		}},
+	}
+}
+
+// ended returns a context that has ended.
+func (e *env) ended() context.Context {
+	ctx, cancel := context.WithCancel(e.ctx)
+	cancel()
+	return ctx
+}
+
+func (e *env) wantNotSent(what string, err error) {
+	switch {
+	case err == nil:
+		e.errorf("%s succeeded under a context that had ended", what)
+	case store.OutcomeOf(err) != store.NotApplied:
+		e.errorf("%s: nothing was sent, but the outcome is %q: %v", what, store.OutcomeOf(err), err)
+	case !errors.Is(err, context.Canceled):
+		e.errorf("%s: got %v, want the context's error", what, err)
+	}
+}
+
+// caseDeadlines lets writers work under contexts that end at any moment. The
+// history then holds every outcome against what is read later.
+func caseDeadlines(e *env) {
+	var h History
+	var deadlines [8]time.Duration
+	for i := range deadlines {
+		deadlines[i] = time.Duration(1<<i) * 4 * time.Microsecond // 4 us to half a millisecond
+	}
+	e.race(min(e.Racers, 8), func(i int, s store.Store) {
+		s = h.Record(s)
+		for n := range 2 * e.Rounds {
+			key := fmt.Sprint("job-", n%2)
+			_, v, err := s.Get(e.ctx, key)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				e.errorf("get: %v", err)
+				return
+			}
+			ctx, cancel := context.WithTimeout(e.ctx, deadlines[(i+n)%len(deadlines)])
+			if n%7 == 6 && v != "" {
+				_ = s.Delete(ctx, key, v) // its outcome is in the history
+			} else {
+				_, _ = s.Put(ctx, key, v, fmt.Appendf(nil, "%d by %d", n, i))
+			}
+			cancel()
+		}
+	})
+	final := h.Record(e.s)
+	for n := range 2 {
+		if _, _, err := final.Get(e.ctx, fmt.Sprint("job-", n)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			e.errorf("get: %v", err)
+		}
+	}
+	e.checkHistory(&h)
+}
+
+func (e *env) checkHistory(h *History) {
+	if err := h.Check(); err != nil {
+		e.errorf("%v", err)
+	}
+}

@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A History records what any number of callers do to a store and see in it, and
+// checks that the contract explains it: linearizable for each key, no version given
+// twice, and every outcome true. The zero value is empty and ready for use; its
+// methods may be called from any number of goroutines.
+//
+// A register must be recorded from its creation on: the history takes it to be
+// absent at first. Writes that ran into an unknown outcome may have been applied at
+// any later time, or never; the check tries all of that.
+type History struct {
+	mu    sync.Mutex
+	clock int64 // counts starts and ends of calls: the order in which they happened
+	calls []*call
+}
+
+// call is one call as its caller saw it.
+type call struct {
+	kind       callKind
+	key        string
+	start, end int64 // end is never for a call whose effect may be yet to come
+	prev       store.Version
+	version    store.Version // written, or seen; zero means absent
+	value      string        // written, or seen
+	known      bool          // of a refusal: version and value are what it met
+}
+
+const never = math.MaxInt64
+
+type callKind int
+
+const (
+	callVoid    callKind = iota // tells nothing
+	callRead                    // saw the state (version, value)
+	callPut                     // was applied
+	callDelete                  // was applied
+	callRefused                 // met a state that is not prev
+	callMaybePut
+	callMaybeDelete
+)
+
+func (c *call) String() string {
+	state := showEntry(store.Entry{Version: c.version, Value: []byte(c.value)})
+	span := fmt.Sprintf("[%d-%d] ", c.start, c.end)
+	if c.end == never {
+		span = fmt.Sprintf("[%d-?] ", c.start)
+	}
+	switch c.kind {
+	case callRead:
+		return span + "get: " + state
+	case callPut:
+		return span + fmt.Sprintf("put on %q: wrote %s", c.prev, state)
+	case callDelete:
+		return span + fmt.Sprintf("delete of %q: done", c.prev)
+	case callRefused:
+		if c.known {
+			return span + fmt.Sprintf("write on %q: refused, met %s", c.prev, state)
+		}
+		return span + fmt.Sprintf("write on %q: refused", c.prev)
+	case callMaybePut:
+		return span + fmt.Sprintf("put on %q of %s: outcome unknown", c.prev, show([]byte(c.value)))
+	case callMaybeDelete:
+		return span + fmt.Sprintf("delete of %q: outcome unknown", c.prev)
+	}
+	return span + "call without a result"
+}
+
+// Record returns a store that passes everything on to s and records it. Several
+// handles on one space can be recorded in one history. Watch, List, Peek and
+// TokenFloor are passed on unrecorded: they promise nothing that orders them.
+func (h *History) Record(s store.Store) store.Store {
+	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		switch op.Kind {
+		case store.OpList, store.OpWatch, store.OpPeek, store.OpTokenFloor:
+			return next(ctx, op)
+		}
+		c := h.begin(op)
+		err := next(ctx, op)
+		h.finish(c, op, err)
+		return err
+	})
+}
+
+// Len returns the number of calls recorded so far.
+func (h *History) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.calls)
+}
+
+func (h *History) begin(op *store.Op) *call {
+	c := &call{key: op.Key, end: never, prev: op.Prev}
+	switch op.Kind {
+	case store.OpPut, store.OpPutVolatile:
+		c.kind, c.value = callMaybePut, string(op.Value)
+	case store.OpDelete:
+		c.kind = callMaybeDelete
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	c.start = h.clock
+	h.calls = append(h.calls, c)
+	return c
+}
+
+func (h *History) finish(c *call, op *store.Op, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	if !op.Kind.Write() {
+		c.end = h.clock
+		c.finishRead(op, err)
+		return
+	}
+	var conflict *store.ConflictError
+	switch store.OutcomeOf(err) {
+	case store.Unknown: // it stays what begin made it
+		return
+	case store.Applied:
+		c.version = op.Version
+		if c.kind == callMaybePut {
+			c.kind = callPut
+		} else {
+			c.kind, c.version = callDelete, ""
+		}
+	case store.NotApplied:
+		c.kind, c.value = callVoid, ""
+		if errors.Is(err, store.ErrConflict) {
+			c.kind = callRefused
+		}
+		if errors.As(err, &conflict) && conflict.Known {
+			c.known, c.version, c.value = true, conflict.Version, string(conflict.Value)
+		}
+	}
+	c.end = h.clock
+}
+
+func (c *call) finishRead(op *store.Op, err error) {
+	switch {
+	case err != nil && errors.Is(err, store.ErrNotFound):
+		c.kind = callRead
+	case err != nil:
+	case op.Kind == store.OpGetIfChanged && !op.Changed:
+		// The version is told and the value is not: the check fills it in.
+		c.kind, c.version, c.known = callRead, op.Prev, false
+	default:
+		c.kind, c.version, c.value, c.known = callRead, op.Version, string(op.Value), true
+	}
+	if c.version == "" {
+		c.known = true
+	}
+}
+
+// Check returns nil if one register for each key explains all that was recorded so
+// far, and otherwise an error that tells where no explanation is left. Calls that
+// have not returned yet count as writes with an unknown outcome.
+func (h *History) Check() error {
+	h.mu.Lock()
+	keys := make(map[string][]call)
+	for _, c := range h.calls {
+		if c.kind != callVoid {
+			keys[c.key] = append(keys[c.key], *c)
+		}
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if err := checkRegister(keys[key]); err != nil {
+			errs = append(errs, fmt.Errorf("%q: %w", key, err))
+		}
+	}
+	return errors.Join(errs...)
+}

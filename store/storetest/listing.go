@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// listCases are the rules of [store.Lister].
+func listCases() []testCase {
+	return []testCase{
+		{"List", "List with an empty prefix yields every key once.", func(e *env) {
+			e.lister()
+			e.wantList("")
+			e.createAll("job", "job-2", "a/b", "a/b/c", "z")
+			e.wantList("", "job", "job-2", "a/b", "a/b/c", "z")
+		}},
+		{"ListPrefix", "List of `a/b` yields what lies below `a/b/`, and neither `a/b` nor `a/bc`. (C11, G2: a listing by string prefix finds `job-2` when asked for `job`.)", func(e *env) {
+			e.lister()
+			e.createAll("a", "a/b", "a/b/c", "a/b/c/d", "a/b/e", "a/bc", "a/bc/d", "a/b-2", "a/b.", "a/b0", "a/B/c", "b", "ab", "x/a/b/c", "job/x", "job-2/x", "job")
+			e.wantList("a/b", "a/b/c", "a/b/c/d", "a/b/e")
+			e.wantList("a/b/c", "a/b/c/d")
+			e.wantList("a", "a/b", "a/b/c", "a/b/c/d", "a/b/e", "a/bc", "a/bc/d", "a/b-2", "a/b.", "a/b0", "a/B/c")
+			e.wantList("job", "job/x")
+			e.wantList("a/b/c/d")
+			e.wantList("nothing")
+			e.wantList("a/b/c/d/e/f")
+		}},
+		{"ListDeleted", "Deleted keys are hidden; created anew, they are listed again.", func(e *env) {
+			e.lister()
+			e.createAll("a/kept", "a/gone", "a/back")
+			e.delete("a/gone", e.state("a/gone").Version)
+			e.delete("a/back", e.state("a/back").Version)
+			e.wantList("a", "a/kept")
+			e.wantList("", "a/kept")
+			e.create("a/back", "again")
+			e.wantList("a", "a/kept", "a/back")
+			e.put("a/back", e.state("a/back").Version, "more")
+			e.wantList("a", "a/kept", "a/back")
+		}},
+		{"ListMany", "List yields all keys of a large space: listings come in pages. (C11: more than 1,000 keys.)", caseListMany},
+		{"ListAwkward", "List yields the keys as they are, whatever their characters.", func(e *env) {
+			e.lister()
+			keys := []string{
+				"d/é", "d/e\u0301", "d/日本/語", "d/🔒", "d/a b", "d/ ", "d/a%2Fb", "d/a/b", "d/a\\b", "d/a\nb", "d/a\x00b", "d/CON", "d/.tmp", "d/x.", "d/Job", "d/job", "d/JOB", "d/%", "d/_", "d/*", "d/000000000001", "d/&amp;", "d/<x>", "d/\u0085",
+				"d/" + strings.Repeat("x", e.MaxKey-2), "d/" + strings.Repeat("\x01", e.MaxKey-2), "d/" + strings.Repeat("y/", e.MaxKey/2-2) + "y",
+			}
+			e.createAll(keys...)
+			e.wantList("", keys...)
+			e.wantList("d", keys...)
+			e.createAll("%_/x", "%/x", "_/x", "a/x", "aa/x")
+			e.wantList("%_", "%_/x")
+			e.wantList("%", "%/x")
+			e.wantList("_", "_/x")
+		}},
+		{"ListBreak", "A listing may be left early, and begun again.", func(e *env) {
+			e.lister()
+			keys := make([]string, 20)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("a/%d", i)
+			}
+			e.createAll(keys...)
+			for want := 1; want <= len(keys); want += 6 {
+				got := 0
+				for key, err := range store.List(e.ctx, e.other, "a") {
+					if err != nil {
+						e.fatalf("list: %v", err)
+					}
+					if !slices.Contains(keys, key) {
+						e.errorf("list yields %q, which was never created", key)
+					}
+					if got++; got == want {
+						break
+					}
+				}
+			}
+			e.wantList("a", keys...)
+		}},
+		{"ListInvalid", "List of an invalid prefix yields ErrKey, and then ends.", func(e *env) {
+			e.lister()
+			e.createAll("a/x", "x")
+			for _, prefix := range []string{"/", "a/", "/a", "a//x", ".", "..", "a/..", "\xff", strings.Repeat("x", store.MaxKey+1)} {
+				keys, err := e.list(e.ctx, prefix)
+				if !errors.Is(err, store.ErrKey) || len(keys) > 0 {
+					e.errorf("list of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, keys, err)
+				}
+			}
+		}},
+		{"ListCancelled", "List under a context that has ended yields the context's error: it does not end as if there were nothing.", func(e *env) {
+			e.lister()
+			e.createAll("a/x")
+			keys, err := e.list(e.ended(), "a")
+			if !errors.Is(err, context.Canceled) {
+				e.errorf("got %q and %v, want the context's error", keys, err)
+			}
+		}},
+		{"ListDuringWrites", "A key that exists throughout a listing is yielded, once, whatever comes and goes beside it.", caseListDuringWrites},
+	}
+}
+
+// lister ends the case if the store cannot list.
+func (e *env) lister() store.Lister {
+	l, ok := store.As[store.Lister](e.other)
+	if !ok {
+		e.absent("the store is no Lister")
+	}
+	return l
+}
+
+func (e *env) createAll(keys ...string) {
+	for _, key := range keys {
+		e.create(key, "of "+key)
+	}
+}
+
+// list returns what a listing yields, and checks that an error ends it.
+func (e *env) list(ctx context.Context, prefix string) (keys []string, err error) {
+	for key, kerr := range store.List(ctx, e.other, prefix) {
+		switch {
+		case err != nil:
+			e.errorf("list of %.40q goes on after the error %v", prefix, err)
+		case kerr != nil:
+			err = kerr
+		default:
+			keys = append(keys, key)
+		}
+	}
+	return keys, err
+}
+
+func (e *env) wantList(prefix string, want ...string) {
+	got, err := e.list(e.ctx, prefix)
+	if err != nil {
+		e.fatalf("list of %q: %v", prefix, err)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if slices.Equal(got, want) {
+		return
+	}
+	for i, key := range got {
+		switch {
+		case i > 0 && got[i-1] == key:
+			e.errorf("list of %q yields %q twice", prefix, key)
+		case !slices.Contains(want, key):
+			e.errorf("list of %q yields %q", prefix, key)
+		}
+	}
+	for _, key := range want {
+		if !slices.Contains(got, key) {
+			e.errorf("list of %q does not yield %q", prefix, key)
+		}
+	}
+}
+
+func caseListMany(e *env) {
+	e.lister()
+	want := make([]string, e.Keys)
+	for i := range want {
+		want[i] = fmt.Sprintf("job/%d", i)
+	}
+	e.race(e.Racers, func(i int, s store.Store) {
+		for n := i; n < len(want); n += e.Racers {
+			err := e.insist(func() error {
+				_, err := s.Put(e.ctx, want[n], "", []byte("x"))
+				return err
+			})
+			if err != nil {
+				e.errorf("create %q: %v", want[n], err)
+				return
+			}
+		}
+	})
+	e.inTime()
+	e.wantList("job", want...)
+	e.create("job-2/x", "x")
+	e.wantList("job", want...)
+	e.wantList("", append(want, "job-2/x")...)
+}
+
+func caseListDuringWrites(e *env) {
+	e.lister()
+	kept := make([]string, 30)
+	for i := range kept {
+		kept[i] = fmt.Sprintf("a/%02d", i)
+	}
+	e.createAll(kept...)
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	e.race(1+min(e.Racers, 4), func(i int, s store.Store) {
+		if i > 0 {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("a/%02d-%d", (n*7)%30, i)
+				v, err := s.Put(e.ctx, key, "", []byte("x"))
+				if err == nil {
+					err = s.Delete(e.ctx, key, v)
+				}
+				if err != nil && e.ctx.Err() == nil {
+					e.errorf("a register of one's own: %v", err)
+					return
+				}
+			}
+			return
+		}
+		defer cancel()
+		for range e.Rounds {
+			keys, err := e.list(e.ctx, "a")
+			if err != nil {
+				e.errorf("list: %v", err)
+				return
+			}
+			slices.Sort(keys)
+			if once := slices.Compact(slices.Clone(keys)); len(once) != len(keys) {
+				e.errorf("a key was yielded twice: %q", keys)
+			}
+			for _, key := range kept {
+				if !slices.Contains(keys, key) {
+					e.errorf("%q was there throughout, and was not yielded", key)
+				}
+			}
+		}
+	})
+}

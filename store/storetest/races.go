@@ -1,0 +1,419 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// raceCases are the rules of registers that many use at once.
+func raceCases() []testCase {
+	return []testCase{
+		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (C6: check and rename gave 110 double winners in 1,000.)", caseRaceCreate},
+		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", caseRaceSwap},
+		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
+		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},
+		{"RaceCreateDelete", "Whoever created a register has it until they delete it: nobody else's creation succeeds in between.", caseRaceCreateDelete},
+		{"RaceCounter", "No increment is lost when many count in one register by reading and conditional writing.", caseRaceCounter},
+		{"RaceNeighbours", "Racers on keys that begin alike do not disturb each other.", caseRaceNeighbours},
+		{"RaceReadYourWrite", "A read that starts after a write was acknowledged sees it, or a later one, through every handle.", caseReadYourWrite},
+		{"RaceMonotonicReads", "A read that starts after another has ended does not see an older state than that one, whoever reads.", caseMonotonicReads},
+		{"RaceWholeReads", "A read returns one state: value and version that belong together, and nothing torn.", caseWholeReads},
+		{"RaceHistory", "Every register is linearizable: whatever many callers do to it at once, there is one order that explains all that they saw.", func(e *env) { e.history(false) }},
+		{"RaceHistoryVolatile", "Volatile puts are linearizable together with all else.", func(e *env) {
+			if _, ok := store.As[store.VolatilePutter](e.s); !ok {
+				e.absent("the store is no VolatilePutter")
+			}
+			e.history(true)
+		}},
+	}
+}
+
+// race runs f for n racers at once and waits for them.
+func (e *env) race(n int, f func(i int, s store.Store)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i, e.handle(i))
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// insist repeats a write that the store was too busy for, as long as it says that
+// the write was not applied.
+func (e *env) insist(write func() error) error {
+	for {
+		err := write()
+		busy := errors.Is(err, store.ErrUnavailable) && store.OutcomeOf(err) == store.NotApplied
+		if !busy || e.ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(rand.N(5 * time.Millisecond))
+	}
+}
+
+// oneWins runs n writes at once and returns the one that succeeded. The others must
+// be conflicts.
+func (e *env) oneWins(what string, n int, write func(i int, s store.Store) error) int {
+	errs := make([]error, n)
+	e.race(n, func(i int, s store.Store) {
+		errs[i] = e.insist(func() error { return write(i, s) })
+	})
+	winners, winner := 0, -1
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			winners, winner = winners+1, i
+		case !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied:
+			e.errorf("%s: a loser got %v (%v), want a conflict", what, err, store.OutcomeOf(err))
+		}
+	}
+	if winners != 1 {
+		e.fatalf("%s: %d of %d succeeded, want exactly one", what, winners, n)
+	}
+	return winner
+}
+
+func caseRaceCreate(e *env) {
+	got := make([]store.Version, e.Racers)
+	for round := range e.Rounds {
+		key := fmt.Sprintf("job-%d", round)
+		winner := e.oneWins("creating "+key, e.Racers, func(i int, s store.Store) (err error) {
+			got[i], err = s.Put(e.ctx, key, "", fmt.Appendf(nil, "racer %d", i))
+			return err
+		})
+		e.expect(key, got[winner], fmt.Sprintf("racer %d", winner))
+	}
+}
+
+func caseRaceSwap(e *env) {
+	v := e.create("job", "start")
+	got := make([]store.Version, e.Racers)
+	for round := range e.Rounds {
+		winner := e.oneWins(fmt.Sprintf("swap, round %d", round), e.Racers, func(i int, s store.Store) (err error) {
+			got[i], err = s.Put(e.ctx, "job", v, fmt.Appendf(nil, "racer %d in round %d", i, round))
+			return err
+		})
+		v = got[winner]
+		e.expect("job", v, fmt.Sprintf("racer %d in round %d", winner, round))
+	}
+}
+
+func caseRaceDelete(e *env) {
+	for round := range e.Rounds {
+		v := e.create("job", "one")
+		e.oneWins(fmt.Sprintf("delete, round %d", round), e.Racers, func(_ int, s store.Store) error {
+			return s.Delete(e.ctx, "job", v)
+		})
+		e.expectAbsent("job")
+	}
+}
+
+func caseRaceDeleteSwap(e *env) {
+	for round := range e.Rounds {
+		key := fmt.Sprintf("job-%d", round)
+		v := e.create(key, "one")
+		var w store.Version
+		winner := e.oneWins(fmt.Sprintf("delete against swap, round %d", round), 2, func(i int, s store.Store) (err error) {
+			if (i+round)%2 == 0 {
+				return s.Delete(e.ctx, key, v)
+			}
+			got, err := s.Put(e.ctx, key, v, []byte("two"))
+			if err == nil {
+				w = got
+			}
+			return err
+		})
+		if (winner+round)%2 == 0 {
+			e.expectAbsent(key)
+		} else {
+			e.expect(key, w, "two")
+		}
+	}
+}
+
+// caseRaceCreateDelete uses a register as the simplest of locks.
+func caseRaceCreateDelete(e *env) {
+	var inside atomic.Int32
+	e.race(min(e.Racers, 8), func(i int, s store.Store) {
+		for round := 0; round < e.Rounds && e.ctx.Err() == nil; {
+			var v store.Version
+			err := e.insist(func() (err error) {
+				v, err = s.Put(e.ctx, "lock", "", fmt.Appendf(nil, "racer %d", i))
+				return err
+			})
+			if errors.Is(err, store.ErrConflict) {
+				time.Sleep(rand.N(200 * time.Microsecond))
+				continue
+			}
+			if err != nil {
+				e.errorf("create: %v", err)
+				return
+			}
+			if n := inside.Add(1); n != 1 {
+				e.errorf("%d racers have created the register and not deleted it yet", n)
+			}
+			inside.Add(-1)
+			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
+				e.errorf("delete of one's own register: %v", err)
+				return
+			}
+			round++
+		}
+	})
+	e.inTime()
+	e.expectAbsent("lock")
+}
+
+// inTime fails a case whose context has ended: racers stop by themselves then, and
+// what they left shows nothing.
+func (e *env) inTime() {
+	if e.ctx.Err() != nil {
+		e.fatalf("not done within %v", e.Patience)
+	}
+}
+
+// add adds one to the number in a register.
+func (e *env) add(s store.Store, key string) {
+	next := func(value []byte) ([]byte, error) {
+		if value == nil {
+			return []byte("1"), nil
+		}
+		n, err := strconv.Atoi(string(value))
+		return []byte(strconv.Itoa(n + 1)), err
+	}
+	err := e.insist(func() error {
+		_, err := store.Update(e.ctx, s, key, next)
+		return err
+	})
+	if err != nil {
+		e.errorf("counting in %q: %v (%v)", key, err, store.OutcomeOf(err))
+	}
+}
+
+func caseRaceCounter(e *env) {
+	each := max(1, e.Rounds/4)
+	e.race(e.Racers, func(_ int, s store.Store) {
+		for range each {
+			e.add(s, "counter")
+		}
+	})
+	e.inTime()
+	if got, want := string(e.state("counter").Value), strconv.Itoa(each*e.Racers); got != want {
+		e.errorf("the counter is at %s after %s increments", got, want)
+	}
+}
+
+func caseRaceNeighbours(e *env) {
+	keys := []string{"job", "job-2", "job/x", "Job", "job "}
+	each := max(1, e.Rounds/2)
+	e.race(max(e.Racers, 2*len(keys)), func(i int, s store.Store) {
+		for n := range each {
+			key := keys[i%len(keys)]
+			e.add(s, key)
+			if n%5 == 4 { // and something that comes and goes
+				other := fmt.Sprintf("%s/%d", key, i)
+				v, err := s.Put(e.ctx, other, "", []byte("x"))
+				if err == nil {
+					err = s.Delete(e.ctx, other, v)
+				}
+				if err != nil {
+					e.errorf("a register of one's own: %v", err)
+				}
+			}
+		}
+	})
+	e.inTime()
+	racers := max(e.Racers, 2*len(keys))
+	for i, key := range keys {
+		want := (racers - i + len(keys) - 1) / len(keys) * each
+		if got := string(e.state(key).Value); got != strconv.Itoa(want) {
+			e.errorf("%q is at %s after %d increments", key, got, want)
+		}
+	}
+}
+
+func caseReadYourWrite(e *env) {
+	e.race(min(e.Racers, 8), func(i int, s store.Store) {
+		key := fmt.Sprintf("own-%d", i)
+		var v store.Version
+		for n := range e.Rounds {
+			var err error
+			value := fmt.Sprintf("%d of %d", n, i)
+			if v, err = s.Put(e.ctx, key, v, []byte(value)); err != nil {
+				e.errorf("put on a register of one's own: %v", err)
+				return
+			}
+			for j := range 2 {
+				got, w, err := e.handle(i+j).Get(e.ctx, key)
+				if err != nil || w != v || string(got) != value {
+					e.errorf("%q was written with version %q, and read after that as %s version %q, error %v", value, v, show(got), w, err)
+					return
+				}
+			}
+		}
+	})
+}
+
+// caseMonotonicReads has one writer count up; readers check every read against the
+// highest number that anybody had read before theirs began.
+func caseMonotonicReads(e *env) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	var highest atomic.Int64
+	v := e.create("counter", "0")
+	e.race(1+min(e.Racers, 8), func(i int, s store.Store) {
+		if i == 0 {
+			defer cancel()
+			for n := range 4 * e.Rounds {
+				var err error
+				if v, err = s.Put(e.ctx, "counter", v, []byte(strconv.Itoa(n+1))); err != nil {
+					e.errorf("put of the only writer: %v", err)
+					return
+				}
+			}
+			return
+		}
+		for reads := 0; ctx.Err() == nil || reads == 0; reads++ {
+			before := highest.Load()
+			value, _, err := s.Get(e.ctx, "counter")
+			n, err2 := strconv.ParseInt(string(value), 10, 64)
+			if err != nil || err2 != nil {
+				e.errorf("get: %v, %v", err, err2)
+				return
+			}
+			if n < before {
+				e.errorf("a read returned %d after another had returned %d", n, before)
+				return
+			}
+			for n > before && !highest.CompareAndSwap(before, n) {
+				before = highest.Load()
+			}
+		}
+	})
+}
+
+// caseWholeReads has writers alternate between values of very different sizes,
+// each of which tells its own length and its writer's number in every place.
+func caseWholeReads(e *env) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	var known sync.Map // version to value
+	note := func(v store.Version, value string) {
+		if old, loaded := known.LoadOrStore(v, value); loaded && old != value {
+			e.errorf("version %q came with %s and with %s", v, show([]byte(old.(string))), show([]byte(value)))
+		}
+	}
+	sizes := []int{0, 1, 100, 5000, store.MaxValue}
+	e.create("job", "")
+	e.race(2+min(e.Racers, 6), func(i int, s store.Store) {
+		if i == 0 {
+			defer cancel()
+		}
+		for n := 0; ctx.Err() == nil || n == 0; n++ {
+			value, v, err := s.Get(e.ctx, "job")
+			if err != nil {
+				e.errorf("get: %v", err)
+				return
+			}
+			whole := string(value)
+			if len(whole) > 0 {
+				if unit := whole[:1]; whole != fillValue(unit[0], len(whole)) {
+					e.errorf("a read returned a torn value: %s", show(value))
+					return
+				}
+			}
+			note(v, whole)
+			if i > 1 {
+				continue
+			}
+			if i == 0 && n >= 2*e.Rounds {
+				return
+			}
+			next := fillValue(byte('a'+(2*n+i)%26), sizes[n%len(sizes)])
+			w, err := s.Put(e.ctx, "job", v, []byte(next))
+			if err == nil {
+				note(w, next)
+			} else if !errors.Is(err, store.ErrConflict) {
+				e.errorf("put: %v", err)
+				return
+			}
+		}
+	})
+}
+
+func fillValue(unit byte, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = unit
+	}
+	return string(b)
+}
+
+// history lets racers do everything to three registers, and checks what they saw.
+func (e *env) history(volatile bool) {
+	var h History
+	seed := rand.Uint64()
+	e.race(min(e.Racers, 8), func(i int, s store.Store) {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		s = h.Record(s)
+		last := make(map[string]store.Version)
+		for n := range 4 * e.Rounds {
+			e.step(s, r, last, volatile, fmt.Sprintf("%d by %d", n, i))
+		}
+	})
+	e.inTime()
+	e.checkHistory(&h)
+}
+
+// step does one random thing. Writes name what this racer saw last, which others
+// have often replaced by then.
+func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, volatile bool, value string) {
+	key := "job-" + strconv.Itoa(r.IntN(3))
+	v := last[key]
+	var err error
+	switch p := r.IntN(100); {
+	case p < 35:
+		_, v, err = s.Get(e.ctx, key)
+	case p < 45:
+		_, v, _, err = store.GetIfChanged(e.ctx, s, key, v)
+	case p < 60 && v != "":
+		if err = s.Delete(e.ctx, key, v); err == nil {
+			v = ""
+		}
+	default:
+		put := s.Put
+		if volatile && p%2 == 0 {
+			put = func(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+				return store.PutVolatile(ctx, s, key, prev, value)
+			}
+		}
+		var w store.Version
+		if w, err = put(e.ctx, key, v, []byte(value)); err == nil {
+			v = w
+		}
+	}
+	var c *store.ConflictError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		v = ""
+	case errors.As(err, &c) && c.Known:
+		v = c.Version
+	case errors.Is(err, store.ErrConflict):
+		_, v, _ = s.Get(e.ctx, key)
+	case err != nil && e.ctx.Err() == nil && store.OutcomeOf(err) == store.Unknown:
+		_, v, _ = s.Get(e.ctx, key) // the history weighs it
+	}
+	last[key] = v
+}

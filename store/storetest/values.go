@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// awkwardValue holds every byte, and what formats of stores are made of.
+func awkwardValue() string {
+	var b strings.Builder
+	b.WriteString("\n\x00\xff{\"prev\":\"x\",\"value\":null}\r\n\t\"'`\\ \n\n")
+	for i := range 256 {
+		b.WriteByte(byte(i))
+	}
+	b.WriteString("\xf0\x28\x8c\x28 \n") // invalid UTF-8, a space and a newline at the end
+	return b.String()
+}
+
+// big returns a value of n bytes in which no two places look alike.
+func big(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%d,", i)
+	}
+	return b.String()[:n]
+}
+
+// valueCases are the rules of values: bytes, and nothing but bytes.
+func valueCases() []testCase {
+	return []testCase{
+		{"ValueSizes", "A value has 0 to 64 KiB, and comes back as it was.", func(e *env) {
+			for _, n := range []int{0, 1, 2, 1023, 4096, 32 << 10, store.MaxValue - 1, store.MaxValue} {
+				key := fmt.Sprintf("size-%d", n)
+				v := e.create(key, big(n))
+				e.expect(key, v, big(n))
+			}
+		}},
+		{"ValueNil", "A nil value is an empty one; the register exists.", func(e *env) {
+			v, err := e.s.Put(e.ctx, "job", "", nil)
+			if err != nil {
+				e.fatalf("put of a nil value: %v", err)
+			}
+			e.expect("job", v, "")
+			e.put("job", v, "more")
+		}},
+		{"ValueTooLarge", "A value above 64 KiB is refused with ErrTooLarge, and changes nothing.", func(e *env) {
+			v := e.create("job", "one")
+			for _, n := range []int{store.MaxValue + 1, 2 * store.MaxValue} {
+				_, err := e.s.Put(e.ctx, "job", v, []byte(big(n)))
+				_, err2 := e.s.Put(e.ctx, "absent", "", []byte(big(n)))
+				for _, err := range []error{err, err2} {
+					if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
+						e.errorf("put of %d bytes: got %v (%v), want ErrTooLarge, not applied", n, err, store.OutcomeOf(err))
+					}
+				}
+				e.expect("job", v, "one")
+				e.expectAbsent("absent")
+			}
+		}},
+		{"ValueBytes", "A value is any bytes: NUL, newlines, quotes, JSON, invalid UTF-8, what looks like the store's own format.", func(e *env) {
+			values := []string{
+				awkwardValue(), "\n", "\n\n\n", "\r\n", "\x00", "\x00\x00", " ", " x ", "x\n", "null", `""`, "{}", "[]", "\xff\xfe", "\xef\xbb\xbfbom",
+				`{"token":18446744073709551615}`, `{"a": 1, "a": 2 }`, `{"n":1e400}`, "\nV 1 abc - {}", "\nB 0 0 0 00000000\n", "base64:AAAA", "AAAA====", "%00", "'; DROP TABLE x; --",
+				"\u2028\u2029", "<&>", strings.Repeat("\n", 1000), strings.Repeat("\x00", 1000), strings.Repeat("\"\\", 1000),
+			}
+			v := e.create("job", "")
+			for i, value := range values {
+				v = e.put("job", v, value)
+				e.expect("job", v, value)
+				key := fmt.Sprintf("job-%d", i)
+				e.expect(key, e.create(key, value), value)
+			}
+		}},
+		{"ValueShrinks", "A value is replaced as a whole: a short one leaves nothing of the long one before it.", func(e *env) {
+			v := e.create("job", big(store.MaxValue))
+			for _, value := range []string{"short", big(5000), "", big(store.MaxValue), "x"} {
+				v = e.put("job", v, value)
+				e.expect("job", v, value)
+			}
+		}},
+		{"ValueNotKept", "The caller keeps the slice that it passes, and may change it after the call.", func(e *env) {
+			value := []byte("one")
+			v, err := e.s.Put(e.ctx, "job", "", value)
+			if err != nil {
+				e.fatalf("create: %v", err)
+			}
+			copy(value, "XXX")
+			e.expect("job", v, "one")
+			value = append(value[:0], "two"...)
+			if v, err = e.s.Put(e.ctx, "job", v, value); err != nil {
+				e.fatalf("put: %v", err)
+			}
+			copy(value, "XXX")
+			e.expect("job", v, "two")
+		}},
+		{"ValueNotShared", "The slices that a store returns belong to the caller: changing them changes nothing for anybody else.", caseValueNotShared},
+		{"ValueNotChanged", "Put does not write to the slice that it is given.", func(e *env) {
+			value := slices.Grow([]byte(awkwardValue()), 100)
+			rest := value[len(value):cap(value)]
+			for i := range rest {
+				rest[i] = 0xAA
+			}
+			v, err := e.s.Put(e.ctx, "job", "", value)
+			if err == nil {
+				_, err = e.s.Put(e.ctx, "job", v, value)
+			}
+			if err != nil {
+				e.fatalf("put: %v", err)
+			}
+			if string(value) != awkwardValue() || len(bytes.Trim(rest, "\xAA")) != 0 {
+				e.errorf("the slice, or what lies behind its end, was written to")
+			}
+		}},
+	}
+}
+
+func caseValueNotShared(e *env) {
+	spoil := func(b []byte) {
+		b = b[:cap(b)]
+		for i := range b {
+			b[i] = 'X'
+		}
+	}
+	v := e.create("job", "one")
+	for range 2 {
+		first, second := e.state("job"), e.state("job")
+		spoil(first.Value)
+		if string(second.Value) != "one" {
+			e.fatalf("changing the slice of one Get changed that of another")
+		}
+		e.expect("job", v, "one")
+	}
+	_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
+	var c *store.ConflictError
+	if errors.As(err, &c) && c.Known {
+		spoil(c.Value)
+		e.expect("job", v, "one")
+	}
+	v = e.put("job", v, "two")
+	e.expect("job", v, "two")
+}

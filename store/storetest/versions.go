@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// versionCases are the rules of versions: they never come back. Tokens, observations
+// and read-backs rest on that.
+func versionCases() []testCase {
+	return []testCase{
+		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (A24: a lease whose generation starts at 1 again after each release.)", func(e *env) {
+			seen := make(versions)
+			for i := range 10 {
+				v := e.create("job", "same")
+				seen.add(e, v, fmt.Sprintf("incarnation %d", i+1))
+				w := e.put("job", v, "same")
+				seen.add(e, w, fmt.Sprintf("incarnation %d, second write", i+1))
+				e.delete("job", w)
+			}
+		}},
+		{"VersionOfEqualValue", "Writing the value that is there already gives a new version: the version names a state, not a value. (C4: equal bodies have equal ETags.)", func(e *env) {
+			seen := make(versions)
+			v := e.create("job", "same")
+			seen.add(e, v, "create")
+			for i := range 10 {
+				v = e.put("job", v, "same")
+				seen.add(e, v, fmt.Sprintf("write %d of the same value", i+1))
+				e.expect("job", v, "same")
+			}
+		}},
+		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (C4: without a nonce an old state looks current again.)", func(e *env) {
+			a := e.create("job", "A")
+			b := e.put("job", a, "B")
+			a2 := e.put("job", b, "A")
+			if a2 == a {
+				e.fatalf("the second A has the version %q of the first", a)
+			}
+			_, err := e.s.Put(e.ctx, "job", a, []byte("C"))
+			e.refused("a put with the first A's version", err, entry("job", a2, "A"))
+			e.refused("a delete with the first A's version", e.s.Delete(e.ctx, "job", a), entry("job", a2, "A"))
+			e.put("job", a2, "C")
+		}},
+		{"OldIncarnation", "A version from before a delete is refused after the register was created anew, also with the same value.", func(e *env) {
+			v := e.create("job", "same")
+			e.delete("job", v)
+			w := e.create("job", "same")
+			_, err := e.s.Put(e.ctx, "job", v, []byte("late"))
+			e.refused("a put with a version of the deleted register", err, entry("job", w, "same"))
+			e.refused("a delete with a version of the deleted register", e.s.Delete(e.ctx, "job", v), entry("job", w, "same"))
+		}},
+		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (D4: a swept row is made again with generation 0.)", func(e *env) {
+			const writes = 4
+			write := func() store.Version {
+				v := e.create("job", "0")
+				for i := range writes {
+					v = e.put("job", v, fmt.Sprint(i+1))
+				}
+				return v
+			}
+			old := write()
+			e.delete("job", old)
+			v := write()
+			_, err := e.s.Put(e.ctx, "job", old, []byte("late"))
+			e.refused("a put with the version that the same number of writes gave before the delete", err, entry("job", v, fmt.Sprint(writes)))
+		}},
+		{"VersionsAllDistinct", "No two writes of a key have the same version, however they alternate.", func(e *env) {
+			seen := make(versions)
+			v := e.create("job", "0")
+			seen.add(e, v, "create")
+			for i := range 4 * e.Rounds {
+				what := fmt.Sprintf("write %d", i+1)
+				if i%5 == 4 {
+					e.delete("job", v)
+					v = e.create("job", fmt.Sprint(i%3))
+				} else {
+					v = e.put("job", v, fmt.Sprint(i%3))
+				}
+				seen.add(e, v, what)
+			}
+		}},
+		{"VersionStable", "A version changes with a write and with nothing else: not by reading, and not by a write that was refused.", func(e *env) {
+			v1 := e.create("job", "one")
+			v2 := e.put("job", v1, "two")
+			for range 3 {
+				e.expect("job", v2, "two")
+				_, err := e.s.Put(e.ctx, "job", v1, []byte("late"))
+				e.refused("a put with a superseded version", err, entry("job", v2, "two"))
+				_, err = e.s.Put(e.ctx, "job", "", []byte("late"))
+				e.refused("creating an existing register", err, entry("job", v2, "two"))
+				e.refused("a delete with a superseded version", e.s.Delete(e.ctx, "job", v1), entry("job", v2, "two"))
+			}
+			e.put("job", v2, "three")
+		}},
+		{"VersionFromGet", "The version from Get is as good as the one from Put.", func(e *env) {
+			e.create("job", "one")
+			e.put("job", e.state("job").Version, "two")
+			e.delete("job", e.state("job").Version)
+			e.expectAbsent("job")
+		}},
+	}
+}
+
+// versions tells by which write each version was given.
+type versions map[store.Version]string
+
+func (seen versions) add(e *env, v store.Version, what string) {
+	if first, ok := seen[v]; ok {
+		e.fatalf("%s was given version %q, which %s had", what, v, first)
+	}
+	seen[v] = what
+}

@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// watchCases are the rules of [store.Watcher]: it may wake without a reason, but
+// never miss one.
+func watchCases() []testCase {
+	return []testCase{
+		{"WatchDiffers", "Watch returns at once when the version differs already from the one seen.", func(e *env) {
+			w := e.watcher()
+			v1 := e.create("job", "one")
+			v2 := e.put("job", v1, "two")
+			e.watchEnds(w, "job", "", "the register exists, absent was seen")
+			e.watchEnds(w, "job", v1, "the version seen is superseded")
+			e.delete("job", v2)
+			e.watchEnds(w, "job", v2, "the version seen is deleted")
+			e.create("job", "two")
+			e.watchEnds(w, "job", v2, "the version seen is of an earlier register")
+			e.watchEnds(w, "job", "", "the register exists again, absent was seen")
+		}},
+		{"WatchPut", "Watch returns when the register is written, also with an equal value.", func(e *env) {
+			w := e.watcher()
+			v := e.create("job", "same")
+			e.watchWoken(w, "job", v, "a put", func() { v = e.put("job", v, "same") })
+			e.watchWoken(w, "job", v, "a second put", func() { v = e.put("job", v, "other") })
+		}},
+		{"WatchDelete", "Watch returns when the register is deleted.", func(e *env) {
+			w := e.watcher()
+			v := e.create("job", "one")
+			e.watchWoken(w, "job", v, "a delete", func() { e.delete("job", v) })
+		}},
+		{"WatchCreate", "Watch of an absent register returns when it is created, for the first time and after a delete.", func(e *env) {
+			w := e.watcher()
+			var v store.Version
+			e.watchWoken(w, "job", "", "its creation", func() { v = e.create("job", "one") })
+			e.delete("job", v)
+			e.watchWoken(w, "job", "", "its creation after a delete", func() { e.create("job", "two") })
+			e.watchWoken(w, "deep/er/job", "", "its creation, many segments down", func() { e.create("deep/er/job", "three") })
+		}},
+		{"WatchVolatile", "Watch returns when the register is written by a volatile put.", func(e *env) {
+			w := e.watcher()
+			p := e.volatilePutter()
+			v := e.create("job", "one")
+			e.watchWoken(w, "job", v, "a volatile put", func() {
+				if _, err := p.PutVolatile(e.ctx, "job", v, []byte("two")); err != nil {
+					e.fatalf("volatile put: %v", err)
+				}
+			})
+		}},
+		{"WatchCancel", "Watch returns the context's error when that ends, before and during the wait.", caseWatchCancel},
+		{"WatchMany", "A change wakes everybody who waits for it, also on other keys, and is not missed for the number of them.", caseWatchMany},
+		{"WatchNoGap", "A change that lands between reading a version and watching it is not missed.", caseWatchNoGap},
+		{"WatchFollow", "Who reads, watches what was read, and reads again, comes to see the last state, however fast it changes.", caseWatchFollow},
+	}
+}
+
+// watcher returns the ability of the handle that is read through, or ends the case.
+func (e *env) watcher() store.Watcher {
+	w, ok := store.As[store.Watcher](e.other)
+	if !ok {
+		e.absent("the store is no Watcher")
+	}
+	return w
+}
+
+// watchEnds checks that Watch returns nil without a further change.
+func (e *env) watchEnds(w store.Watcher, key string, seen store.Version, why string) {
+	if err := w.Watch(e.ctx, key, seen); err != nil {
+		e.fatalf("watch of %q should return nil at once, since %s; got %v", key, why, err)
+	}
+}
+
+// aMoment is long enough for a call of Watch to have begun to wait. If it was not,
+// the case checks less, and passes.
+const aMoment = 2 * time.Millisecond
+
+// watchWoken checks that Watch returns after the change. That it may return before
+// is its right: it is called until there is a reason.
+func (e *env) watchWoken(w store.Watcher, key string, seen store.Version, what string, change func()) {
+	woken := make(chan error, 1)
+	go func() { woken <- e.watchUntilChanged(w, key, seen) }()
+	time.Sleep(aMoment)
+	change()
+	if err := <-woken; err != nil {
+		e.fatalf("watch of %q did not return after %s: %v", key, what, err)
+	}
+}
+
+// watchUntilChanged watches until the version read differs from seen.
+func (e *env) watchUntilChanged(w store.Watcher, key string, seen store.Version) error {
+	for {
+		if err := w.Watch(e.ctx, key, seen); err != nil {
+			return err
+		}
+		_, v, err := e.other.Get(e.ctx, key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if v != seen {
+			return nil
+		}
+	}
+}
+
+func caseWatchCancel(e *env) {
+	w := e.watcher()
+	v := e.create("job", "one")
+	for key, seen := range map[string]store.Version{"job": v, "absent": ""} {
+		// With nothing to tell, only the context ends it; a wake-up without a reason
+		// is allowed, and asks to watch again.
+		watch := func(ctx context.Context) (err error) {
+			for err == nil {
+				err = w.Watch(ctx, key, seen)
+			}
+			return err
+		}
+		if err := watch(e.ended()); !errors.Is(err, context.Canceled) {
+			e.errorf("watch of %q under a context that has ended: got %v, want its error", key, err)
+		}
+		ctx, cancel := context.WithCancel(e.ctx)
+		time.AfterFunc(aMoment, cancel)
+		if err := watch(ctx); !errors.Is(err, context.Canceled) {
+			e.errorf("watch of %q while its context is cancelled: got %v, want its error", key, err)
+		}
+		ctx, cancel = context.WithTimeout(e.ctx, aMoment)
+		if err := watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			e.errorf("watch of %q past its deadline: got %v, want the context's error", key, err)
+		}
+		cancel()
+	}
+	e.expect("job", v, "one")
+	e.watchWoken(w, "job", v, "a put, after other watches were given up", func() { e.put("job", v, "two") })
+}
+
+func caseWatchMany(e *env) {
+	w := e.watcher()
+	n := 4 * e.Racers
+	errs := make(chan error, 2*n)
+	v := e.create("job", "one")
+	for i := range n {
+		go func() { errs <- e.watchUntilChanged(w, "job", v) }()
+		go func() { errs <- e.watchUntilChanged(w, fmt.Sprintf("job-%d", i), "") }()
+	}
+	time.Sleep(aMoment)
+	e.put("job", v, "two")
+	for i := range n {
+		e.create(fmt.Sprintf("job-%d", i), "x")
+	}
+	for range 2 * n {
+		if err := <-errs; err != nil {
+			e.fatalf("one of %d watches was not woken: %v", 2*n, err)
+		}
+	}
+}
+
+func caseWatchNoGap(e *env) {
+	w := e.watcher()
+	var v store.Version
+	for round := range 4 * e.Rounds {
+		seen := e.state("job").Version
+		written := make(chan error, 1)
+		go func() {
+			var err error
+			if round%5 == 4 {
+				v, err = "", e.s.Delete(e.ctx, "job", v)
+			} else {
+				v, err = e.s.Put(e.ctx, "job", v, []byte("x"))
+			}
+			written <- err
+		}()
+		if round%3 == 0 {
+			time.Sleep(50 * time.Microsecond)
+		}
+		err := e.watchUntilChanged(w, "job", seen)
+		if werr := <-written; werr != nil {
+			e.fatalf("write: %v", werr)
+		}
+		if err != nil {
+			e.fatalf("round %d: a change between get and watch was missed: %v", round, err)
+		}
+	}
+}
+
+func caseWatchFollow(e *env) {
+	w := e.watcher()
+	last := 4 * e.Rounds
+	v := e.create("job", "0")
+	var followed atomic.Int32
+	e.race(1+min(e.Racers, 8), func(i int, _ store.Store) {
+		if i == 0 {
+			for n := range last {
+				var err error
+				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(n+1))); err != nil {
+					e.errorf("put of the only writer: %v", err)
+					return
+				}
+			}
+			return
+		}
+		for e.ctx.Err() == nil {
+			value, seen, err := e.other.Get(e.ctx, "job")
+			if err != nil {
+				e.errorf("get: %v", err)
+				return
+			}
+			if string(value) == strconv.Itoa(last) {
+				followed.Add(1)
+				return
+			}
+			if err := w.Watch(e.ctx, "job", seen); err != nil {
+				e.errorf("a follower was not woken after %s of %d changes: %v", value, last, err)
+				return
+			}
+		}
+	})
+	if got, want := int(followed.Load()), min(e.Racers, 8); got != want {
+		e.errorf("%d of %d followers saw the last state", got, want)
+	}
+}
