@@ -375,7 +375,8 @@ func TestOneOfTwoLeaves(t *testing.T) {
 			_, err := k.Advance(ctx, "k", at(3), nil)
 			unknown(t, err)
 		})
-		wg.Go(func() { advance(t, k, "k", at(2), nil, checkpoint.Advanced) })
+		synctest.Wait()
+		wg.Go(func() { advance(t, k, "k", at(4), nil, checkpoint.Advanced) })
 		wg.Wait()
 	})
 }

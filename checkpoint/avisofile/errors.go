@@ -1,0 +1,87 @@
+package avisofile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What can be wrong with a state file, in the order in which it is looked for, to
+// be read with [errors.Is]. Every one comes in a [*LoadError], and matches
+// [store.ErrCorrupt] too: the file is neither used nor overwritten.
+var (
+	// ErrMalformed: the file is no JSON, or not of the layout.
+	ErrMalformed = errors.New("malformed state file")
+
+	// ErrFileVersion: the file's version is not 1.
+	ErrFileVersion = errors.New("unsupported file version")
+
+	// ErrKeyVersion: the file's keys are not of version 1.
+	ErrKeyVersion = errors.New("unsupported key format version")
+
+	// ErrFileKey: a key of the file is not 64 hexadecimal digits.
+	ErrFileKey = errors.New("invalid key in the state file")
+)
+
+// ErrReadable is the refusal of [Restore] to replace a state file that can be read.
+// Nothing was written.
+var ErrReadable = store.MarkNotApplied(errors.New("the state file can be read, so there is nothing to restore"))
+
+// LoadError tells what is wrong with a state file. Nothing was written.
+type LoadError struct {
+	Path   string
+	Err    error // one of ErrMalformed, ErrFileVersion, ErrKeyVersion, ErrFileKey
+	Detail string
+
+	// Good tells of the last good copy beside the file; it is zero if there is none.
+	Good Copy
+}
+
+// Copy is the last good copy of a state file.
+type Copy struct {
+	Path    string
+	Written time.Time // when its content was written, by the clock of the machine
+	Keys    int
+}
+
+func (e *LoadError) Error() string {
+	text := fmt.Sprintf("%s: %v: %s; nothing was overwritten", e.Path, e.Err, e.Detail)
+	switch {
+	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
+		return text + ": use a program that knows this version"
+	case e.Good.Path == "":
+		return text + ": there is no last good copy beside it; mend it, or move it away to begin anew"
+	}
+	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s: restore brings it back",
+		text, e.Good.Written.Format(time.RFC3339), e.Good.Keys, e.Good.Path)
+}
+
+// Unwrap returns the kind of the error.
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// Is makes every LoadError match store.ErrCorrupt, and those of another version
+// checkpoint.ErrFormat.
+func (e *LoadError) Is(target error) bool {
+	switch target {
+	case store.ErrCorrupt:
+		return true
+	case checkpoint.ErrFormat:
+		return e.Err == ErrFileVersion || e.Err == ErrKeyVersion
+	}
+	return false
+}
+
+// Outcome is NotApplied.
+func (e *LoadError) Outcome() store.Outcome { return store.NotApplied }
+
+// denied makes errors for lack of rights match store.ErrDenied.
+func denied(err error) error {
+	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrDenied) {
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package avisofile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MaxFile is the largest state file that is read or written, in bytes.
+const MaxFile = 256 << 20
+
+// image is a file as it was read or written. Where the system allows it the file is
+// kept open: its inode can then not be given to another file, so that a look at the
+// name tells for certain whether it is still the same one. (Files that replace each
+// other take turns with two inode numbers, within one tick of the file system's
+// clock: number, size and time together do not tell them apart.)
+type image struct {
+	file *os.File    // nil where the file is not kept open
+	info os.FileInfo // nil if the file was absent
+}
+
+// current reports whether path still names what the image was made of.
+func (m *image) current(path string) bool {
+	info, err := os.Lstat(path)
+	if m.info == nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return m.file != nil && err == nil && os.SameFile(info, m.info) &&
+		info.Size() == m.info.Size() && info.ModTime().Equal(m.info.ModTime())
+}
+
+// sync makes the content durable, if the file is kept open.
+func (m *image) sync() error {
+	if m.file == nil {
+		return nil
+	}
+	return m.file.Sync()
+}
+
+func (m *image) close() {
+	if m.file != nil {
+		m.file.Close() // it was only read, or is synced: there is nothing to lose
+	}
+}
+
+// readImage reads a file. Where there is none, the image's info and the content are
+// nil. It neither follows a link nor waits at a pipe.
+func readImage(path string) (_ *image, content []byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &image{}, nil, nil
+	}
+	if err != nil {
+		return nil, nil, denied(err)
+	}
+	m := &image{file: f}
+	defer func() {
+		if err != nil || !keepOpen {
+			m.close()
+			m.file = nil
+		}
+	}()
+	if m.info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	if m.info.IsDir() {
+		return nil, nil, &os.PathError{Op: "read", Path: path, Err: syscall.EISDIR}
+	}
+	if !m.info.Mode().IsRegular() {
+		return nil, nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
+	if m.info.Size() > MaxFile {
+		return nil, nil, fmt.Errorf("%s: %w: %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), MaxFile)
+	}
+	content = make([]byte, 0, m.info.Size()+1)
+	for len(content) < cap(content) {
+		n, err := f.Read(content[len(content):cap(content)])
+		content = content[:len(content)+n]
+		if err == io.EOF {
+			return m, content, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, fmt.Errorf("%s: it grew while it was read", path)
+}

@@ -1,0 +1,148 @@
+package avisofile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// hold is the lock of a state file, held: the lock beside every name on the way to
+// it, the path as given first. So programs that know the file by its own name and
+// others that know it by a link exclude each other.
+type hold struct {
+	place place
+	locks []*os.File
+}
+
+// tryHold makes one try to lock the state file that path leads to. The result is
+// nil if another has the lock, or if links or lock files changed under the try. It
+// keeps nothing that it could not get as a whole, so that no two programs wait for
+// each other.
+func tryHold(path string, network bool) (_ *hold, err error) {
+	p, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	if !network {
+		if err := p.checkLocal(); err != nil {
+			return nil, err
+		}
+	}
+	h := &hold{place: p}
+	defer func() {
+		if err != nil {
+			h.release()
+		}
+	}()
+	for _, name := range p.names {
+		f, err := openLock(name)
+		if err != nil {
+			return nil, denied(err)
+		}
+		twice, err := h.has(f)
+		if twice || err != nil {
+			f.Close()
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		ok, err := tryLock(f)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if !ok {
+			f.Close()
+			h.release()
+			return nil, nil
+		}
+		h.locks = append(h.locks, f)
+	}
+	// Under the lock: is it still the lock, and does path still lead here?
+	again, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	if !h.valid() || !again.equal(p) {
+		h.release()
+		return nil, nil
+	}
+	return h, nil
+}
+
+// openLock opens the lock beside name. It is created if need be, never truncated,
+// written to or removed. A link in its place is refused: it could make a file
+// wherever somebody wants one.
+func openLock(name string) (*os.File, error) {
+	path := name + lockSuffix
+	for range 100 {
+		f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+		if err == nil {
+			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+				f.Close()
+				return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: errors.New("not a regular file")}, err)
+			}
+			return f, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Whoever may write the state file must be able to lock it. Where that
+		// cannot be arranged, they are told that they lack the rights.
+		if info, err := os.Stat(name); err == nil {
+			_ = keepOwner(f, info)
+		}
+		return f, nil
+	}
+	return nil, fmt.Errorf("%w: %s comes and goes", store.ErrUnsafe, path)
+}
+
+// has reports whether f is a file that h has locked already, under another name.
+func (h *hold) has(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(h.locks, func(l *os.File) bool {
+		other, err := l.Stat()
+		return err == nil && os.SameFile(info, other)
+	}), nil
+}
+
+// valid reports whether the locked files still are the ones that others would lock.
+func (h *hold) valid() bool {
+	for _, name := range h.place.names {
+		info, err := os.Lstat(name + lockSuffix)
+		if err != nil {
+			return false
+		}
+		if !slices.ContainsFunc(h.locks, func(l *os.File) bool {
+			mine, err := l.Stat()
+			return err == nil && os.SameFile(info, mine)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// release gives the lock back.
+func (h *hold) release() {
+	for _, f := range slices.Backward(h.locks) {
+		unlock(f)
+		f.Close() // nothing was written to it
+	}
+	h.locks = nil
+}

@@ -1,0 +1,260 @@
+package avisofile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// parser reads JSON the way the format's own program does, which encoding/json does
+// not: names are told apart by case, a field that occurs twice is an error, integers
+// are exact, and what is not known is passed over at any depth without recursion,
+// and without a look at the characters of its strings.
+type parser struct {
+	b []byte
+	i int
+}
+
+// syntaxError is a fault at an offset of the input.
+type syntaxError struct {
+	offset int
+	text   string
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.offset, e.text) }
+
+func (p *parser) fail(format string, args ...any) error {
+	return &syntaxError{p.i, fmt.Sprintf(format, args...)}
+}
+
+// space passes over white space.
+func (p *parser) space() {
+	for p.i < len(p.b) {
+		switch p.b[p.i] {
+		case ' ', '\n', '\t', '\r':
+			p.i++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte behind white space, 0 at the end.
+func (p *parser) peek() byte {
+	p.space()
+	if p.i < len(p.b) {
+		return p.b[p.i]
+	}
+	return 0
+}
+
+func (p *parser) colon() error {
+	if p.peek() != ':' {
+		return p.fail("a colon is missing")
+	}
+	p.i++
+	return nil
+}
+
+// structure parses an object with these fields, of which the first required ones
+// must be there, or an array of all of them. It calls value at the start of the
+// value of each.
+func (p *parser) structure(fields []string, seen []bool, required int, value func(field int) error) error {
+	if p.peek() == '[' {
+		return p.tuple(len(fields), value)
+	}
+	err := p.object(func() error {
+		name, err := p.text()
+		if err != nil {
+			return err
+		}
+		field := slices.Index(fields, name)
+		if field >= 0 && seen[field] {
+			return p.fail("%q occurs twice", name)
+		}
+		if err := p.colon(); err != nil {
+			return err
+		}
+		if field < 0 {
+			return p.skip()
+		}
+		seen[field] = true
+		return value(field)
+	})
+	if err != nil {
+		return err
+	}
+	for i, name := range fields[:required] {
+		if !seen[i] {
+			p.i--
+			return p.fail("%q is missing", name)
+		}
+	}
+	return nil
+}
+
+// tuple parses an array of exactly n values.
+func (p *parser) tuple(n int, value func(field int) error) error {
+	p.i++
+	for field := range n {
+		if field > 0 {
+			if p.peek() != ',' {
+				return p.fail("a comma is missing")
+			}
+			p.i++
+		}
+		if err := value(field); err != nil {
+			return err
+		}
+	}
+	if p.peek() != ']' {
+		return p.fail("an end of %d values is missing", n)
+	}
+	p.i++
+	return nil
+}
+
+// object parses an object; member is called at the start of each name and goes to
+// the end of its value.
+func (p *parser) object(member func() error) error {
+	if p.peek() != '{' {
+		return p.fail("an object is missing")
+	}
+	p.i++
+	for first := true; ; first = false {
+		switch c := p.peek(); {
+		case c == '}':
+			p.i++
+			return nil
+		case first:
+		case c == ',':
+			p.i++
+		default:
+			return p.fail("a comma or the end of an object is missing")
+		}
+		if p.peek() != '"' {
+			return p.fail("a name is missing")
+		}
+		if err := member(); err != nil {
+			return err
+		}
+	}
+}
+
+// unsigned parses an integer from 0 to limit.
+func (p *parser) unsigned(limit uint64) (uint64, error) {
+	p.space()
+	start := p.i
+	if err := p.skipNumber(); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(string(p.b[start:p.i]), 10, 64)
+	if err != nil || n > limit {
+		text := p.b[start:min(p.i, start+40)]
+		p.i = start
+		if limit == math.MaxUint64 {
+			return 0, p.fail("%s is no integer from 0 to 2^64-1", text)
+		}
+		return 0, p.fail("%s is no integer from 0 to %d", text, limit)
+	}
+	return n, nil
+}
+
+// optionalText parses a string or null.
+func (p *parser) optionalText() (s string, ok bool, err error) {
+	if p.peek() == 'n' {
+		return "", false, p.word("null")
+	}
+	s, err = p.text()
+	return s, true, err
+}
+
+// text parses a string.
+func (p *parser) text() (string, error) {
+	if p.peek() != '"' {
+		return "", p.fail("a string is missing")
+	}
+	p.i++
+	start := p.i
+	var out []byte // used from the first escape on
+	for escaped := false; p.i < len(p.b); {
+		switch c := p.b[p.i]; {
+		case c == '"':
+			if !escaped {
+				out = p.b[start:p.i]
+			}
+			p.i++
+			return string(out), nil
+		case c < 0x20:
+			return "", p.fail("a control character in a string")
+		case c == '\\':
+			if !escaped {
+				out, escaped = append(out, p.b[start:p.i]...), true
+			}
+			r, err := p.escape()
+			if err != nil {
+				return "", err
+			}
+			out = utf8.AppendRune(out, r)
+		default:
+			r, size := utf8.DecodeRune(p.b[p.i:])
+			if r == utf8.RuneError && size == 1 {
+				return "", p.fail("a string is not valid UTF-8")
+			}
+			if escaped {
+				out = append(out, p.b[p.i:p.i+size]...)
+			}
+			p.i += size
+		}
+	}
+	return "", p.fail("a string has no end")
+}
+
+// escape parses an escape sequence, a pair of surrogates included.
+func (p *parser) escape() (rune, error) {
+	start := p.i
+	if err := p.skipEscape(); err != nil {
+		return 0, err
+	}
+	switch c := p.b[start+1]; c {
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+	default:
+		return rune(c), nil
+	}
+	r := hex4(p.b[start+2:])
+	if !utf16.IsSurrogate(r) {
+		return r, nil
+	}
+	second := p.i
+	if p.i+1 < len(p.b) && p.b[p.i] == '\\' && p.b[p.i+1] == 'u' {
+		if err := p.skipEscape(); err != nil {
+			return 0, err
+		}
+		if pair := utf16.DecodeRune(r, hex4(p.b[second+2:])); pair != utf8.RuneError {
+			return pair, nil
+		}
+	}
+	if p.i < len(p.b) {
+		p.i = start
+	}
+	return 0, p.fail("half a surrogate pair in a string")
+}
+
+// hex4 returns the value of four hexadecimal digits.
+func hex4(b []byte) rune {
+	n, _ := strconv.ParseUint(string(b[:4]), 16, 32) // the digits were checked
+	return rune(n)
+}

@@ -1,0 +1,98 @@
+package avisofile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The names beside a state file.
+const (
+	lockSuffix  = ".lock"  // the format's lock
+	fenceSuffix = ".fence" // tokens and epochs
+	goodSuffix  = ".good"  // the last good copy
+	badSuffix   = ".bad"   // what a restore replaced
+)
+
+// place is where a path leads: every name on the way from the path as it was given
+// through symbolic links to the state file itself, each in a directory whose own
+// path has no links in it.
+type place struct {
+	names []string
+}
+
+// file returns the path of the state file itself.
+func (p place) file() string { return p.names[len(p.names)-1] }
+
+// dir returns the directory of the state file itself.
+func (p place) dir() string { return filepath.Dir(p.file()) }
+
+func (p place) equal(q place) bool { return slices.Equal(p.names, q.names) }
+
+// resolve follows path. The state file need not exist; its directory must.
+func resolve(path string) (place, error) {
+	const maxLinks = 40
+	var p place
+	for next := path; len(p.names) < maxLinks; {
+		dir, base := filepath.Split(next)
+		if base == "" || base == "." || base == ".." {
+			return place{}, &os.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+		}
+		if dir == "" {
+			dir = "."
+		}
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return place{}, err
+		}
+		name := filepath.Join(dir, base)
+		p.names = append(p.names, name)
+		info, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Of a directory that is no directory Lstat says something else, except on
+			// systems that do not tell the two apart.
+			if d, err := os.Stat(dir); err == nil && !d.IsDir() {
+				return place{}, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+			}
+			return p, nil
+		}
+		if err != nil {
+			return place{}, err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			return p, nil
+		}
+		target, err := os.Readlink(name)
+		if err != nil {
+			return place{}, err
+		}
+		if !filepath.IsAbs(target) {
+			// Not filepath.Join: what ".." means behind a link is for the system to say.
+			target = dir + string(filepath.Separator) + target
+		}
+		next = target
+	}
+	return place{}, &os.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// checkLocal refuses a place on a file system that is not known to be local.
+func (p place) checkLocal() error {
+	for _, name := range p.names {
+		dir := filepath.Dir(name)
+		kind, local, err := localfs.Check(dir)
+		if err != nil {
+			return err
+		}
+		if !local {
+			return fmt.Errorf("%w: %s lies on %s, where the lock of the state file is not known to exclude other machines", store.ErrUnsafe, dir, kind)
+		}
+	}
+	return nil
+}

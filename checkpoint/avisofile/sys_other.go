@@ -1,0 +1,29 @@
+//go:build !darwin && !dragonfly && !freebsd && !linux && !netbsd && !openbsd && !windows
+
+package avisofile
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	noFollow = 0
+	keepOpen = false
+)
+
+// tryLock fails: this system has no flock, so nothing would exclude the others.
+func tryLock(*os.File) (bool, error) {
+	return false, fmt.Errorf("%w: %s has no flock", store.ErrUnsafe, runtime.GOOS)
+}
+
+func unlock(*os.File) {}
+
+func syncDir(string) error { return nil }
+
+func keepOwner(f *os.File, old os.FileInfo) error { return f.Chmod(old.Mode().Perm()) }
+
+func unreadable(error) bool { return false }

@@ -1,0 +1,51 @@
+package avisofile
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	noFollow = 0
+
+	// keepOpen: a file that is open cannot be replaced.
+	keepOpen = false
+)
+
+const (
+	lockFailImmediately = 1
+	lockExclusive       = 2
+
+	errLockViolation = syscall.Errno(33)
+)
+
+// tryLock locks the whole file, and so whatever part of it another program locks.
+func tryLock(f *os.File) (bool, error) {
+	var at syscall.Overlapped
+	ok, _, err := syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx").Call(
+		f.Fd(), lockExclusive|lockFailImmediately, 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
+	switch {
+	case ok != 0:
+		return true, nil
+	case errors.Is(err, errLockViolation), errors.Is(err, syscall.ERROR_IO_PENDING):
+		return false, nil
+	}
+	return false, &os.PathError{Op: "LockFileEx", Path: f.Name(), Err: err}
+}
+
+func unlock(f *os.File) {
+	var at syscall.Overlapped
+	syscall.NewLazyDLL("kernel32.dll").NewProc("UnlockFileEx").Call(
+		f.Fd(), 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
+}
+
+// syncDir does nothing: Windows offers no way to flush a directory, and NTFS keeps
+// its names in a journal of its own.
+func syncDir(string) error { return nil }
+
+// keepOwner does nothing: a new file takes its rights from the directory.
+func keepOwner(*os.File, os.FileInfo) error { return nil }
+
+func unreadable(error) bool { return false }
