@@ -1,0 +1,207 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// child is the command of run and the process group that it leads.
+type child struct {
+	cmd    *exec.Cmd
+	events chan unix.WaitStatus // what became of the child; the last one is its end
+
+	// tty is the terminal that the child reads from, -1 if none.
+	tty   int
+	modes *term.State // as they were before the child had the terminal
+}
+
+// startChild starts cmd in a process group of its own. If stdin is a terminal whose
+// foreground this process has, the group is given the foreground.
+//
+// Where the system kills a child together with its parent, it means the parent's
+// thread: so the caller has locked its goroutine to its thread, and stays.
+func startChild(cmd *exec.Cmd) (*child, error) {
+	c := &child{cmd: cmd, events: make(chan unix.WaitStatus, 8), tty: -1}
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(attr)
+	if f, ok := cmd.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fd := int(f.Fd())
+		c.tty = fd
+		c.modes, _ = term.GetState(fd)
+		if owner, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil && owner == unix.Getpgrp() {
+			attr.Foreground, attr.Ctty = true, fd
+		}
+	}
+	cmd.SysProcAttr = attr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if c.tty >= 0 {
+		// Taking the terminal back from the background must not stop us. Only
+		// now: the child would inherit it.
+		signal.Ignore(syscall.SIGTTOU)
+	}
+	go c.reap()
+	return c, nil
+}
+
+// forwardable returns the signals that are passed on: all that can be caught,
+// except those that tell of faults of this process or of its own children, and
+// those that were ignored when it started, as under nohup.
+func forwardable() []os.Signal {
+	var out []os.Signal
+	for n := syscall.Signal(1); n < 32; n++ {
+		switch n {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, syscall.SIGTTOU, syscall.SIGTTIN,
+			syscall.SIGPIPE, syscall.SIGPROF, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGFPE, syscall.SIGSEGV,
+			syscall.SIGBUS, syscall.SIGSYS, syscall.SIGABRT:
+			continue
+		}
+		if !signal.Ignored(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// reap waits for the child and reports each change. As the first process of a
+// container it takes in the orphans, too.
+func (c *child) reap() {
+	defer close(c.events)
+	pid := c.cmd.Process.Pid
+	target := pid
+	if os.Getpid() == 1 {
+		target = -1
+	}
+	for {
+		var ws unix.WaitStatus
+		got, err := unix.Wait4(target, &ws, unix.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return
+		case got != pid:
+			continue
+		}
+		c.events <- ws
+		if ws.Exited() || ws.Signaled() {
+			return
+		}
+	}
+}
+
+// signal sends sig to the whole group.
+func (c *child) signal(sig syscall.Signal) { _ = unix.Kill(-c.cmd.Process.Pid, sig) }
+
+// forward passes a signal on that this process received.
+func (c *child) forward(sig os.Signal) {
+	if s, ok := sig.(syscall.Signal); ok {
+		c.signal(s)
+		if s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGINT {
+			c.signal(syscall.SIGCONT) // a stopped child could not act on it
+		}
+	}
+}
+
+// stopped is called when the child was stopped from the terminal: this process
+// stops as well, so that the shell gets its turn, and goes on with the child when
+// the shell says so. still is asked in between whether the child may go on.
+func (c *child) stopped(still func() bool) {
+	if c.tty < 0 {
+		return // stopped by a signal; whoever sent it will continue it
+	}
+	c.takeTerminal()
+	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	// Here the shell continued this process: fg gave it the terminal, bg did not.
+	if !still() {
+		return
+	}
+	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == unix.Getpgrp() {
+		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.cmd.Process.Pid)
+	}
+	c.signal(syscall.SIGCONT)
+}
+
+func (c *child) takeTerminal() {
+	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == c.cmd.Process.Pid {
+		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
+	}
+}
+
+// kill ends the whole group: TERM now, KILL after grace. It returns when none of
+// the group is left, or soon after the KILL.
+func (c *child) kill(grace time.Duration) {
+	c.signal(syscall.SIGTERM)
+	c.signal(syscall.SIGCONT)
+	if c.gone(grace) {
+		return
+	}
+	c.signal(syscall.SIGKILL)
+	c.gone(time.Second)
+}
+
+// gone waits for d until nobody is left in the group. A zombie counts until it is
+// reaped, which the leader is at once.
+func (c *child) gone(d time.Duration) bool {
+	for limit := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
+		if errors.Is(unix.Kill(-c.cmd.Process.Pid, 0), unix.ESRCH) {
+			return true
+		}
+		if !time.Now().Before(limit) {
+			return false
+		}
+	}
+}
+
+// close gives everything back.
+func (c *child) close() {
+	if c.tty < 0 {
+		return
+	}
+	c.takeTerminal()
+	if c.modes != nil {
+		_ = term.Restore(c.tty, c.modes)
+	}
+}
+
+// inheritable returns a duplicate of f that children inherit, high enough not to
+// take the place of a descriptor that somebody passes to the child on purpose.
+func inheritable(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// exitStatus is the status by which a shell would report ws.
+func exitStatus(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// terminating reports whether sig asks a program to end.
+func terminating(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
+func signalNumber(sig os.Signal) int {
+	n, _ := sig.(syscall.Signal)
+	return int(n)
+}

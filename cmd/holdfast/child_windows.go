@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// waitStatus is how the child ended.
+type waitStatus struct{ code int }
+
+func (waitStatus) Stopped() bool { return false }
+func (waitStatus) Ended() bool   { return true }
+
+// child is the command of run, in a job object that ends with this process.
+type child struct {
+	cmd    *exec.Cmd
+	job    windows.Handle
+	events chan waitStatus
+}
+
+func startChild(cmd *exec.Cmd) (*child, error) {
+	job, err := killOnCloseJob()
+	if err != nil {
+		return nil, err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+	if err := cmd.Start(); err != nil {
+		_ = windows.CloseHandle(job)
+		return nil, err
+	}
+	c := &child{cmd: cmd, job: job, events: make(chan waitStatus, 1)}
+	if handle, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)); err == nil {
+		_ = windows.AssignProcessToJobObject(job, handle)
+		_ = windows.CloseHandle(handle)
+	}
+	go func() {
+		defer close(c.events)
+		_ = cmd.Wait() // the status tells
+		c.events <- waitStatus{cmd.ProcessState.ExitCode()}
+	}()
+	return c, nil
+}
+
+// killOnCloseJob makes a job whose processes end when its last handle is closed,
+// which the end of this process does, too.
+func killOnCloseJob() (windows.Handle, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	return job, setKillOnClose(job)
+}
+
+func forwardable() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
+
+func ignoredSignal(os.Signal) bool { return signal.Ignored(os.Interrupt) }
+
+func terminating(os.Signal) bool { return true }
+
+func signalNumber(os.Signal) int { return 2 }
+
+func (c *child) forward(os.Signal) {
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(c.cmd.Process.Pid))
+}
+
+func (c *child) stopped(func() bool) {}
+
+func (c *child) kill(grace time.Duration) {
+	c.forward(os.Interrupt)
+	time.Sleep(grace)
+	_ = windows.TerminateJobObject(c.job, 1)
+}
+
+func (c *child) close() { _ = windows.CloseHandle(c.job) }
+
+func inheritable(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func exitStatus(ws waitStatus) int { return ws.code }

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// leaseFlags are the flags of every command that takes leases.
+type leaseFlags struct {
+	ttl, margin, grace time.Duration
+	rho                float64
+	holder             string
+}
+
+func (f *leaseFlags) add(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
+	flags.DurationVar(&f.margin, "margin", 0, "kept for timers that are late (default: a tenth of the TTL)")
+	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL when the lease is lost; negative for none (default: TTL/4, at most 5s)")
+	flags.Float64Var(&f.rho, "rho", 0, "assumed bound of the error of a clock's rate (default 0.01)")
+	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
+}
+
+// openClient is a client and the store that it is on.
+type openClient struct {
+	*lease.Client
+	st opened
+}
+
+type clients []openClient
+
+// close releases what is held and closes the stores.
+func (c clients) close(ctx context.Context) {
+	for _, client := range c {
+		_ = client.Close(ctx) // the release has told
+		_ = client.st.Close()
+	}
+}
+
+// client opens a store and a client of leases on it.
+func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Client, opened, error) {
+	st, err := a.openURL(ctx, url)
+	if err != nil {
+		return nil, opened{}, err
+	}
+	options := &lease.Options{
+		TTL: f.ttl, Margin: f.margin, Grace: f.grace, Rho: f.rho, Holder: f.holder,
+		Patience: 30 * time.Second,
+		OnEvent:  a.waitingLine(),
+	}
+	if dir, err := defaultDir(); err == nil {
+		options.Memory = lease.FileMemory(filepath.Join(dir, "seen"))
+	}
+	client, err := lease.New(st, options)
+	if err != nil {
+		_ = st.Close()
+		return nil, opened{}, err
+	}
+	return client, st, nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// report is what --report writes: the wrapper's own verdict, apart from the
+// status of the command.
+type report struct {
+	file *os.File
+
+	Names    []string   `json:"names"`
+	Command  []string   `json:"command"`
+	Verdict  string     `json:"verdict"` // ran, busy, lost or failed
+	Status   int        `json:"status"`  // the exit status of holdfast
+	Error    string     `json:"error,omitempty"`
+	Started  time.Time  `json:"started"`
+	Acquired *time.Time `json:"acquired,omitempty"`
+	Ended    time.Time  `json:"ended"`
+	Locks    []heldLock `json:"locks,omitempty"`
+}
+
+// openReport opens the file before any lock is taken, so that one that can't be
+// written is told in time. A nil report writes nothing.
+func openReport(path string, names, argv []string) (*report, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, usagef("--report: %w", err)
+	}
+	return &report{file: file, Names: names, Command: argv, Started: time.Now()}, nil
+}
+
+func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
+	if r == nil {
+		return
+	}
+	now := time.Now()
+	r.Acquired = &now
+	for _, g := range set.Guards() {
+		r.Locks = append(r.Locks, heldLock{url(g), g.Name(), g.Token()})
+	}
+}
+
+// write completes the report with the result of run, which it returns.
+func (r *report) write(result error) error {
+	if r == nil {
+		return result
+	}
+	r.Ended, r.Status = time.Now(), statusOf(result)
+	switch {
+	case r.Acquired == nil && (errors.Is(result, lease.ErrHeld) || r.Status == statusBusy):
+		r.Verdict = "busy"
+	case errors.Is(result, lease.ErrLost):
+		r.Verdict = "lost"
+	case r.Acquired == nil:
+		r.Verdict = "failed"
+	default:
+		r.Verdict = "ran"
+	}
+	if result != nil {
+		r.Error = oneLine(result)
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		_, err = r.file.Write(append(b, '\n'))
+	}
+	err = errors.Join(err, r.file.Close())
+	if err != nil && result == nil {
+		return &statusError{statusFailed, err}
+	}
+	return result
+}

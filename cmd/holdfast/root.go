@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// app is one invocation of the command: what all subcommands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	root           *cobra.Command
+
+	// Global flags.
+	storeURL string
+	json     bool
+	quiet    bool
+	verbose  bool
+}
+
+// execute runs the command line and returns the exit status.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.root = a.command()
+	a.root.SetArgs(args)
+	a.root.SetIn(stdin)
+	a.root.SetOut(stdout)
+	a.root.SetErr(stderr)
+	err := a.root.ExecuteContext(context.Background())
+	if err == nil {
+		return statusOK
+	}
+	var own *statusError
+	if !errors.As(err, &own) || own.err != nil {
+		fmt.Fprintf(stderr, "holdfast: %s\n", oneLine(err))
+	}
+	return statusOf(err)
+}
+
+// oneLine keeps a message on one line, whatever was joined into it.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+const (
+	groupLocks = "locks"
+	groupStore = "store"
+)
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Locks, commits and checkpoints on the storage you already have",
+		Example: `  holdfast run nightly -- ./job.sh
+  holdfast ls
+  holdfast --store file:/shared/locks run deploy --wait 5m -- make deploy`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &statusError{statusUsage, err} })
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, ... (default: a directory of this user's)")
+	flags.BoolVar(&a.json, "json", false, "print results as JSON")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
+	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
+	root.AddCommand(a.runCommand(), a.versionCommand())
+	return root
+}
+
+// variable returns the environment variable that sets a flag.
+func variable(flag string) string {
+	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromEnvironment sets the flags that were not given from their variables.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, ok := os.LookupEnv(variable(f.Name))
+		if !ok || f.Changed || f.Name == "help" || err != nil {
+			return
+		}
+		if setErr := flags.Set(f.Name, value); setErr != nil {
+			err = usagef("%s: %w", variable(f.Name), setErr)
+		}
+	})
+	return err
+}
+
+// notef writes a message for people, unless quiet.
+func (a *app) notef(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,412 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	leaseFlags
+	wait       time.Duration
+	once       bool
+	busyStatus int
+	atLeast    time.Duration
+	atMost     time.Duration
+	onLost     string
+	also       []string
+	report     string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:     "run NAME... -- COMMAND [ARG...]",
+		Short:   "Run a command while holding a lock",
+		GroupID: groupLocks,
+		Long: `Run a command while holding a lock, or several.
+
+The command gets stdin, stdout and stderr, a process group of its own, and the
+terminal. Signals are passed on to the group. When the lease is lost the whole
+group gets TERM, and KILL after the grace, so that it is dead before anybody else
+can take the lock. The exit status is the command's own, or 128+n if signal n
+ended it; 75 if the lock is busy, 76 if the lease was lost.
+
+The command finds in its environment HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the
+fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
+		Example: `  holdfast run nightly -- ./job.sh
+  holdfast run deploy --wait 5m -- make deploy
+  holdfast run -n report -- python3 report.py      # do nothing if it runs already
+  holdfast run hourly --at-least 50m -- ./job.sh   # once, though three hosts try`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			if dash < 0 {
+				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
+			}
+			return a.run(cmd.Context(), f, args[:dash], args[dash:])
+		},
+	}
+	flags := cmd.Flags()
+	f.leaseFlags.add(flags)
+	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
+	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
+	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lock for at least this long, also when the command ends earlier")
+	flags.DurationVar(&f.atMost, "max", 0, "stop the command after this long")
+	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do with the command when the lease is lost: kill or warn")
+	flags.StringArrayVar(&f.also, "also", nil, "URL of a further store in which to hold the same locks")
+	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
+	return cmd
+}
+
+func (f *runFlags) check(names, argv []string) error {
+	switch {
+	case len(names) == 0:
+		return usagef("name the lock: holdfast run NAME -- COMMAND")
+	case len(argv) == 0:
+		return usagef("name the command: holdfast run NAME -- COMMAND")
+	case f.onLost != "kill" && f.onLost != "warn":
+		return usagef("--on-lost is kill or warn, not %q", f.onLost)
+	case f.busyStatus < 0 || f.busyStatus > 255:
+		return usagef("-E is a status from 0 to 255, not %d", f.busyStatus)
+	case f.atLeast < 0, f.atMost < 0:
+		return usagef("--at-least and --max are not negative")
+	case f.atMost > 0 && f.atLeast > f.atMost:
+		return usagef("--at-least %v is longer than --max %v", f.atLeast, f.atMost)
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if err := store.CheckKey(name); err != nil {
+			return usagef("lock name: %w", err)
+		}
+		if seen[name] {
+			return usagef("lock %q is named twice", name)
+		}
+		seen[name] = true
+	}
+	if f.once {
+		f.wait = 0
+	}
+	return nil
+}
+
+// heldLock is one element of HOLDFAST_LOCKS.
+type heldLock struct {
+	Store string `json:"store"`
+	Name  string `json:"name"`
+	Token uint64 `json:"token"`
+}
+
+const locksVariable = "HOLDFAST_LOCKS"
+
+// inheritedLocks returns the locks that are held around this process.
+func inheritedLocks() []heldLock {
+	var locks []heldLock
+	// Somebody else's variable of that name tells nothing.
+	_ = json.Unmarshal([]byte(os.Getenv(locksVariable)), &locks)
+	return locks
+}
+
+func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err error) {
+	if err := f.check(names, argv); err != nil {
+		return err
+	}
+	cmd, err := lookUp(argv)
+	if err != nil {
+		return err
+	}
+	report, err := openReport(f.report, names, argv)
+	if err != nil {
+		return err
+	}
+	defer func() { err = report.write(err) }()
+
+	// From here on signals are ours: while waiting they end the wait, later they
+	// go to the child, and none gets lost in between.
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	defer signal.Stop(signals)
+
+	handles, clients, presence, err := a.handles(ctx, f, names)
+	if err != nil {
+		return err
+	}
+	defer clients.close(ctx)
+	set, err := a.acquire(ctx, f, handles, signals)
+	if err != nil {
+		return a.busy(f, err)
+	}
+	report.acquired(set, urls(handles))
+	environment(cmd, handles[0].Handle, set, urls(handles))
+	status, err := a.supervise(f, cmd, set, signals, presence)
+	releaseErr := set.Release(ctx)
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(releaseErr, lease.ErrLost):
+		return &statusError{statusLost, releaseErr}
+	case releaseErr != nil:
+		a.notef("%s", oneLine(releaseErr)) // the command ran under the lock all the same
+	}
+	if status != statusOK {
+		return &statusError{status: status}
+	}
+	return nil
+}
+
+// lookUp finds the command before any lock is taken.
+func lookUp(argv []string) (*exec.Cmd, error) {
+	path, err := exec.LookPath(argv[0])
+	switch {
+	case err == nil:
+	case errors.Is(err, os.ErrPermission):
+		return nil, &statusError{statusNotExec, fmt.Errorf("%s: not executable", argv[0])}
+	case strings.ContainsRune(argv[0], os.PathSeparator) && exists(argv[0]):
+		return nil, &statusError{statusNotExec, fmt.Errorf("%s: not executable: %w", argv[0], err)}
+	default:
+		return nil, &statusError{statusNoCommand, fmt.Errorf("%s: command not found", argv[0])}
+	}
+	cmd := exec.Command(path, argv[1:]...)
+	cmd.Args[0] = argv[0]
+	return cmd, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// handles opens the stores and makes a handle for each lock in each of them.
+func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*storeHandle, all clients, presence []presenceFiler, err error) {
+	defer func() {
+		if err != nil {
+			all.close(ctx)
+		}
+	}()
+	inherited := inheritedLocks()
+	for _, url := range append([]string{a.storeURL}, f.also...) {
+		client, st, err := a.client(ctx, url, &f.leaseFlags)
+		if err != nil {
+			return nil, all, nil, err
+		}
+		all = append(all, openClient{client, st})
+		if p, ok := store.As[presenceFiler](st.Store); ok {
+			presence = append(presence, p)
+		}
+		for _, name := range names {
+			for _, held := range inherited {
+				if held.Store == st.url && held.Name == name {
+					return nil, all, nil, &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the command that started this one (token %d): waiting for it would never end", name, st.url, held.Token)}
+				}
+			}
+			h, err := client.Handle(name)
+			if err != nil {
+				return nil, all, nil, err
+			}
+			handles = append(handles, &storeHandle{h, st.url})
+		}
+	}
+	return handles, all, presence, nil
+}
+
+// presenceFiler is a store whose presence a child can keep up.
+type presenceFiler interface {
+	PresenceFile() (*os.File, error)
+}
+
+// storeHandle is a handle together with the store that it is on.
+type storeHandle struct {
+	*lease.Handle
+	url string
+}
+
+// acquire takes the locks, waiting as long as the flags say or until a signal.
+func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals <-chan os.Signal) (*lease.Set, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if f.wait > 0 {
+		timer := time.AfterFunc(f.wait, func() { cancel(context.DeadlineExceeded) })
+		defer timer.Stop()
+	}
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case sig := <-signals:
+				if terminating(sig) {
+					cancel(&signalled{sig})
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(done)
+		<-stopped
+	}()
+	plain := make([]*lease.Handle, len(handles))
+	for i, h := range handles {
+		plain[i] = h.Handle
+	}
+	if f.wait == 0 {
+		return lease.TryAll(ctx, plain...)
+	}
+	return lease.All(ctx, plain...)
+}
+
+// signalled is the end of a wait by a signal.
+type signalled struct{ sig os.Signal }
+
+func (e *signalled) Error() string { return "ended by signal: " + e.sig.String() }
+
+// busy turns the error of an acquire into what run says and returns.
+func (a *app) busy(f *runFlags, err error) error {
+	var sig *signalled
+	if errors.As(err, &sig) {
+		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
+	}
+	var held *lease.HeldError
+	if !errors.As(err, &held) {
+		return err
+	}
+	message := held.Error()
+	if held.Record.State == lease.Held {
+		message += fmt.Sprintf("; to free it: holdfast --store %s break %s --token %d", quoteArg(held.Store), quoteArg(held.Name), held.Record.Token)
+	}
+	return &statusError{f.busyStatus, errors.New(message)}
+}
+
+// quoteArg quotes s for a shell where it needs that.
+func quoteArg(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:+@%=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// urls returns a function that tells on which store a guard holds its lock.
+func urls(handles []*storeHandle) func(*lease.Guard) string {
+	of := map[*lease.Handle]string{}
+	for _, h := range handles {
+		of[h.Handle] = h.url
+	}
+	return func(g *lease.Guard) string { return of[g.Handle()] }
+}
+
+// environment tells the command what is held. What an outer run said is replaced.
+func environment(cmd *exec.Cmd, first *lease.Handle, set *lease.Set, url func(*lease.Guard) string) {
+	locks := inheritedLocks()
+	cmd.Env = os.Environ()
+	for _, g := range set.Guards() {
+		locks = append(locks, heldLock{url(g), g.Name(), g.Token()})
+		if g.Handle() == first {
+			cmd.Env = append(cmd.Env, "HOLDFAST_LOCK="+g.Name(), fmt.Sprintf("HOLDFAST_TOKEN=%d", g.Token()), "HOLDFAST_STORE="+url(g))
+		}
+	}
+	if all, err := json.Marshal(locks); err == nil {
+		cmd.Env = append(cmd.Env, locksVariable+"="+string(all))
+	}
+}
+
+// supervise runs the command until it ends, and returns its status.
+func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-chan os.Signal, presence []presenceFiler) (int, error) {
+	began := time.Now()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+	for _, p := range presence {
+		// The child keeps the lock's presence up, so that nobody takes the lock
+		// for dead while the work goes on without this process.
+		file, err := p.PresenceFile()
+		if err != nil {
+			continue // then only time can tell that a holder is dead
+		}
+		inherited, err := inheritable(file)
+		_ = file.Close()
+		if err == nil {
+			defer inherited.Close()
+		}
+	}
+	// The system ties the child's life to this thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := startChild(cmd)
+	if err != nil {
+		return 0, &statusError{statusNotExec, err}
+	}
+	defer c.close()
+	var tooLong <-chan time.Time
+	if f.atMost > 0 {
+		timer := time.NewTimer(f.atMost)
+		defer timer.Stop()
+		tooLong = timer.C
+	}
+	grace := set.Guards()[0].Grace()
+	lost := set.Context().Done()
+	status, wasLost := statusFailed, false
+	for {
+		select {
+		case ws, ok := <-c.events:
+			switch {
+			case !ok:
+				if wasLost {
+					return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
+				}
+				return status, a.atLeast(f, began, set, signals)
+			case ws.Stopped():
+				c.stopped(func() bool { return set.Err() == nil })
+			default:
+				status = exitStatus(ws)
+			}
+		case sig := <-signals:
+			c.forward(sig)
+		case <-lost:
+			lost = nil
+			if f.onLost == "warn" {
+				a.notef("%s: the command goes on (--on-lost warn)", oneLine(context.Cause(set.Context())))
+				continue
+			}
+			wasLost = true
+			c.kill(grace)
+		case <-tooLong:
+			tooLong = nil
+			a.notef("the command runs for %v (--max): it is stopped", f.atMost)
+			c.kill(grace)
+		}
+	}
+}
+
+// atLeast keeps the locks for the rest of the time that was asked for, unless a
+// signal ends it.
+func (a *app) atLeast(f *runFlags, began time.Time, set *lease.Set, signals <-chan os.Signal) error {
+	rest := time.NewTimer(f.atLeast - time.Since(began))
+	defer rest.Stop()
+	for f.atLeast > 0 {
+		select {
+		case <-rest.C:
+			return nil
+		case <-set.Context().Done():
+			return nil // the release tells
+		case sig := <-signals:
+			if terminating(sig) {
+				return nil
+			}
+		}
+	}
+	return nil
+}

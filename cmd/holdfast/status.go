@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The exit statuses of all commands, besides those of the child of run.
+const (
+	statusOK          = 0
+	statusFailed      = 1  // anything that has no status of its own
+	statusUsage       = 64 // the command line, or an option, is wrong
+	statusNotFound    = 66 // what was asked for is not there
+	statusUnreachable = 69 // the store did not answer
+	statusCondition   = 73 // a condition was not met
+	statusUnknown     = 74 // the outcome of a write is not known
+	statusBusy        = 75 // somebody else holds the lock
+	statusLost        = 76 // the lease was lost, or the fence refused
+	statusDenied      = 77 // the store refused for lack of rights
+	statusUnsafe      = 78 // the store is not safe, or something is misconfigured
+	statusNotExec     = 126
+	statusNoCommand   = 127
+)
+
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	status int
+	err    error // nil: nothing is to be said
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+// usagef is an error of the command line.
+func usagef(format string, args ...any) error {
+	return &statusError{statusUsage, fmt.Errorf(format, args...)}
+}
+
+// statusOf maps an error to the exit status. The first entry that matches counts.
+func statusOf(err error) int {
+	if err == nil {
+		return statusOK
+	}
+	var own *statusError
+	if errors.As(err, &own) {
+		return own.status
+	}
+	for _, m := range []struct {
+		target error
+		status int
+	}{
+		{lease.ErrLost, statusLost},
+		{lease.ErrUnresolved, statusUnknown},
+		{lease.ErrHeld, statusBusy},
+		{lease.ErrToken, statusCondition},
+		{lease.ErrNotHeld, statusCondition},
+		{lease.ErrOptions, statusUsage},
+		{store.ErrKey, statusUsage},
+		{store.ErrTooLarge, statusUsage},
+		{store.ErrConflict, statusCondition},
+		{store.ErrNotFound, statusNotFound},
+		{store.ErrDenied, statusDenied},
+		{store.ErrUnsafe, statusUnsafe},
+		{store.ErrCorrupt, statusUnsafe},
+		{store.ErrMisconfigured, statusUnsafe},
+		{store.ErrUnavailable, statusUnreachable},
+		{context.DeadlineExceeded, statusUnreachable},
+	} {
+		if errors.Is(err, m.target) {
+			return m.status
+		}
+	}
+	return statusFailed
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// opener opens the store that a URL names.
+type opener func(ctx context.Context, u *url.URL) (opened, error)
+
+// opened is a store together with what is needed to use it.
+type opened struct {
+	store.Store
+	io.Closer
+	url string // as people write it
+}
+
+// openers is the table from URL scheme to store.
+func openers() map[string]opener {
+	return map[string]opener{
+		"file": openFile,
+	}
+}
+
+// open opens the store of the --store flag, or the default one.
+func (a *app) open(ctx context.Context) (opened, error) {
+	return a.openURL(ctx, a.storeURL)
+}
+
+func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
+	if raw == "" {
+		dir, err := defaultDir()
+		if err != nil {
+			return opened{}, err
+		}
+		raw = "file:" + dir
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return opened{}, usagef("store %q is not a URL", raw)
+	}
+	table := openers()
+	open, ok := table[u.Scheme]
+	if !ok {
+		var known []string
+		for scheme := range table {
+			known = append(known, scheme+":")
+		}
+		slices.Sort(known)
+		hint := ""
+		if u.Scheme == "" {
+			hint = fmt.Sprintf("; for a directory write file:%s", raw)
+		}
+		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", raw, strings.Join(known, ", "), hint)
+	}
+	return open(ctx, u)
+}
+
+// defaultDir is where locks lie when no store is named: a directory of this user's
+// own, so that two users do not share a default store.
+func defaultDir() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/holdfast", nil
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "holdfast"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", usagef("no home directory to keep locks in (%w): name a store with --store file:PATH", err)
+	}
+	return filepath.Join(home, ".local", "state", "holdfast"), nil
+}
+
+// openFile opens file:PATH, file:///PATH or file:relative/path.
+func openFile(_ context.Context, u *url.URL) (opened, error) {
+	path := u.Opaque
+	if path == "" {
+		path = u.Host + u.Path
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil || path == "" {
+		return opened{}, usagef("store %q names no directory: write file:PATH", u)
+	}
+	options := &filestore.Options{}
+	for name, values := range u.Query() {
+		switch {
+		case name == "network" && values[0] == "allow":
+			options.AllowNetwork = true
+		default:
+			return opened{}, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
+		}
+	}
+	st, err := filestore.Open(path, options)
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
+}
