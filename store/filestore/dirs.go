@@ -1,0 +1,245 @@
+package filestore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The directories of a store. Temporaries stand apart from the logs, so that they
+// wake nobody who watches a log.
+const (
+	keysDir  = "k"
+	aliveDir = "alive"
+	tmpDir   = "tmp"
+)
+
+// staleAge is the age at which a temporary is nobody's any more. Whoever sleeps
+// longer between making one and using it finds it gone, and starts again.
+const staleAge = time.Hour
+
+// modes are those of what the store makes.
+type modes struct {
+	dir, file fs.FileMode
+	group     int // to which files and directories are given; -1: left as it is
+}
+
+// modesOf tells the modes from the directory of the store: one that its group may
+// write was made for the group.
+func modesOf(root os.FileInfo) modes {
+	mode := root.Mode()
+	if mode&0o020 == 0 {
+		return modes{dir: 0o700, file: 0o600, group: -1}
+	}
+	return modes{
+		dir:   mode.Perm() | mode&fs.ModeSetgid,
+		file:  mode.Perm() & 0o666,
+		group: groupOf(root),
+	}
+}
+
+// makeDirs makes a directory and its parents, durably.
+func makeDirs(dir string, l limits) error {
+	info, err := os.Stat(dir)
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	if err == nil {
+		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("it is a file; the store needs a directory of its own")}
+	}
+	if !gone(err) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return err
+	}
+	if err := makeDirs(parent, l); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncPath(parent, l)
+}
+
+// syncPath makes the names in a directory durable.
+func syncPath(dir string, l limits) error {
+	if l.noDirSync {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return syncDir(f)
+}
+
+// syncNames makes the names in a directory of the store durable.
+func (s *Store) syncNames(name string) error {
+	if s.limits.noDirSync {
+		return nil
+	}
+	f, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return syncDir(f)
+}
+
+// syncTop makes the names durable that lead to the directory of keys: whoever made
+// them may have been killed before.
+func (s *Store) syncTop() error {
+	s.mu.Lock()
+	synced := s.topSynced
+	s.mu.Unlock()
+	if synced {
+		return nil
+	}
+	if err := s.syncNames("."); err != nil {
+		return err
+	}
+	// A parent that we may not read was not made by us.
+	if err := syncPath(filepath.Dir(s.dir), s.limits); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	s.mu.Lock()
+	s.topSynced = true
+	s.mu.Unlock()
+	return nil
+}
+
+// mkdir makes a directory of the store. That it exists is an error.
+func (s *Store) mkdir(name string) error {
+	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil {
+		return err
+	}
+	f, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.modes.apply(f, s.modes.dir)
+}
+
+// makeKeys makes the directory of keys, if it is not there.
+func (s *Store) makeKeys() error {
+	err := s.mkdir(keysDir)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	s.mu.Lock()
+	s.topSynced = false
+	s.mu.Unlock()
+	return err
+}
+
+// mkdirTop makes one of the directories of the layout, if it is not there.
+func (s *Store) mkdirTop(name string) error {
+	err := s.mkdir(name)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// apply gives what was just made its mode, whatever the umask, and its group.
+func (m modes) apply(f *os.File, mode fs.FileMode) error {
+	if m.group < 0 {
+		return nil
+	}
+	// A foreign group is no fault where the mode lets the user in without it.
+	if err := chgrp(f, m.group); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return f.Chmod(mode)
+}
+
+// newFile makes a file of the store that did not exist, and opens it for reading
+// and appending.
+func (s *Store) newFile(name string) (*os.File, error) {
+	f, err := s.root.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, s.modes.file)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.modes.apply(f, s.modes.file); err != nil {
+		f.Close()
+		_ = s.root.Remove(name) // a leftover is swept
+		return nil, err
+	}
+	return f, nil
+}
+
+// tmpName returns a new name for a temporary, and makes their directory.
+func (s *Store) tmpName() (string, error) {
+	s.sweepTmp()
+	if err := s.mkdirTop(tmpDir); err != nil {
+		return "", err
+	}
+	return tmpDir + "/" + random(), nil
+}
+
+// sweepTmp removes temporaries that were left behind, at most once an hour. It
+// does what it can: whatever it cannot remove does no harm.
+func (s *Store) sweepTmp() {
+	now := time.Now()
+	s.mu.Lock()
+	due := s.swept.IsZero() || now.Sub(s.swept) >= staleAge
+	if due {
+		s.swept = now
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	names, err := s.names(tmpDir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		path := tmpDir + "/" + name
+		info, err := s.root.Lstat(path)
+		if err != nil || now.Sub(info.ModTime()) < staleAge {
+			continue
+		}
+		// A directory gets another name first: its maker, should he wake up, must
+		// not find it half empty.
+		if info.IsDir() && !strings.HasSuffix(name, "-") {
+			if s.root.Rename(path, path+"-") != nil {
+				continue
+			}
+			path += "-"
+		}
+		_ = s.root.RemoveAll(path)
+	}
+}
+
+// names lists a directory of the store.
+func (s *Store) names(dir string) ([]string, error) {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// lost reports that the directory of the store is not the one that was opened: it
+// was removed, replaced, or its file system is mounted no more. What other
+// processes see there, if anything, is another store; that a key is not found says
+// nothing then.
+func (s *Store) lost() error {
+	info, err := os.Stat(s.dir)
+	if err == nil && os.SameFile(info, s.info) {
+		return nil
+	}
+	if err != nil && !gone(err) {
+		return err
+	}
+	return errVanished
+}

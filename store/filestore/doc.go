@@ -1,0 +1,45 @@
+// Package filestore is a store in a directory: the embedded default, for the
+// programs of one machine.
+//
+// # How it works
+//
+// Each key is an append-only log, and its value is the fold of that log (package
+// internal/fold): an entry counts if and only if it names the state before it. A
+// local file system puts appends into one order, so a write is one append and one
+// look at what came out, without any lock. A log that is full is sealed and goes on
+// in a new file; two files are kept. PROTOCOLS.md 4 has the exact rules and what was
+// measured and proved.
+//
+// The files are text, and can be read with cat:
+//
+//	DIR/k/<key>/000000000001   the log of a key
+//	DIR/alive/<random>         one for each process that announced itself
+//	DIR/tmp/                   files on their way to their names
+//
+// # Durability
+//
+// A Put or a Delete that returned nil survives the loss of power, on a local ext4 or
+// XFS whose disk honours flushes; that is tested by cutting loop devices off. When a
+// sync fails, the outcome of that write is unknown, and further writes to the same
+// log are refused until the store is opened anew: after a failed sync the system can
+// call the next one a success although data is gone. A [Store.PutVolatile] is made
+// durable by the next durable write.
+//
+// # What it promises where
+//
+// It needs a file system whose appends are atomic and whose hard links and renames
+// are: ext2 to ext4, XFS, btrfs, tmpfs, overlay, F2FS, ZFS, APFS, HFS+, NTFS. Others
+// are refused unless [Options.AllowNetwork] is set. Linux is tested; macOS and
+// Windows build and are not tested. On Windows nothing is known of processes, so a
+// lock of a dead process is free only after its TTL.
+//
+// A directory that is removed or unmounted while it is in use makes all calls fail
+// until it is opened again. The log of a single key that is removed by hand is an
+// absent register, for everybody within a second.
+//
+// # Goroutines
+//
+// A store starts none for reading and writing. While anybody waits for a change
+// ([Store.Watch], [Store.Await]) one goroutine for the whole process reads what
+// Linux tells; it ends a second after the last wait, or when the store is closed.
+package filestore

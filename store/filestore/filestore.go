@@ -1,0 +1,295 @@
+package filestore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultMaxOpen is the default of [Options.MaxOpen].
+	DefaultMaxOpen = 256
+
+	// A log is sealed, and goes on in a new file, when it is larger than sealBytes
+	// and has at least sealEntries entries.
+	sealBytes   = 32 << 10
+	sealEntries = 4
+
+	// nameTrust is for how long a cached log is believed to be the one that its name
+	// leads to. The protocol needs no such look: it is for directories that somebody
+	// moved away by hand.
+	nameTrust = time.Second
+)
+
+// Options are the options of [Open]. The zero value is right for most.
+type Options struct {
+	// AllowNetwork opens a directory on a file system that is not known to be local
+	// and to append atomically. The store is then as safe as that file system's
+	// appends are; see [AppendProbe].
+	AllowNetwork bool
+
+	// MaxOpen bounds the logs that are kept open between calls, one descriptor
+	// each. The default is [DefaultMaxOpen]; the bounds are 1 and 65536.
+	MaxOpen int
+
+	limits limits
+}
+
+// limits are what only tests change.
+type limits struct {
+	sealBytes   int64
+	sealEntries int
+	noDirSync   bool // the control of the power cuts: names are not made durable
+	poll        bool // do as if the system could not tell of changes
+}
+
+// Store is a store in a directory. It may be used by any number of goroutines, and
+// any number of stores and processes may use one directory.
+type Store struct {
+	dir     string // absolute
+	root    *os.Root
+	info    os.FileInfo // of root
+	modes   modes
+	limits  limits
+	network bool
+	logs    cache
+	watch   notify
+	own     presence
+
+	mu        sync.Mutex
+	calls     int           // under way
+	closing   chan struct{} // closed by Close
+	idle      chan struct{} // closed when the last call returned after Close
+	topSynced bool          // the names that lead to the directory are durable
+	swept     time.Time     // when the temporaries were last swept
+}
+
+// Open opens the store in a directory, and makes the directory, durably, if there
+// is none; its parents too.
+//
+// A directory that exists and that its group may write belongs to the group: what
+// is made in it gets the directory's mode and group. Otherwise all is made for this
+// user alone.
+//
+// On a file system that is not known to append atomically (NFS, SMB, FUSE, ...) the
+// error matches [store.ErrUnsafe], unless [Options.AllowNetwork] is set.
+func Open(dir string, opts *Options) (*Store, error) {
+	s, err := open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open file store %s: %w", dir, explain(err))
+	}
+	return s, nil
+}
+
+func open(dir string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if opts.MaxOpen < 0 || opts.MaxOpen > 1<<16 {
+		return nil, fmt.Errorf("MaxOpen is %d, it must be between 1 and %d", opts.MaxOpen, 1<<16)
+	}
+	if dir == "" {
+		return nil, errors.New("no directory is given")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
+	s.logs.max = opts.MaxOpen
+	if s.logs.max == 0 {
+		s.logs.max = DefaultMaxOpen
+	}
+	if s.limits.sealBytes == 0 {
+		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
+	}
+	if err := makeDirs(dir, s.limits); err != nil {
+		return nil, err
+	}
+	if s.root, err = os.OpenRoot(dir); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(opts); err != nil {
+		s.root.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare looks at the directory that was opened and makes what belongs into it.
+func (s *Store) prepare(opts *Options) error {
+	var err error
+	if s.info, err = s.root.Stat("."); err != nil {
+		return err
+	}
+	kind, local, err := fileSystem(s.dir)
+	if err != nil {
+		return err
+	}
+	s.network = !local
+	if s.network && !opts.AllowNetwork {
+		return fmt.Errorf("%w: the file system is %s, which is not known to append atomically; choose a directory on a local disk, or allow it (network=allow) after a test with holdfast doctor", store.ErrUnsafe, kind)
+	}
+	s.modes = modesOf(s.info)
+	s.watch.poll = s.limits.poll || s.network
+	return nil
+}
+
+// Close ends the watches that are under way, waits for the other calls, and gives
+// back what the store holds open. The announcement of this process, if there is
+// one, ends: others then know nothing of it. Later calls fail with
+// [store.ErrClosed], and a second Close does nothing.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+	default:
+		close(s.closing)
+		if s.calls == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+	<-s.idle
+	s.watch.close()
+	s.logs.close()
+	return errors.Join(s.own.end(s), s.root.Close())
+}
+
+// begin counts a call; each begin that returned nil is followed by an end.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return store.ErrClosed
+	default:
+	}
+	s.calls++
+	return nil
+}
+
+func (s *Store) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	if s.calls > 0 {
+		return
+	}
+	select {
+	case <-s.closing:
+		close(s.idle)
+	default:
+	}
+}
+
+// Traits implements [store.Describer].
+func (s *Store) Traits() store.Traits {
+	return store.Traits{
+		Name:          "file:" + s.dir,
+		Local:         !s.network,
+		ConflictTells: true,
+		Trusted:       !s.network,
+	}
+}
+
+// Get implements [store.Store]. It needs no right to write.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	value, v, err := s.get(ctx, key)
+	if err != nil {
+		return nil, "", &store.OpError{Op: "get", Key: key, Err: err}
+	}
+	return value, v, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) (value []byte, v store.Version, err error) {
+	err = s.withLog(ctx, key, func(l *log) error {
+		if err := s.current(ctx, l, true); err != nil {
+			return explain(err)
+		}
+		if value, v = l.value(); v == "" {
+			return store.ErrNotFound
+		}
+		return nil
+	})
+	return value, v, err
+}
+
+// version is get without the value; an absent key is no error.
+func (s *Store) version(ctx context.Context, key string) (v store.Version, err error) {
+	err = s.withLog(ctx, key, func(l *log) error {
+		if err := s.current(ctx, l, true); err != nil {
+			return explain(err)
+		}
+		v = l.version()
+		return nil
+	})
+	return v, err
+}
+
+// Put implements [store.Store]. When it returns nil the value survives the loss of
+// power, on a disk that honours flushes. Its context is looked at between system
+// calls; one that hangs is waited for.
+func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
+}
+
+// PutVolatile implements [store.VolatilePutter]. The first write of a key, and one
+// that fills a log file, are durable all the same.
+func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	return s.put(ctx, store.OpPutVolatile, change{key: key, prev: prev, value: value})
+}
+
+// Delete implements [store.Store]. The key's directory stays, with a tombstone.
+func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
+	if err := store.CheckDelete(key, prev); err != nil {
+		return err
+	}
+	_, err := s.put(ctx, store.OpDelete, change{key: key, prev: prev, deleted: true, durable: true})
+	return err
+}
+
+func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Version, err error) {
+	if err := store.CheckPut(c.key, c.value); err != nil {
+		return "", err
+	}
+	if !c.deleted && c.value == nil {
+		c.value = []byte{}
+	}
+	if v, err = s.write(ctx, c); err != nil {
+		return "", &store.OpError{Op: string(op), Key: c.key, Err: err}
+	}
+	return v, nil
+}
+
+// withLog calls f with the log of a key, which nobody else in this process reads or
+// extends meanwhile. Its own errors are certain: nothing was written.
+func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) error {
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	l := s.logs.pin(key)
+	defer s.logs.unpin(l)
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
+	return f(l)
+}
+
+// random returns a name that nobody else has: 130 random bits.
+func random() string { return rand.Text() }

@@ -1,0 +1,313 @@
+package filestore
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// log is one register, as far as this process has read it.
+type log struct {
+	key  string
+	name string        // of its directory
+	slot chan struct{} // full while somebody reads or extends the log
+	seg  *segment      // the newest one known; nil: none. Guarded by the slot.
+
+	pins  int           // guarded by the cache's mutex, like place
+	place *list.Element // among the logs that nobody uses
+}
+
+func newLog(key string) *log {
+	return &log{key: key, name: encodeKey(key), slot: make(chan struct{}, 1)}
+}
+
+func (l *log) dir() string                { return keysDir + "/" + l.name }
+func (l *log) path(segment uint64) string { return l.dir() + "/" + segmentName(segment) }
+
+// drop forgets what was read.
+func (l *log) drop() {
+	if l.seg != nil {
+		l.seg.release()
+		l.seg = nil
+	}
+}
+
+// adopt goes on with another segment.
+func (l *log) adopt(seg *segment) {
+	l.drop()
+	l.seg = seg
+}
+
+// version returns the version of the state; zero where the register is absent.
+func (l *log) version() store.Version {
+	if l.seg == nil || l.seg.state.Deleted {
+		return ""
+	}
+	return versionOf(l.seg.state.Number, l.seg.state.Nonce)
+}
+
+// versionOf returns the version that an entry makes.
+func versionOf(number uint64, nonce string) store.Version {
+	return store.Version(strconv.FormatUint(number, 10) + "." + nonce)
+}
+
+// value returns the value, which belongs to the caller, and the version.
+func (l *log) value() ([]byte, store.Version) {
+	v := l.version()
+	if v == "" {
+		return nil, ""
+	}
+	return append([]byte{}, l.seg.state.Value...), v
+}
+
+// current reads the log to its end: GET. It leaves l.seg at the segment that can be
+// appended to, or nil where the register was never made.
+//
+// For a reader a sealed segment will do that has none after it, where this process
+// cannot make the next one.
+func (s *Store) current(ctx context.Context, l *log, reader bool) error {
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := store.CheckContext(ctx); err != nil {
+				return err
+			}
+		}
+		if l.seg == nil {
+			if err := s.cold(ctx, l); err != nil || l.seg == nil {
+				return err
+			}
+		}
+		if err := l.seg.read(); err != nil {
+			return err
+		}
+		switch {
+		case l.seg.state.Sealed:
+			err := s.next(l)
+			var end *endError
+			if reader && errors.As(err, &end) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.named(l):
+			l.drop()
+		default:
+			return nil
+		}
+	}
+}
+
+// change is what a write is asked to do.
+type change struct {
+	key     string
+	prev    store.Version
+	value   []byte
+	deleted bool
+	durable bool
+}
+
+// write carries out a change: PUT.
+func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
+	if err := s.begin(); err != nil {
+		return "", err
+	}
+	defer s.end()
+	var v store.Version
+	var sync mark
+	err := s.withLog(ctx, c.key, func(l *log) (err error) {
+		v, sync, err = s.extend(ctx, l, c)
+		return err
+	})
+	if sync.seg == nil || err != nil {
+		return v, err
+	}
+	// Others may read and extend the log meanwhile. Whoever builds on what they read
+	// makes it durable with their own.
+	defer sync.seg.release()
+	if err := s.settle(sync); err != nil {
+		return "", unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+	}
+	return v, nil
+}
+
+// mark is a place in a segment up to which it is to be made durable. It holds the
+// segment, if there is one.
+type mark struct {
+	seg *segment
+	off int64
+}
+
+// extend appends a change to the log. Where that is still to be made durable it
+// returns a mark, whose segment the caller releases.
+func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, mark, error) {
+	for {
+		if err := s.current(ctx, l, false); err != nil {
+			return "", mark{}, notApplied(err)
+		}
+		if v := l.version(); v != c.prev {
+			return "", mark{}, conflict(l)
+		}
+		if l.seg == nil {
+			made, err := s.create(l, c)
+			if err != nil {
+				return "", mark{}, err
+			}
+			if made {
+				return l.version(), mark{}, nil
+			}
+			continue
+		}
+		if err := l.seg.writable(); err != nil {
+			return "", mark{}, notApplied(err)
+		}
+		e := l.seg.state.Next(random(), c.value, c.deleted)
+		counts, err := l.seg.append(e)
+		if err != nil {
+			return "", mark{}, err
+		}
+		if counts {
+			sync, err := s.confirm(l, c)
+			return versionOf(e.Number, e.Nonce), sync, err
+		}
+		// It is void for ever: another was faster, or the segment was sealed before.
+		// The next round tells which.
+		if err := store.CheckContext(ctx); err != nil {
+			return "", mark{}, err
+		}
+	}
+}
+
+// conflict tells the state that a write met.
+func conflict(l *log) error {
+	value, v := l.value()
+	return &store.ConflictError{Key: l.key, Known: true, Value: value, Version: v}
+}
+
+// confirm looks whether a change that counts in its segment is in the register, and
+// seals a segment that is full.
+func (s *Store) confirm(l *log, c change) (mark, error) {
+	seg := l.seg
+	if !s.named(l) {
+		if err := seg.read(); err != nil {
+			return mark{}, unknown(err)
+		}
+		if !seg.state.Sealed {
+			l.drop()
+			return mark{}, unknown(fmt.Errorf("%w: the log was removed or moved away while it was written to", store.ErrUnavailable))
+		}
+	}
+	sync := mark{seg, seg.off}
+	seg.retain()
+	if s.isFull(seg) {
+		s.seal(l)
+	}
+	if !c.durable {
+		seg.release()
+		return mark{}, nil
+	}
+	return sync, nil
+}
+
+// settle makes a segment durable up to a mark, and the names that lead to it.
+func (s *Store) settle(m mark) error {
+	if err := m.seg.sync(m.off); err != nil {
+		return err
+	}
+	if m.seg.pathSynced.Load() {
+		return nil
+	}
+	for _, dir := range []string{m.seg.dir, keysDir} {
+		// A directory that is not there any more is no fault of the sync: the log
+		// was removed after the write.
+		if err := s.syncNames(dir); err != nil && !gone(err) {
+			return err
+		}
+	}
+	if err := s.syncTop(); err != nil {
+		return err
+	}
+	m.seg.markPath()
+	return nil
+}
+
+// named reports whether the name of the log's segment still leads to it.
+func (s *Store) named(l *log) bool { return s.leads(l, l.seg) }
+
+// leads reports whether the name of a segment leads to the file that is open. The
+// look is by the whole path, so that a directory which was moved away or mounted
+// over counts as gone.
+func (s *Store) leads(l *log, seg *segment) bool {
+	now := time.Now()
+	info, err := os.Lstat(s.dir + string(os.PathSeparator) + l.path(seg.number))
+	if err != nil || !os.SameFile(info, seg.info) {
+		return false
+	}
+	seg.checked = now
+	return true
+}
+
+// create makes a register that was never there, with the change as its first state.
+// The directory of the log is renamed into place as a whole. It reports false where
+// another was faster.
+func (s *Store) create(l *log, c change) (made bool, err error) {
+	if err := s.lost(); err != nil {
+		return false, notApplied(err)
+	}
+	if err := s.makeKeys(); err != nil {
+		return false, notApplied(err)
+	}
+	tmp, err := s.tmpName()
+	if err != nil {
+		return false, notApplied(err)
+	}
+	base := fold.Entry{Kind: fold.Base, Number: 1, Nonce: random(), Value: c.value}
+	seg, err := s.prepareDir(l, tmp, base)
+	if err != nil {
+		_ = s.root.RemoveAll(tmp) // a leftover is swept
+		return false, notApplied(err)
+	}
+	if err := s.root.Rename(tmp, l.dir()); err != nil {
+		seg.release()
+		_ = s.root.RemoveAll(tmp)
+		if info, statErr := s.root.Lstat(l.dir()); statErr == nil && info.IsDir() || gone(err) {
+			return false, nil
+		}
+		if refused(err) || errors.Is(err, syscall.ENOTDIR) {
+			return false, notApplied(err)
+		}
+		return false, unknown(err)
+	}
+	l.adopt(seg)
+	if err := s.lost(); err != nil {
+		return false, unknown(err)
+	}
+	if err := s.settle(mark{seg, seg.off}); err != nil {
+		return false, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+	}
+	return true, nil
+}
+
+// prepareDir makes the directory of a new log under a temporary name.
+func (s *Store) prepareDir(l *log, tmp string, base fold.Entry) (*segment, error) {
+	if err := s.mkdir(tmp); err != nil {
+		return nil, err
+	}
+	seg, err := s.newSegment(l, 1, tmp+"/"+segmentName(1), base)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.syncNames(tmp); err != nil {
+		seg.release()
+		return nil, err
+	}
+	return seg, nil
+}
