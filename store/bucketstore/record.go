@@ -170,6 +170,11 @@ func parseVersion(v store.Version) (version, error) {
 
 func (v version) absent() bool { return len(v.nonces) == 0 }
 
+// is reports whether v names the state s.
+func (v version) is(s state) bool {
+	return !v.absent() && v.nonces[0] == s.record.nonce && v.object == s.object
+}
+
 // follow makes r the successor of v.
 func (r *record) follow(v version) {
 	r.after = v.nonces[:min(len(v.nonces), maxAfter)]

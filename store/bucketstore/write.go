@@ -20,14 +20,15 @@ const (
 
 // writing is one write on its way: what is sent, and what is known of it.
 type writing struct {
-	s    *Store
-	key  string
-	base version // the state that it is written against
-	rec  record  // its nonce stays the same in all tries
+	s      *Store
+	key    string
+	create bool    // the register must not exist: absent or a tombstone
+	base   version // the state that it is written against
+	rec    record  // its nonce stays the same in all tries
 
-	// unsettled: a try was sent whose outcome is not known. It may still be
-	// applied, as long as the base is there.
-	unsettled bool
+	// lost is the error of the last try whose outcome is not known. It may still
+	// be applied, as long as the base is there.
+	lost error
 
 	// odd counts answers that the condition does not hold although it does.
 	odd int
@@ -45,15 +46,13 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, r rec
 	if err := s.verify(ctx); err != nil {
 		return "", err
 	}
-	w := &writing{s: s, key: key, rec: r}
+	w := &writing{s: s, key: key, create: prev == "", rec: r}
 	w.rec.nonce = newNonce()
 	w.against(base)
 	if !base.absent() && base.object == "" {
 		// A state that was already superseded when it became known: only a look can
 		// tell what to answer.
-		if v, err := w.settle(ctx, nil); !errors.Is(err, errSendAgain) {
-			return v, err
-		}
+		return w.settle(ctx, nil)
 	}
 	return w.run(ctx)
 }
@@ -75,10 +74,12 @@ func (w *writing) run(ctx context.Context) (store.Version, error) {
 		if !conflict && !busy && store.OutcomeOf(err) == store.NotApplied {
 			return "", w.failed(err)
 		}
-		w.unsettled = w.unsettled || !conflict && !busy
+		if !conflict && !busy {
+			w.lost = err
+		}
 		if !conflict || w.odd > 0 {
 			if !sleep(ctx, pause) {
-				return "", w.failed(fmt.Errorf("%w; %w", err, store.CheckContext(ctx)))
+				return "", w.failed(fmt.Errorf("%w; %w", err, context.Cause(ctx)))
 			}
 			pause = min(2*pause, maxPause)
 		}
@@ -89,6 +90,9 @@ func (w *writing) run(ctx context.Context) (store.Version, error) {
 			}
 		}
 		if try >= w.s.tries {
+			if conflict {
+				err = &store.ConflictError{Key: w.key}
+			}
 			return "", w.failed(err)
 		}
 	}
@@ -108,13 +112,16 @@ func (w *writing) send(ctx context.Context) (store.Version, error) {
 	return state{w.rec, info.Version}.version(), nil
 }
 
-// failed returns err as the error of the write: if an earlier try may have been
-// applied, it proves nothing.
+// failed returns err as the error of the write. If an earlier try may have been
+// applied it proves nothing, and must not look like a conflict.
 func (w *writing) failed(err error) error {
-	if w.unsettled {
+	switch {
+	case w.lost == nil:
+		return err
+	case errors.Is(err, w.lost):
 		return store.MarkUnknown(err)
 	}
-	return err
+	return store.MarkUnknown(fmt.Errorf("%w; then: %v", w.lost, err))
 }
 
 var errSendAgain = errors.New("not applied yet")
@@ -127,34 +134,33 @@ func (w *writing) settle(ctx context.Context, cause error) (store.Version, error
 	switch {
 	case absent:
 		return "", w.metAbsent(cause)
-	case errors.Is(err, store.ErrCorrupt) && !w.unsettled:
-		return "", store.MarkNotApplied(err)
+	case errors.Is(err, store.ErrCorrupt):
+		return "", w.failed(store.MarkNotApplied(err))
+	case err != nil && w.lost == nil:
+		return "", store.MarkUnknown(fmt.Errorf("its condition was refused; reading back why: %w", err))
 	case err != nil:
-		return "", store.MarkUnknown(fmt.Errorf("%w; reading it back: %w", orRefused(cause), err))
+		return "", w.failed(fmt.Errorf("reading it back: %w", err))
 	case current.record.nonce == w.rec.nonce:
 		w.s.log.Debug("a write whose reply was lost was applied", "key", w.key)
 		return current.version(), nil
 	case slices.Contains(current.record.after, w.rec.nonce):
 		w.s.log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
 		return w.superseded(current), nil
-	case !w.base.absent() && current.record.nonce == w.base.nonces[0]:
-		// The nonce tells the state. The bucket may have another version of it by
-		// now: where the bucket was copied, say.
-		w.base.object = current.object
+	case w.base.is(current):
 		return "", w.metBase(cause)
 	}
 	// Another's state. Nothing of ours can be applied any more; was it?
-	if w.unsettled && !w.proves(current.record) {
-		return "", store.MarkUnknown(fmt.Errorf("%q was changed by another while the outcome was open: %w", w.key, orRefused(cause)))
+	if w.lost != nil && !w.proves(current.record) {
+		return "", w.failed(errors.New("others have changed it several times since"))
 	}
 	if !current.record.deleted {
 		return "", &store.ConflictError{Key: w.key, Known: true, Value: current.record.value, Version: current.version()}
 	}
-	if !w.base.absent() {
+	if !w.create {
 		return "", &store.ConflictError{Key: w.key, Known: true}
 	}
 	// Creating anew means to follow the tombstone.
-	w.unsettled = false
+	w.lost = nil
 	w.against(version{current.record.lineage(), current.object})
 	return "", errSendAgain
 }
@@ -180,8 +186,11 @@ func (w *writing) metAbsent(cause error) error {
 	switch {
 	case w.base.absent():
 		return w.metBase(cause)
-	case w.unsettled:
-		return store.MarkUnknown(fmt.Errorf("%q was removed while the outcome was open: %w", w.key, orRefused(cause)))
+	case w.lost != nil:
+		return w.failed(errors.New("the object was removed since"))
+	case w.create:
+		w.against(version{}) // a tombstone that was removed
+		return errSendAgain
 	}
 	return &store.ConflictError{Key: w.key, Known: true}
 }
@@ -202,13 +211,6 @@ func (w *writing) metBase(cause error) error {
 		err = fmt.Errorf("%w: it refuses to create what it says is not there; a delete marker may count as an object here", store.ErrUnsafe)
 	}
 	return w.failed(err)
-}
-
-func orRefused(cause error) error {
-	if cause == nil {
-		return store.ErrConflict
-	}
-	return cause
 }
 
 // sleep waits for a random part of d; it returns false when the context ends.

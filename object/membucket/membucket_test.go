@@ -1,0 +1,40 @@
+package membucket_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/object/objecttest"
+)
+
+func TestBucket(t *testing.T) {
+	objecttest.Run(t, func(*testing.T) object.Bucket { return membucket.New() }, nil)
+}
+
+func TestZeroValue(t *testing.T) {
+	var b membucket.Bucket
+	for _, err := range b.List(t.Context(), "", nil) {
+		t.Error(err)
+	}
+	if err := b.Delete(t.Context(), "a", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProbe: a bucket that can do everything is found to.
+func TestProbe(t *testing.T) {
+	b := membucket.New()
+	found, err := object.Probe(t.Context(), b, "scratch", object.Abilities()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range object.Abilities() {
+		if err, tried := found[a]; err != nil || !tried {
+			t.Errorf("%s: %v, tried: %v", a, err, tried)
+		}
+	}
+	for info := range b.List(t.Context(), "", nil) {
+		t.Errorf("%q was left behind", info.Key)
+	}
+}

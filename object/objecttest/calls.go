@@ -1,0 +1,88 @@
+package objecttest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+type emptyBody struct{}
+
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+
+func callCases() []testCase {
+	return []testCase{
+		{"BadKeys", "A key that is empty, too long or not UTF-8 is refused with ErrKey before anything is done.", func(e *env) {
+			for _, key := range []string{"", "\xff", strings.Repeat("x", object.MaxKey+1)} {
+				_, getErr := e.b.Get(e.ctx, key, nil)
+				_, statErr := e.b.Stat(e.ctx, key)
+				for what, err := range map[string]error{
+					"get": getErr, "stat": statErr, "put": e.tryPut(key, "x", nil), "delete": e.b.Delete(e.ctx, key, nil),
+				} {
+					if !errors.Is(err, store.ErrKey) || store.OutcomeOf(err) != store.NotApplied {
+						e.errorf("%s %q: got %v, want ErrKey", what, key, err)
+					}
+				}
+			}
+		}},
+		{"BadMetadata", "Metadata that cannot be kept is refused with ErrInvalid.", func(e *env) {
+			for _, meta := range []map[string]string{
+				{"Upper": "x"}, {"under_score": "x"}, {"": "x"}, {"a": "line\nbreak"}, {"a": "é"}, {"a": " x"}, {"a": strings.Repeat("x", object.MaxMetadata)},
+			} {
+				err := e.tryPut("a", "x", &object.PutOptions{Metadata: meta})
+				if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("%.40q: got %v, want ErrInvalid", meta, err)
+				}
+			}
+			e.expectAbsent("a")
+		}},
+		{"BodyFails", "An error of the body is returned, and nothing is written, neither of a small body nor of a large one.", func(e *env) {
+			broken := errors.New("the disk is gone")
+			v := e.put("a", "one", nil)
+			for _, body := range []string{"", "some", e.large()} {
+				_, err := e.b.Put(e.ctx, "a", io.MultiReader(strings.NewReader(body), failing{broken}), nil)
+				if !errors.Is(err, broken) || store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("after %d bytes: got %v (%v)", len(body), err, store.OutcomeOf(err))
+				}
+			}
+			e.expect("a", v, "one")
+		}},
+		{"Cancelled", "A call with a context that has ended does nothing, and says so.", func(e *env) {
+			v := e.put("a", "one", nil)
+			ctx, cancel := context.WithCancel(e.ctx)
+			cancel()
+			_, putErr := e.b.Put(ctx, "a", strings.NewReader("two"), nil)
+			deleteErr := e.b.Delete(ctx, "a", nil)
+			_, getErr := e.b.Get(ctx, "a", nil)
+			for what, err := range map[string]error{"put": putErr, "delete": deleteErr, "get": getErr} {
+				if !errors.Is(err, context.Canceled) {
+					e.errorf("%s: got %v, want context.Canceled", what, err)
+				}
+			}
+			for what, err := range map[string]error{"put": putErr, "delete": deleteErr} {
+				if store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("%s: outcome %v", what, store.OutcomeOf(err))
+				}
+			}
+			e.expect("a", v, "one")
+		}},
+		{"MetadataOwned", "The caller may change the maps that it passed or got.", func(e *env) {
+			meta := map[string]string{"k": "v"}
+			e.put("a", "one", &object.PutOptions{Metadata: meta})
+			meta["k"] = "changed"
+			_, info := e.read("a", nil)
+			info.Metadata["k"] = "changed"
+			if _, info := e.read("a", nil); info.Metadata["k"] != "v" {
+				e.errorf("got %q", info.Metadata)
+			}
+		}},
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

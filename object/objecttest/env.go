@@ -1,0 +1,204 @@
+package objecttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// env is what a case works with: a fresh bucket, a second handle on it, and verbs
+// that expect success. A verb that fails ends the case; it must therefore be called
+// on the goroutine of the case only. Racers use the buckets themselves, and errorf.
+type env struct {
+	Options
+	t      *testing.T
+	ctx    context.Context
+	cancel context.CancelFunc
+	rec    *recorder
+	b      object.Bucket // what is written through
+	other  object.Bucket // what is read through: b itself, or another handle
+}
+
+func newEnv(t *testing.T, open func(t *testing.T) object.Bucket, o Options) *env {
+	e := &env{Options: o, t: t, rec: &recorder{}}
+	e.b = open(t)
+	e.other = e.b
+	if o.Second != nil {
+		e.other = o.Second(t, e.b)
+	}
+	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+	return e
+}
+
+// handle returns the bucket that the i-th racer uses.
+func (e *env) handle(i int) object.Bucket {
+	if i%2 == 1 {
+		return e.other
+	}
+	return e.b
+}
+
+func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+
+// fatalf reports and ends the case.
+func (e *env) fatalf(format string, args ...any) {
+	e.rec.errorf(format, args...)
+	runtime.Goexit()
+}
+
+// needs ends the case if the bucket lacks one of these abilities. That a bucket
+// refuses what it lacks is checked by the case Unsupported.
+func (e *env) needs(abilities ...object.Ability) {
+	for _, a := range abilities {
+		if reason, lacks := e.Lacks[a]; lacks {
+			e.rec.skip(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
+		}
+	}
+}
+
+func (e *env) put(key, body string, opts *object.PutOptions) object.Version {
+	return e.putInfo(key, body, opts).Version
+}
+
+func (e *env) putInfo(key, body string, opts *object.PutOptions) object.Info {
+	info, err := e.b.Put(e.ctx, key, readerOnly{bytes.NewReader([]byte(body))}, opts)
+	if err != nil {
+		e.fatalf("put %q: %v (%v)", key, err, store.OutcomeOf(err))
+	}
+	if info.Key != key || info.Version == "" || info.Size != int64(len(body)) {
+		e.errorf("put %q of %d bytes returns key %q, version %q, size %d", key, len(body), info.Key, info.Version, info.Size)
+	}
+	return info
+}
+
+// readerOnly hides everything of a reader but Read: bodies are streams.
+type readerOnly struct{ r io.Reader }
+
+func (r readerOnly) Read(p []byte) (int, error) { return r.r.Read(p) }
+
+// read returns what Get with these options gives.
+func (e *env) read(key string, opts *object.GetOptions) (string, object.Info) {
+	r, err := e.other.Get(e.ctx, key, opts)
+	if err != nil {
+		e.fatalf("get %q: %v", key, err)
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		e.errorf("reading %q: %v", key, err)
+	}
+	if err := r.Close(); err != nil {
+		e.errorf("closing %q: %v", key, err)
+	}
+	return string(body), r.Info
+}
+
+// expect checks that the object is in this state.
+func (e *env) expect(key string, v object.Version, want string) {
+	got, info := e.read(key, nil)
+	if got != want {
+		e.errorf("get %q: got %s, want %s", key, show(got), show(want))
+	}
+	if info.Version != v || info.Key != key || info.Size != int64(len(want)) {
+		e.errorf("get %q: got key %q, version %q, size %d; want version %q, size %d", key, info.Key, info.Version, info.Size, v, len(want))
+	}
+}
+
+func (e *env) expectAbsent(key string) {
+	r, err := e.other.Get(e.ctx, key, nil)
+	if err == nil {
+		r.Close()
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		e.errorf("get %q: got %v, want ErrNotFound", key, err)
+	}
+}
+
+// conflict checks the error of something whose condition did not hold.
+func (e *env) conflict(what string, err error) {
+	switch {
+	case err == nil:
+		e.errorf("%s succeeded", what)
+	case !errors.Is(err, store.ErrConflict):
+		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
+	case store.OutcomeOf(err) != store.NotApplied:
+		e.errorf("%s: a conflict was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
+	}
+}
+
+// list returns the keys of a listing.
+func (e *env) list(prefix string, opts *object.ListOptions) []string {
+	var keys []string
+	for info, err := range e.other.List(e.ctx, prefix, opts) {
+		if err != nil {
+			e.fatalf("list %q: %v", prefix, err)
+		}
+		keys = append(keys, info.Key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// race runs f in all racers at once.
+func (e *env) race(f func(i int)) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	for i := range e.Racers {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-start
+			f(i)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+}
+
+// show returns a body for people, shortened.
+func show(body string) string {
+	if len(body) > 40 {
+		return fmt.Sprintf("%q... (%d bytes)", body[:40], len(body))
+	}
+	return fmt.Sprintf("%q", body)
+}
+
+// recorder collects what a case reports.
+type recorder struct {
+	mu     sync.Mutex
+	errs   []string
+	absent string
+}
+
+const maxErrors = 10
+
+func (r *recorder) errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.errs) < maxErrors {
+		r.errs = append(r.errs, fmt.Sprintf(format, args...))
+	}
+}
+
+// skip ends the calling goroutine.
+func (r *recorder) skip(absent string) {
+	r.mu.Lock()
+	r.absent = absent
+	r.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (r *recorder) result() (errs []string, absent string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs), r.absent
+}

@@ -1,0 +1,44 @@
+package bucketstore_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/bucketstore"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func newStore(t *testing.T, b object.Bucket, prefix string, opts *bucketstore.Options) *bucketstore.Store {
+	t.Helper()
+	s, err := bucketstore.New(b, prefix, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// second is another handle on the bucket of the first, as another process has it.
+func second(t *testing.T, first store.Store) store.Store {
+	s, _ := store.As[*bucketstore.Store](first)
+	return newStore(t, s.Bucket(), "pre/fix", nil)
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return newStore(t, membucket.New(), "pre/fix", nil)
+	}, &storetest.Options{Second: second})
+}
+
+func TestStorePrefixed(t *testing.T) {
+	const prefix = "below/this"
+	open := func(t *testing.T) store.Store {
+		s, err := store.Prefix(newStore(t, membucket.New(), "pre/fix", nil), prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	storetest.Run(t, open, &storetest.Options{MaxKey: store.MaxKey - len(prefix) - 1})
+}
