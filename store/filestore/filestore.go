@@ -103,6 +103,7 @@ func open(dir string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
+	s.own.slot = make(chan struct{}, 1)
 	s.logs.max = opts.MaxOpen
 	if s.logs.max == 0 {
 		s.logs.max = DefaultMaxOpen

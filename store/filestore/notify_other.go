@@ -1,9 +1,11 @@
+//go:build !linux
+
 package filestore
 
-type notify struct{ poll bool }
+// Here the system is not asked; logs are looked at now and then.
+
+func (n *notify) log(dir, name string) (waiter, bool) { return waiter{}, false }
+
+func (n *notify) alive(path string) (waiter, bool) { return waiter{}, false }
 
 func (n *notify) close() {}
-
-type presence struct{}
-
-func (p *presence) end(s *Store) error { return nil }

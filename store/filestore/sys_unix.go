@@ -46,3 +46,56 @@ func groupOf(info os.FileInfo) int {
 
 // chgrp gives a file to a group.
 func chgrp(f *os.File, group int) error { return f.Chown(-1, group) }
+
+// lockFile locks a file, for this open file and its duplicates alone or for reading,
+// without waiting. It reports whether the lock was free.
+func lockFile(f *os.File, exclusive bool) (free bool, err error) {
+	how := syscall.LOCK_SH
+	if exclusive {
+		how = syscall.LOCK_EX
+	}
+	for {
+		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case syscall.EWOULDBLOCK:
+			return false, nil
+		case syscall.EINTR:
+		default:
+			return false, err
+		}
+	}
+}
+
+// dup duplicates a descriptor; no child inherits it.
+func dup(f *os.File) (int, error) { return dupFD(int(f.Fd())) }
+
+func dupFD(fd int) (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fd, err := syscall.Dup(fd)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	return fd, os.NewSyscallError("dup", err)
+}
+
+// dupFile is dup for a descriptor that is no file of this program's.
+func dupFile(fd int, name string) (*os.File, error) {
+	fd, err := dupFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func closeFD(fd int) { _ = syscall.Close(fd) }
+
+// fileID tells which file is open.
+func fileID(f *os.File) (dev, ino uint64) {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, 0
+	}
+	return uint64(st.Dev), uint64(st.Ino)
+}

@@ -54,3 +54,10 @@ func fileSystem(dir string) (name string, local bool, err error) {
 
 // bootID is not known here.
 func bootID() (string, error) { return "", nil }
+
+// Nothing is known of processes here, as there is no boot id.
+func lockFile(*os.File, bool) (bool, error) { return false, errNoPresence }
+func dup(*os.File) (int, error)             { return -1, errNoPresence }
+func dupFile(int, string) (*os.File, error) { return nil, errNoPresence }
+func closeFD(int)                           {}
+func fileID(*os.File) (dev, ino uint64)     { return 0, 0 }

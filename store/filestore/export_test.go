@@ -1,0 +1,17 @@
+package filestore
+
+// Tiny returns options with which logs go on in a new file all the time.
+func Tiny() *Options {
+	return &Options{MaxOpen: 4, limits: limits{sealBytes: 1, sealEntries: 2}}
+}
+
+// Polling returns options with which the system is not asked for changes.
+func Polling() *Options { return &Options{limits: limits{poll: true}} }
+
+// NoDirSync returns options with which names are not made durable: a fault.
+func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }
+
+var (
+	EncodeKey = encodeKey
+	DecodeKey = decodeKey
+)

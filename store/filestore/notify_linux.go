@@ -1,0 +1,224 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// linger is for how long the inotify instance outlives the last waiter: closing one
+// can take milliseconds, and waiting often goes on.
+const linger = time.Second
+
+const (
+	selfEvents = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
+
+	// A log changes when one of its files does, or gets a name.
+	logEvents = syscall.IN_MODIFY | syscall.IN_CREATE | syscall.IN_MOVED_TO | selfEvents
+
+	// A register appears when its directory does.
+	nameEvents = syscall.IN_CREATE | syscall.IN_MOVED_TO | selfEvents
+
+	// A process that announced itself ends when its file is closed. Those who judge
+	// it open it for reading only.
+	aliveEvents = syscall.IN_CLOSE_WRITE | syscall.IN_ATTRIB | selfEvents
+)
+
+// process is the state that all stores of this process share. The system allows a
+// user few inotify instances (128 by default) for all processes together, so a
+// process must not have more than one.
+var process = shared{slot: make(chan struct{}, 1)}
+
+type shared struct {
+	slot chan struct{} // full while somebody looks at or changes the rest
+	in   *instance     // nil: none
+}
+
+// instance is one inotify instance, with a goroutine that reads it.
+type instance struct {
+	file    *os.File
+	fd      int
+	watches map[int32]map[*target]struct{} // by watch descriptor
+	waiters int
+	ended   chan struct{} // closed when the goroutine has ended
+}
+
+// target is what one waiter waits for.
+type target struct {
+	name string // in the directory; empty: all of it
+	wake chan struct{}
+}
+
+func (t *target) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// log waits for changes of a log, or of the directory where it would appear.
+func (n *notify) log(dir, name string) (waiter, bool) {
+	if n.poll {
+		return waiter{}, false
+	}
+	keys := filepath.Join(dir, keysDir)
+	w, err := process.add(filepath.Join(keys, name), logEvents, "")
+	if gone(err) {
+		w, err = process.add(keys, nameEvents, name)
+	}
+	if gone(err) {
+		w, err = process.add(dir, nameEvents, keysDir)
+	}
+	return w, err == nil
+}
+
+// alive waits for the end of a process that announced itself.
+func (n *notify) alive(path string) (waiter, bool) {
+	if n.poll {
+		return waiter{}, false
+	}
+	w, err := process.add(path, aliveEvents|syscall.IN_DONT_FOLLOW, "")
+	return w, err == nil
+}
+
+// close ends the goroutine if nobody in this process waits any more.
+func (n *notify) close() {
+	process.lock()
+	in := process.in
+	if in == nil || in.waiters > 0 {
+		process.unlock()
+		return
+	}
+	process.in = nil
+	process.unlock()
+	in.file.Close()
+	<-in.ended
+}
+
+func (p *shared) lock()   { p.slot <- struct{}{} }
+func (p *shared) unlock() { <-p.slot }
+
+// add starts to wait for events of a file or directory.
+func (p *shared) add(path string, events uint32, name string) (waiter, error) {
+	p.lock()
+	defer p.unlock()
+	if p.in == nil {
+		in, err := newInstance()
+		if err != nil {
+			return waiter{}, err
+		}
+		p.in = in
+		go p.read(in)
+	}
+	in := p.in
+	wd, err := syscall.InotifyAddWatch(in.fd, path, events)
+	if err != nil {
+		p.rest(in)
+		return waiter{}, err
+	}
+	t := &target{name, make(chan struct{}, 1)}
+	if in.watches[int32(wd)] == nil {
+		in.watches[int32(wd)] = make(map[*target]struct{})
+	}
+	in.watches[int32(wd)][t] = struct{}{}
+	if in.waiters++; in.waiters == 1 {
+		_ = in.file.SetReadDeadline(time.Time{}) // fails only when it is closed
+	}
+	return waiter{t.wake, func() { p.remove(in, int32(wd), t) }}, nil
+}
+
+func newInstance() (*instance, error) {
+	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	// A file that does not block is read through the runtime's poller.
+	return &instance{
+		file:    os.NewFile(uintptr(fd), "inotify"),
+		fd:      fd,
+		watches: make(map[int32]map[*target]struct{}),
+		ended:   make(chan struct{}),
+	}, nil
+}
+
+// remove ends the waiting of one waiter.
+func (p *shared) remove(in *instance, wd int32, t *target) {
+	p.lock()
+	defer p.unlock()
+	in.waiters--
+	if p.in != in {
+		return // it has ended, and its watches with it
+	}
+	if set, ok := in.watches[wd]; ok {
+		delete(set, t)
+		if len(set) == 0 {
+			delete(in.watches, wd)
+			_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails when the file is gone
+		}
+	}
+	p.rest(in)
+}
+
+// rest lets the goroutine end soon, where nobody waits.
+func (p *shared) rest(in *instance) {
+	if in.waiters == 0 {
+		_ = in.file.SetReadDeadline(time.Now().Add(linger)) // fails only when it is closed
+	}
+}
+
+// read passes events on until nobody has waited for a while.
+func (p *shared) read(in *instance) {
+	defer close(in.ended)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := in.file.Read(buf)
+		p.lock()
+		in.dispatch(buf[:max(n, 0)])
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && in.waiters > 0) {
+			if p.in == in {
+				p.in = nil
+			}
+			in.wakeAll()
+			p.unlock()
+			in.file.Close()
+			return
+		}
+		p.unlock()
+	}
+}
+
+// dispatch wakes those whom events concern. An event is a watch descriptor, a mask,
+// a cookie, the length of the name, and the name, filled up with zeros.
+func (in *instance) dispatch(b []byte) {
+	for len(b) >= syscall.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		end := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		name := string(bytes.TrimRight(b[syscall.SizeofInotifyEvent:end], "\x00"))
+		b = b[end:]
+		if mask&syscall.IN_Q_OVERFLOW != 0 {
+			in.wakeAll()
+			continue
+		}
+		for t := range in.watches[wd] {
+			if t.name == "" || name == "" || t.name == name {
+				t.signal()
+			}
+		}
+		if mask&syscall.IN_IGNORED != 0 {
+			delete(in.watches, wd)
+		}
+	}
+}
+
+func (in *instance) wakeAll() {
+	for _, set := range in.watches {
+		for t := range set {
+			t.signal()
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package filestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// deadAge is for how long the file of a dead process is kept after somebody noticed:
+// who finds none knows nothing, and has to wait for the TTL.
+const deadAge = 24 * time.Hour
+
+// presence is the announcement of this process: a file that it keeps locked.
+type presence struct {
+	slot chan struct{} // full while somebody makes or ends it
+	fd   int           // not an os.File, which the collector would close
+	name string
+	text string // empty: not announced
+}
+
+func (p *presence) lock(ctx context.Context) error {
+	select {
+	case p.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *presence) unlock() { <-p.slot }
+
+// errNoPresence says that nothing can be known of processes here.
+var errNoPresence = fmt.Errorf("processes cannot be told from dead ones here: %w", errors.ErrUnsupported)
+
+// Announce implements [store.Presence]: it makes a file that this process keeps
+// locked as long as it lives. The announcement ends with [Store.Close], too: what
+// is known of this process then is nothing, not that it is dead. It is given only
+// on a local file system, and not on Windows; elsewhere the error matches
+// [errors.ErrUnsupported].
+func (s *Store) Announce(ctx context.Context) (string, error) {
+	text, err := s.announce(ctx)
+	if err != nil {
+		return "", fmt.Errorf("announce this process: %w", explain(err))
+	}
+	return text, nil
+}
+
+func (s *Store) announce(ctx context.Context) (string, error) {
+	if err := s.begin(); err != nil {
+		return "", err
+	}
+	defer s.end()
+	if err := s.own.lock(ctx); err != nil {
+		return "", err
+	}
+	defer s.own.unlock()
+	if s.own.text != "" {
+		return s.own.text, nil
+	}
+	boot, err := bootID()
+	if err != nil || boot == "" || s.network {
+		return "", errNoPresence
+	}
+	if err := s.mkdirTop(aliveDir); err != nil {
+		return "", err
+	}
+	s.sweepAlive()
+	err = s.makePresence(boot)
+	return s.own.text, err
+}
+
+// makePresence makes the file of this process: under a temporary name first, so that
+// nobody sees it before it is locked.
+func (s *Store) makePresence(boot string) error {
+	tmp, err := s.tmpName()
+	if err != nil {
+		return err
+	}
+	f, err := s.newFile(tmp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fd, name := -1, random()
+	err = func() error {
+		if free, err := lockFile(f, true); err != nil || !free {
+			return cmpLock(err)
+		}
+		if _, err := f.Write(presenceText(boot)); err != nil {
+			return err
+		}
+		if fd, err = dup(f); err != nil {
+			return err
+		}
+		return s.root.Rename(tmp, aliveDir+"/"+name)
+	}()
+	if err != nil {
+		_ = s.root.Remove(tmp) // a leftover is swept
+		if fd >= 0 {
+			closeFD(fd)
+		}
+		return err
+	}
+	s.own.fd, s.own.name = fd, name
+	s.own.text = boot + "/" + name + "/" + identity(f)
+	return nil
+}
+
+// presenceText is for people only.
+func presenceText(boot string) []byte {
+	host, _ := os.Hostname() // for people only
+	b, _ := json.Marshal(struct {
+		PID   int       `json:"pid"`
+		Start time.Time `json:"start"`
+		Boot  string    `json:"boot"`
+		Host  string    `json:"host"`
+	}{os.Getpid(), time.Now().UTC(), boot, host}) // cannot fail
+	return append(b, '\n')
+}
+
+// end takes the announcement back. The name goes first: one that is not there says
+// nothing, while one whose lock is free says that this process is dead.
+func (p *presence) end(s *Store) error {
+	if p.text == "" {
+		return nil
+	}
+	p.text = ""
+	if err := s.root.Remove(aliveDir + "/" + p.name); err != nil && !gone(err) {
+		return nil // so it stays until the process ends
+	}
+	closeFD(p.fd)
+	return nil
+}
+
+// PresenceFile returns a duplicate of the descriptor that announces this process,
+// and announces it if that was not done. A child that inherits it (ExtraFiles of
+// [os/exec]) keeps the announcement alive when this process is gone, until it ends
+// or closes it: so a lock that names it lasts as long as the work that it guards.
+// The file is the caller's to close.
+func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
+	if _, err := s.Announce(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.own.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.own.unlock()
+	if s.own.text == "" {
+		return nil, store.ErrClosed
+	}
+	return dupFile(s.own.fd, filepath.Join(s.dir, aliveDir, s.own.name))
+}
+
+// Judge implements [store.Presence]. It answers Dead only if the file of the process
+// is there, is the very one that was announced, and nobody holds its lock: neither
+// the process nor a child that it gave a [Store.PresenceFile].
+func (s *Store) Judge(ctx context.Context, announcement string) store.Liveness {
+	name, id, ok := s.parse(announcement)
+	if !ok || ctx.Err() != nil || s.begin() != nil {
+		return store.LivenessUnknown
+	}
+	defer s.end()
+	return s.judge(name, id)
+}
+
+// parse reads an announcement. It reports false if nothing can be known of it here.
+func (s *Store) parse(announcement string) (name, id string, ok bool) {
+	boot, rest, _ := strings.Cut(announcement, "/")
+	name, id, ok = strings.Cut(rest, "/")
+	if !ok || s.network || !isRandom(name) {
+		return "", "", false
+	}
+	own, err := bootID()
+	return name, id, err == nil && own != "" && own == boot
+}
+
+// isRandom reports whether a text can be one of [random].
+func isRandom(s string) bool {
+	return len(s) == len(random()) && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+func (s *Store) judge(name, id string) store.Liveness {
+	path := aliveDir + "/" + name
+	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return store.LivenessUnknown
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	// Behind another mount (an overlay's layer, say) the lock of the same file may
+	// be another one.
+	if err != nil || !info.Mode().IsRegular() || (id != "" && identity(f) != id) {
+		return store.LivenessUnknown
+	}
+	free, err := lockFile(f, false)
+	switch {
+	case err != nil:
+		return store.LivenessUnknown
+	case !free:
+		return store.Alive
+	}
+	// Whoever takes an announcement back removes the name before the lock.
+	if now, err := s.root.Lstat(path); err != nil || !os.SameFile(now, info) {
+		return store.LivenessUnknown
+	}
+	return store.Dead
+}
+
+// Await implements [store.Presence]: it returns when the judgement changes, or at
+// once if the process is dead. On Linux the end of a process is told within about a
+// millisecond.
+func (s *Store) Await(ctx context.Context, announcement string) error {
+	name, id, known := s.parse(announcement)
+	watch := func() (waiter, bool) { return waiter{}, true }
+	if known {
+		watch = func() (waiter, bool) { return s.watch.alive(filepath.Join(s.dir, aliveDir, name)) }
+	}
+	first, looked := store.LivenessUnknown, false
+	err := s.wait(ctx, watch, func(woken bool) (bool, error) {
+		if !known {
+			return false, nil
+		}
+		verdict := s.judge(name, id)
+		if !looked {
+			first, looked = verdict, true
+			return verdict == store.Dead, nil
+		}
+		// The system tells of a file that is closed just before it frees its lock.
+		for pause := time.Millisecond; woken && verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
+			time.Sleep(pause)
+			verdict = s.judge(name, id)
+		}
+		return verdict != first, nil
+	})
+	if err != nil {
+		return fmt.Errorf("await the end of a process: %w", err)
+	}
+	return nil
+}
+
+// sweepAlive removes the files of processes that are long dead. Only a lock that is
+// free proves that; and since the file tells no time of death, the first who notices
+// writes it down.
+func (s *Store) sweepAlive() {
+	names, err := s.names(aliveDir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		path := aliveDir + "/" + name
+		info, err := s.root.Lstat(path)
+		if err != nil || !isRandom(name) || time.Since(info.ModTime()) < staleAge || s.judge(name, "") != store.Dead {
+			continue
+		}
+		text, err := s.root.ReadFile(path)
+		switch {
+		case err != nil:
+		case !strings.HasSuffix(string(text), deadMark):
+			if f, err := s.root.OpenFile(path, os.O_WRONLY|os.O_APPEND|openFlags, 0); err == nil {
+				_, _ = f.WriteString(deadMark) // without it the file stays
+				f.Close()
+			}
+		case time.Since(info.ModTime()) > deadAge:
+			_ = s.root.Remove(path) // or the next one does
+		}
+	}
+}
+
+const deadMark = "dead\n"
+
+// cmpLock names the reason why a new file could not be locked.
+func cmpLock(err error) error {
+	if err == nil {
+		err = errors.New("a new file is locked already")
+	}
+	return err
+}
+
+// identity tells which file is open, within one start of the machine.
+func identity(f *os.File) string {
+	dev, ino := fileID(f)
+	return strconv.FormatUint(dev, 16) + "." + strconv.FormatUint(ino, 16)
+}

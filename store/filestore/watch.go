@@ -1,0 +1,103 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// safetyLook is how often somebody who waits for the system to tell looks all
+	// the same: a directory that is removed while somebody holds it open makes no
+	// event.
+	safetyLook = time.Second
+
+	// Where the system does not tell, or not of what other machines do, looks come
+	// further and further apart between these bounds.
+	minPoll = 25 * time.Millisecond
+	maxPoll = 250 * time.Millisecond
+)
+
+// notify is what the system tells a store of changes; see the files named after it.
+type notify struct {
+	poll bool // it does not tell, or is not to be asked
+}
+
+// waiter waits for changes of one file or directory.
+type waiter struct {
+	wake chan struct{} // gets something after a change
+	stop func()        // ends the waiting
+}
+
+// Watch implements [store.Watcher]. On Linux a local change is told within about a
+// millisecond; elsewhere, and where the limits of inotify are reached, the log is
+// looked at every 25 to 250 ms.
+func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
+	if err := s.waitChange(ctx, key, seen); err != nil {
+		return &store.OpError{Op: "watch", Key: key, Err: err}
+	}
+	return nil
+}
+
+func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) error {
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	name := encodeKey(key)
+	return s.wait(ctx, func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
+		v, err := s.version(ctx, key)
+		return v != seen, err
+	})
+}
+
+// wait calls done until that returns true or an error: at once, when the system tells
+// of a change (woken is true then), and now and then. The waiter is made before the look, so that no change
+// falls between them, and anew for each look, since what it watches may have been
+// replaced.
+func (s *Store) wait(ctx context.Context, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	poll, woken := minPoll, false
+	var w waiter
+	defer func() { w.end() }()
+	for {
+		last := w
+		var told bool
+		w, told = watch()
+		last.end()
+		if ok, err := done(woken); ok || err != nil {
+			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		pause := safetyLook
+		if !told {
+			pause, poll = poll, min(poll*3/2, maxPoll)
+		}
+		woken = false
+		timer := time.NewTimer(pause)
+		select {
+		case <-w.wake:
+			woken = true
+		case <-timer.C:
+		case <-s.closing:
+			timer.Stop()
+			return store.ErrClosed
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+func (w waiter) end() {
+	if w.stop != nil {
+		w.stop()
+	}
+}
