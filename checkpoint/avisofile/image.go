@@ -14,13 +14,14 @@ import (
 // MaxFile is the largest state file that is read or written, in bytes.
 const MaxFile = 256 << 20
 
-// image is a file as it was read or written. Where the system allows it the file is
-// kept open: its inode can then not be given to another file, so that a look at the
-// name tells for certain whether it is still the same one. (Files that replace each
-// other take turns with two inode numbers, within one tick of the file system's
-// clock: number, size and time together do not tell them apart.)
+// image is a file as it was read or written. It is kept open: its inode number can
+// then not be given to another file, so that a look at the name tells for certain
+// whether it is still the same one. (Files that replace each other take turns with
+// two numbers, within one tick of the file system's clock: number, size and time
+// together do not tell them apart. Windows counts the uses of a number, and a file
+// that is open could not be replaced there, so it is not kept open.)
 type image struct {
-	file *os.File    // nil where the file is not kept open
+	file *os.File    // nil where the file is not kept open, or was absent
 	info os.FileInfo // nil if the file was absent
 }
 
@@ -30,7 +31,7 @@ func (m *image) current(path string) bool {
 	if m.info == nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	return m.file != nil && err == nil && os.SameFile(info, m.info) &&
+	return err == nil && os.SameFile(info, m.info) &&
 		info.Size() == m.info.Size() && info.ModTime().Equal(m.info.ModTime())
 }
 

@@ -43,14 +43,6 @@ func tryHold(path string, network bool) (_ *hold, err error) {
 		if err != nil {
 			return nil, denied(err)
 		}
-		twice, err := h.has(f)
-		if twice || err != nil {
-			f.Close()
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
 		ok, err := tryLock(f)
 		if err != nil {
 			f.Close()
@@ -109,29 +101,18 @@ func openLock(name string) (*os.File, error) {
 	return nil, fmt.Errorf("%w: %s comes and goes", store.ErrUnsafe, path)
 }
 
-// has reports whether f is a file that h has locked already, under another name.
-func (h *hold) has(f *os.File) (bool, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(h.locks, func(l *os.File) bool {
-		other, err := l.Stat()
-		return err == nil && os.SameFile(info, other)
-	}), nil
-}
-
 // valid reports whether the locked files still are the ones that others would lock.
 func (h *hold) valid() bool {
-	for _, name := range h.place.names {
-		info, err := os.Lstat(name + lockSuffix)
+	if len(h.locks) != len(h.place.names) {
+		return false
+	}
+	for i, f := range h.locks {
+		mine, err := f.Stat()
 		if err != nil {
 			return false
 		}
-		if !slices.ContainsFunc(h.locks, func(l *os.File) bool {
-			mine, err := l.Stat()
-			return err == nil && os.SameFile(info, mine)
-		}) {
+		now, err := os.Lstat(h.place.names[i] + lockSuffix)
+		if err != nil || !os.SameFile(mine, now) {
 			return false
 		}
 	}

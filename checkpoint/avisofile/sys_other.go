@@ -22,6 +22,8 @@ func tryLock(*os.File) (bool, error) {
 
 func unlock(*os.File) {}
 
+func rename(from, to string) error { return os.Rename(from, to) }
+
 func syncDir(string) error { return nil }
 
 func keepOwner(f *os.File, old os.FileInfo) error { return f.Chmod(old.Mode().Perm()) }

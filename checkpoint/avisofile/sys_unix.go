@@ -43,6 +43,8 @@ func unlock(f *os.File) {
 	}
 }
 
+func rename(from, to string) error { return os.Rename(from, to) }
+
 // syncDir makes the names of a directory durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

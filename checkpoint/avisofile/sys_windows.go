@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -39,6 +40,19 @@ func unlock(f *os.File) {
 	var at syscall.Overlapped
 	syscall.NewLazyDLL("kernel32.dll").NewProc("UnlockFileEx").Call(
 		f.Fd(), 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
+}
+
+// rename waits a while for readers, which stand in the way here.
+func rename(from, to string) error {
+	const sharingViolation = syscall.Errno(32)
+	for pause := time.Millisecond; ; pause *= 2 {
+		err := os.Rename(from, to)
+		busy := errors.Is(err, sharingViolation) || errors.Is(err, syscall.ERROR_ACCESS_DENIED)
+		if !busy || pause > time.Second {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // syncDir does nothing: Windows offers no way to flush a directory, and NTFS keeps

@@ -1,0 +1,227 @@
+package avisofile
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// The pauses between tries for the lock grow with the time that was waited
+	// already, between these bounds.
+	minLockPause = 100 * time.Microsecond
+	maxLockPause = 25 * time.Millisecond
+
+	// After each commit the lock is left alone for a while, a share of the time that
+	// the commit took, between these bounds: time for others who wait for the lock,
+	// and for the callers that were just answered to join the next commit.
+	minGap   = 100 * time.Microsecond
+	maxGap   = time.Millisecond
+	gapShare = 16
+)
+
+// Commit tells of one time that a store held the lock.
+type Commit struct {
+	Calls         int           // calls that shared it
+	Rewrites      int           // rewrites of the state file: 0 or 1
+	FenceRewrites int           // rewrites of the fence file: 0, 1 or 2
+	Bytes         int           // size of the new state file; 0 without a rewrite
+	Waited        time.Duration // for the lock
+	Held          time.Duration
+	Err           error // what the calls got, if they all failed
+}
+
+// op is a change on its way. Its fields are guarded by the store's mutex.
+type op struct {
+	change
+	done  chan struct{} // closed when answer and err are set
+	taken bool          // it is part of a commit
+	gone  bool          // its caller has left
+
+	answer answer
+	err    error
+}
+
+// run commits until nobody waits any more.
+func (s *Store) run() {
+	for {
+		time.Sleep(time.Until(s.next))
+		start := time.Now()
+		h, err := s.acquire(start)
+		if h == nil && err == nil {
+			return
+		}
+		held := time.Now()
+		batch := s.take()
+		c := Commit{Calls: len(batch), Waited: held.Sub(start)}
+		if err == nil {
+			err = s.commit(h, batch, &c)
+			h.release()
+		}
+		c.Held = time.Since(held)
+		s.next = time.Now().Add(min(max(c.Held/gapShare, minGap), maxGap))
+		if errors.Is(err, errMoved) && store.OutcomeOf(err) == store.NotApplied && time.Since(start) < maxMoving {
+			s.putBack(batch)
+			continue
+		}
+		c.Err = err
+		s.finish(batch, err)
+		if s.opts.OnCommit != nil {
+			s.opts.OnCommit(c)
+		}
+	}
+}
+
+// maxMoving is how long a commit is tried while lock files or links are replaced
+// again and again.
+const maxMoving = 10 * time.Second
+
+// acquire takes the lock. Without an error and without a lock nobody waits any more,
+// and the goroutine must end.
+func (s *Store) acquire(start time.Time) (*hold, error) {
+	for {
+		if !s.anybody() {
+			return nil, nil
+		}
+		h, err := tryHold(s.path, s.opts.Network)
+		if h != nil || err != nil {
+			return h, denied(err)
+		}
+		limit := min(max(time.Since(start)/16, 2*minLockPause), maxLockPause)
+		time.Sleep(minLockPause + rand.N(limit))
+	}
+}
+
+// commit carries the batch out under the lock. Its error concerns the whole batch,
+// and tells its outcome.
+func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
+	if !s.swept {
+		if err := h.sweep(); err != nil {
+			return store.MarkNotApplied(denied(err))
+		}
+		s.swept = true
+	}
+	v, p, err := s.fresh(nil)
+	if err != nil {
+		return store.MarkNotApplied(denied(err))
+	}
+	if !p.equal(h.place) {
+		return store.MarkNotApplied(errMoved)
+	}
+	w := s.judgeAll(batch, v)
+	next, err := s.write(h, w, c)
+	if err != nil {
+		s.swept = false // a failed write may have left something
+		next = nil      // memory is read anew
+	}
+	s.mu.Lock()
+	old := s.setKnown(next)
+	s.mu.Unlock()
+	old.closeUnless(next)
+	return err
+}
+
+// judgeAll carries the calls out in memory, one after the other.
+func (s *Store) judgeAll(batch []*op, v *view) *work {
+	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
+	if settled, changed := v.fences.settled(); changed {
+		// Under the lock nobody is in the middle of a change. The file need not say so
+		// before the next change of it.
+		w.fences = settled
+	}
+	for _, o := range batch {
+		o.answer = w.judge(&o.change)
+	}
+	return w
+}
+
+// write makes what w holds durable, in an order that a power cut between any two
+// steps leaves safe: the fences, the state, then the note that nothing is pending.
+// It returns the view of what is then on disk.
+//
+// After a sync that failed the files are rewritten even if they look as they should:
+// a second sync can succeed although the first has lost data.
+func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
+	v := w.base
+	next := &view{stateImage: v.stateImage, fenceImage: v.fenceImage, state: v.state, fences: w.fences}
+	if err := s.writeBoth(h, w, next, c); err != nil {
+		next.closeUnless(v)
+		return nil, err
+	}
+	if settled, pending := next.fences.settled(); pending {
+		// If this fails, whoever takes the lock next finds out the same.
+		if err := s.writeFences(h, next, settled, c); err != nil {
+			next.fences = settled
+		}
+	}
+	next.durable.Store(true)
+	return next, nil
+}
+
+func (s *Store) writeBoth(h *hold, w *work, next *view, c *Commit) error {
+	v := w.base
+	if !v.durable.Load() {
+		if err := v.fenceImage.sync(); err != nil { // the state is about to rest on it
+			return store.MarkNotApplied(err)
+		}
+	}
+	if len(w.guards) > 0 || s.doubtFence {
+		if err := s.writeFences(h, next, w.fences.with(w.guards), c); err != nil {
+			return err
+		}
+	}
+	if w.written || s.doubtState && v.stateImage.info != nil {
+		return s.writeState(h, next, v.state.with(w.entries), c)
+	}
+	if err := v.sync(h.place); err != nil {
+		s.doubtState, s.doubtFence = true, true
+		return store.MarkUnknown(fmt.Errorf("what %s holds may not survive a power cut: %w", h.place.file(), err))
+	}
+	return nil
+}
+
+// writeFences rewrites the fence file.
+func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
+	content, err := f.encode()
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	like := next.fenceImage.info
+	if like == nil {
+		like = next.stateImage.info
+	}
+	m, err := h.replace(h.place.file()+fenceSuffix, content, like)
+	s.doubtFence = err != nil && (s.doubtFence || store.OutcomeOf(err) == store.Unknown)
+	if err != nil {
+		return err
+	}
+	c.FenceRewrites++
+	if c.FenceRewrites > 1 {
+		next.fenceImage.close() // made by this very commit
+	}
+	next.fenceImage, next.fences = m, f
+	return nil
+}
+
+// writeState rewrites the state file.
+func (s *Store) writeState(h *hold, next *view, state state, c *Commit) error {
+	content := encode(state)
+	if len(content) > MaxFile {
+		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFile)
+	}
+	if err := h.keepGood(next); err != nil {
+		return store.MarkNotApplied(denied(err))
+	}
+	m, err := h.replace(h.place.file(), content, next.stateImage.info)
+	s.doubtState = err != nil && (s.doubtState || store.OutcomeOf(err) == store.Unknown)
+	if err != nil {
+		return err
+	}
+	c.Rewrites++
+	c.Bytes = len(content)
+	next.stateImage, next.state = m, state
+	return nil
+}

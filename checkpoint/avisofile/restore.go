@@ -1,0 +1,207 @@
+package avisofile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// RestoreOptions are the options of [Restore]. The zero value of each field means
+// its default.
+type RestoreOptions struct {
+	// Network allows a file system that is not known to be local, as [Options] do.
+	Network bool
+
+	// Force replaces a state file that can be read. Default: it is refused, and the
+	// error matches [ErrReadable].
+	Force bool
+
+	// DryRun changes nothing, and tells what would be restored. It makes no lock
+	// file and waits for nobody.
+	DryRun bool
+}
+
+// Restored tells what a [Restore] did or would do.
+type Restored struct {
+	Copy Copy // what was put in the place of the state file
+
+	// Kept is where the file that was replaced lies now; empty if there was none.
+	Kept string
+}
+
+// Restore puts the last good copy of the state file at path in its place. The file
+// that it replaces is kept beside it, under the name that the result tells, in the
+// place of an older one.
+//
+// The copy holds the state before the last change, or before the last change of a
+// Holdfast program if others write the file too: checkpoints go back by what came
+// after it. So a new epoch begins for every key, and an Advance of work that began
+// before is answered with RolledBack. Programs of the other kind that run meanwhile
+// should be stopped: they know no epochs.
+//
+// Where there is no good copy the error matches [fs.ErrNotExist]. The context bounds
+// the wait for the lock.
+func Restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, error) {
+	r, err := restore(ctx, path, opts)
+	if err != nil {
+		return r, &store.OpError{Op: "checkpoint restore", Key: path, Err: denied(err)}
+	}
+	return r, nil
+}
+
+func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, error) {
+	if opts == nil {
+		opts = &RestoreOptions{}
+	}
+	if path == "" {
+		return Restored{}, fmt.Errorf("%w: the path of the state file is empty", checkpoint.ErrOptions)
+	}
+	path, err := absolute(path)
+	if err != nil {
+		return Restored{}, store.MarkNotApplied(err)
+	}
+	if opts.DryRun {
+		p, err := resolve(path)
+		if err != nil {
+			return Restored{}, store.MarkNotApplied(err)
+		}
+		plan, err := planRestore(p, opts.Force)
+		plan.close()
+		return plan.result, store.MarkNotApplied(err)
+	}
+	for {
+		h, err := tryHold(path, opts.Network)
+		if err != nil {
+			return Restored{}, store.MarkNotApplied(err)
+		}
+		if h != nil {
+			defer h.release()
+			plan, err := planRestore(h.place, opts.Force)
+			defer plan.close()
+			if err != nil {
+				return plan.result, store.MarkNotApplied(err)
+			}
+			return plan.result, plan.carryOut(h)
+		}
+		select {
+		case <-ctx.Done():
+			return Restored{}, store.MarkNotApplied(context.Cause(ctx))
+		case <-time.After(maxLockPause):
+		}
+	}
+}
+
+// restoring is a restore that was found possible.
+type restoring struct {
+	result Restored
+	good   state
+	old    *image // the state file that is replaced, absent perhaps
+	lost   state  // what could be read of it
+	fence  *image
+	fences fences
+}
+
+func (r *restoring) close() {
+	for _, m := range []*image{r.old, r.fence} {
+		if m != nil {
+			m.close()
+		}
+	}
+}
+
+// planRestore looks at the files and tells what a restore would do.
+func planRestore(p place, force bool) (*restoring, error) {
+	r := &restoring{}
+	goodPath := p.file() + goodSuffix
+	m, content, err := readImage(goodPath)
+	if err != nil {
+		return r, err
+	}
+	if m.info == nil {
+		return r, &os.PathError{Op: "open", Path: goodPath, Err: fs.ErrNotExist}
+	}
+	defer m.close()
+	if r.good, err = decode(content); err != nil {
+		return r, fmt.Errorf("the copy %s is not good either: %w", goodPath, err)
+	}
+	r.result.Copy = Copy{Path: goodPath, Written: m.info.ModTime(), Keys: len(r.good)}
+
+	var wrong *LoadError
+	r.old, r.lost, err = readState(p)
+	switch {
+	case errors.As(err, &wrong):
+		r.result.Kept = p.file() + badSuffix
+	case err != nil:
+		return r, err
+	case r.old.info != nil:
+		r.result.Kept = p.file() + badSuffix
+		if !force {
+			return r, ErrReadable
+		}
+	}
+
+	fencePath := p.file() + fenceSuffix
+	if r.fence, content, err = readImage(fencePath); err != nil || r.fence.info == nil {
+		return r, err
+	}
+	r.fences, err = decodeFences(fencePath, content)
+	return r, err
+}
+
+// carryOut replaces the state file: first the new epochs, then the old file gets its
+// other name, then the state.
+func (r *restoring) carryOut(h *hold) error {
+	if err := h.sweep(); err != nil {
+		return store.MarkNotApplied(err)
+	}
+	guards := make(map[digest]guard)
+	for _, s := range []state{r.good, r.lost} {
+		for _, e := range s {
+			g := r.fences.guard(e.key)
+			g.epoch++
+			g.pending = true
+			guards[e.key] = g
+		}
+	}
+	fences := r.fences.with(guards)
+	if err := r.writeFences(h, fences); err != nil {
+		return err
+	}
+	if r.old.info != nil {
+		if err := h.keepAs(r.result.Kept); err != nil {
+			return store.MarkNotApplied(err)
+		}
+	}
+	m, err := h.replace(h.place.file(), encode(r.good), r.old.info)
+	if err != nil {
+		return err
+	}
+	m.close()
+	if settled, pending := fences.settled(); pending {
+		// If this fails, whoever takes the lock next finds out the same.
+		_ = r.writeFences(h, settled)
+	}
+	return nil
+}
+
+func (r *restoring) writeFences(h *hold, f fences) error {
+	content, err := f.encode()
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	like := r.fence.info
+	if like == nil {
+		like = r.old.info
+	}
+	m, err := h.replace(h.place.file()+fenceSuffix, content, like)
+	if err == nil {
+		m.close()
+	}
+	return err
+}

@@ -1,0 +1,388 @@
+package avisofile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultPoll is how often Watch looks at the file.
+const DefaultPoll = 250 * time.Millisecond
+
+// Options configure a [Store]. The zero value of each field means its default.
+type Options struct {
+	// Network allows a file system that is not known to be local. The lock may then
+	// exclude nobody on other machines: checkpoints can be lost and go back.
+	// Default: it is refused, with an error that matches [store.ErrUnsafe].
+	Network bool
+
+	// HeldBy, if not nil, tells who holds the lease that guards a key, if anybody
+	// does. Reset and Delete ask it before they write, without the file's lock, and
+	// are refused while another holds the lease: one whose token is not the caller's
+	// own. An error of HeldBy refuses them, too. Default: nobody is asked, and
+	// nothing held.
+	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
+
+	// Poll is how often Watch looks at the file, from 1 ms to 1 h, jittered. Changes
+	// through the same Store are seen at once. Default: [DefaultPoll].
+	Poll time.Duration
+
+	// OnCommit, if not nil, is called after each time that the store held the lock,
+	// by the goroutine that did: it delays the commits behind it. Default: nobody is
+	// told.
+	OnCommit func(Commit)
+}
+
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Poll == 0 {
+		c.Poll = DefaultPoll
+	}
+	if c.Poll < time.Millisecond || c.Poll > time.Hour {
+		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", checkpoint.ErrOptions, c.Poll)
+	}
+	return c, nil
+}
+
+// Store keeps checkpoints in a state file. See [checkpoint.Keeper] for what the
+// methods do, and the package comment for what is promised. All methods may be
+// called from any number of goroutines; it runs one goroutine while calls wait for a
+// write, and none at rest. Close it when it is not needed any more: it keeps its two
+// files open.
+type Store struct {
+	path string // absolute
+	opts Options
+
+	loading chan struct{} // one slot: one call reads the files at a time
+
+	// These belong to the goroutine that commits.
+	next       time.Time // not before then is the lock taken again
+	swept      bool      // nothing of ours is left over
+	doubtState bool      // the state file may not survive, whatever a sync says
+	doubtFence bool
+
+	mu      sync.Mutex // never held during I/O
+	known   *view      // nil: nothing is known
+	changed chan struct{}
+	queue   []*op
+	running bool
+	idle    chan struct{} // closed when running ends
+	closed  bool
+	killed  bool
+	gone    bool
+	sights  map[digest]sight
+}
+
+var _ checkpoint.Keeper = (*Store)(nil)
+
+// Open opens the state file at path and reads it. A file that does not exist is an
+// empty one, and is made at the first write; its directory must exist. A file that
+// cannot be read is reported by a [*LoadError] and left alone.
+func Open(path string, opts *Options) (*Store, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return nil, fmt.Errorf("%w: the path of the state file is empty", checkpoint.ErrOptions)
+	}
+	s := &Store{
+		opts:    o,
+		loading: make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		sights:  make(map[digest]sight),
+	}
+	if s.path, err = absolute(path); err != nil {
+		return nil, err
+	}
+	p, err := resolve(s.path)
+	if err != nil {
+		return nil, denied(err)
+	}
+	if !o.Network {
+		if err := p.checkLocal(); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := s.fresh(nil); err != nil {
+		return nil, denied(err)
+	}
+	return s, nil
+}
+
+// absolute is filepath.Abs without its cleaning: what ".." means behind a link is
+// for the system to say.
+func absolute(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return dir + string(filepath.Separator) + path, nil
+}
+
+// wrap names the operation and the key in an error.
+func wrap(op verb, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: string(op), Key: key, Err: err}
+}
+
+// checkPosition reports why p cannot be saved.
+func checkPosition(p checkpoint.Position) error {
+	switch {
+	case p.Data != nil:
+		return store.MarkNotApplied(fmt.Errorf("the aviso state file has no place for data beside sequence and event id: %w", errors.ErrUnsupported))
+	case !utf8.ValidString(p.EventID):
+		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", checkpoint.ErrOptions, p.EventID)
+	case len(p.EventID) > checkpoint.MaxPayload:
+		return fmt.Errorf("%w: the event id has %d bytes, at most %d are allowed", store.ErrTooLarge, len(p.EventID), checkpoint.MaxPayload)
+	}
+	return nil
+}
+
+// change carries out a call that needs the lock.
+func (s *Store) change(ctx context.Context, key string, c change) (answer, error) {
+	var err error
+	if c.key, err = parseDigest(key); err != nil {
+		return answer{}, err
+	}
+	if err := checkPosition(c.pos); err != nil {
+		return answer{}, err
+	}
+	if c.expect != nil {
+		expect := *c.expect
+		c.expect = &expect
+	}
+	for {
+		a, err := s.do(ctx, c)
+		if !errors.Is(err, errAsk) {
+			return a, err
+		}
+		h, held, err := s.opts.HeldBy(ctx, c.key.String())
+		if err != nil {
+			return a, store.MarkNotApplied(err)
+		}
+		if held && h.Token != c.token {
+			return a, &checkpoint.HeldError{Key: c.key.String(), Holder: h}
+		}
+		c.asked = &a.current.Token
+	}
+}
+
+// Advance implements [checkpoint.Keeper]. Calls that come while a write is under way
+// share the next one, whatever their keys, and each gets the status that it would
+// have got alone, in the order of their arrival.
+//
+// RolledBack is also the answer when this store has shown a higher sequence than the
+// file holds now, and no Reset or Delete of Holdfast lies between: a program that
+// knows no epochs, or a copy from a backup, took it back.
+//
+// An error whose [store.OutcomeOf] is Unknown comes from a sync that failed after the
+// file was replaced, and from a context that ended meanwhile; the call can be
+// repeated as it is.
+func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions) (checkpoint.Result, error) {
+	if opts == nil {
+		opts = &checkpoint.AdvanceOptions{}
+	}
+	a, err := s.change(ctx, key, change{
+		verb: verbAdvance, pos: p, token: opts.Token, epoch: opts.Epoch, force: opts.Force,
+	})
+	return checkpoint.Result{Status: a.status, Current: a.current}, wrap(verbAdvance, key, err)
+}
+
+// Fence implements [checkpoint.Keeper]. The token stands in a file of its own beside
+// the state file; other programs do not know it.
+func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
+	if token == 0 {
+		return checkpoint.Checkpoint{}, wrap(verbFence, key, fmt.Errorf("%w: a fence needs a token", checkpoint.ErrOptions))
+	}
+	a, err := s.change(ctx, key, change{verb: verbFence, token: token})
+	return a.current, wrap(verbFence, key, err)
+}
+
+// Reset implements [checkpoint.Keeper]. It holds among the stores of this package: a
+// program of the other kind that runs meanwhile can bring the old sequence back from
+// its memory.
+func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
+	return s.back(ctx, key, verbReset, p, opts)
+}
+
+// Delete implements [checkpoint.Keeper], with the restriction of Reset. It yields to
+// a sequence that has advanced since this store has shown it: the error then matches
+// [checkpoint.ErrExpected].
+func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
+	return s.back(ctx, key, verbDelete, checkpoint.Position{}, opts)
+}
+
+func (s *Store) back(ctx context.Context, key string, v verb, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
+	if opts == nil {
+		opts = &checkpoint.ChangeOptions{}
+	}
+	a, err := s.change(ctx, key, change{
+		verb: v, pos: p, token: opts.Token, force: opts.Force, expect: opts.Expect,
+		ask: s.opts.HeldBy != nil && !opts.Force,
+	})
+	return a.current, wrap(v, key, err)
+}
+
+// Get implements [checkpoint.Keeper]. It takes no lock, except to find out how a
+// Reset or Delete ended that was cut off.
+func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
+	d, err := parseDigest(key)
+	if err != nil {
+		return checkpoint.Checkpoint{}, wrap(verbRead, key, err)
+	}
+	c, err := s.get(ctx, d, opts != nil && opts.Cached)
+	if err == nil && !c.Exists {
+		err = store.ErrNotFound
+	}
+	return c, wrap(verbRead, key, err)
+}
+
+func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Checkpoint, error) {
+	v, err := s.look(ctx, cached)
+	if err != nil {
+		return checkpoint.Checkpoint{}, err
+	}
+	if v.fences.guard(key).pending {
+		a, err := s.do(ctx, change{verb: verbRead, key: key})
+		return a.current, err
+	}
+	c := v.checkpoint(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sights[key] = sightOf(c)
+	return c, nil
+}
+
+// look returns a view of the files: as they are now, and durable, or what the store
+// remembers.
+func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	v, closed := s.known, s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, checkpoint.ErrClosed
+	}
+	if cached && v != nil {
+		return v, nil
+	}
+	for {
+		v, p, err := s.fresh(ctx.Done())
+		if errors.Is(err, errGivenUp) {
+			err = store.MarkNotApplied(context.Cause(ctx))
+		}
+		if err != nil {
+			return nil, denied(err)
+		}
+		err = v.sync(p)
+		if errors.Is(err, os.ErrClosed) {
+			continue // replaced meanwhile
+		}
+		if err != nil && !unreadable(err) {
+			return nil, err
+		}
+		return v, nil
+	}
+}
+
+// List implements [checkpoint.Keeper], in the order of the keys and as of one
+// instant. The keys of this file have one segment, so none lies below a prefix.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		const op = "checkpoint list"
+		if prefix != "" {
+			if err := store.CheckKey(prefix); err != nil {
+				yield(checkpoint.Checkpoint{}, wrap(op, prefix, err))
+			}
+			return
+		}
+		v, err := s.look(ctx, false)
+		for err == nil && v.fences.pending() {
+			if _, err = s.do(ctx, change{verb: verbRead}); err == nil {
+				v, err = s.look(ctx, false)
+			}
+		}
+		if err != nil {
+			yield(checkpoint.Checkpoint{}, wrap(op, prefix, err))
+			return
+		}
+		for _, e := range v.state {
+			if !yield(show(e.key, e, true, v.fences.guard(e.key)), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Watch implements [checkpoint.Keeper].
+func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		const op = "checkpoint watch"
+		d, err := parseDigest(key)
+		if err != nil {
+			yield(checkpoint.Checkpoint{Key: key}, wrap(op, key, err))
+			return
+		}
+		var last checkpoint.Checkpoint
+		for first := true; ; {
+			s.mu.Lock()
+			changed := s.changed
+			s.mu.Unlock()
+			c, err := s.get(ctx, d, false)
+			switch {
+			case ctx.Err() != nil:
+				yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, context.Cause(ctx)))
+				return
+			case err != nil:
+				if !yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, err)) || errors.Is(err, checkpoint.ErrClosed) {
+					return
+				}
+				changed = nil // what cannot be read is not worth a hurry
+			case first || !same(c, last):
+				first, last = false, c
+				if !yield(c, nil) {
+					return
+				}
+			}
+			s.pause(ctx, changed)
+		}
+	}
+}
+
+// same reports whether a watcher has no news in b after a.
+func same(a, b checkpoint.Checkpoint) bool {
+	return a.Exists == b.Exists && a.Epoch == b.Epoch && a.Token == b.Token &&
+		a.Sequence == b.Sequence && a.EventID == b.EventID
+}
+
+// pause waits until it is worth looking again.
+func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
+	t := time.NewTimer(s.opts.Poll/2 + rand.N(s.opts.Poll/2+1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-t.C:
+	}
+}

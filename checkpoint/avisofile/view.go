@@ -1,0 +1,226 @@
+package avisofile
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// view is what a store knows of its files: a state and the fences that belong to it,
+// as they stood together at one instant.
+type view struct {
+	stateImage, fenceImage *image
+
+	state  state
+	fences fences
+
+	// durable says that both files are known to survive a power cut. Of files that
+	// another wrote that is not known: it may have been stopped before its last sync.
+	durable atomic.Bool
+}
+
+// load reads the files of p. What old knows and is still current is taken from it.
+//
+// A reset writes its epoch before its state. So the fences are looked at again after
+// the state was read, and if they changed everything is read again: fences and state
+// that a reset has torn apart are told by the mark that it is pending.
+func load(p place, old *view) (*view, error) {
+	for {
+		v := &view{}
+		err := v.read(p, old)
+		if err == nil && v.fenceImage.current(p.file()+fenceSuffix) {
+			return v, nil
+		}
+		v.closeUnless(old)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (v *view) read(p place, old *view) error {
+	path := p.file() + fenceSuffix
+	if old != nil && old.fenceImage.current(path) {
+		v.fenceImage, v.fences = old.fenceImage, old.fences
+	} else {
+		m, content, err := readImage(path)
+		if err != nil {
+			return err
+		}
+		v.fenceImage = m
+		if m.info != nil {
+			if v.fences, err = decodeFences(path, content); err != nil {
+				return err
+			}
+		}
+	}
+	if old != nil && old.stateImage.current(p.file()) {
+		v.stateImage, v.state = old.stateImage, old.state
+		return nil
+	}
+	var err error
+	v.stateImage, v.state, err = readState(p)
+	return err
+}
+
+// readState reads the state file of p. A missing one is an empty state.
+func readState(p place) (*image, state, error) {
+	m, content, err := readImage(p.file())
+	if err != nil || m.info == nil {
+		return m, nil, err
+	}
+	s, err := decode(content)
+	if err != nil {
+		var wrong *LoadError
+		if errors.As(err, &wrong) {
+			wrong.Path = p.file()
+			wrong.Good = lookAtGood(p)
+		}
+	}
+	return m, s, err
+}
+
+// lookAtGood describes the last good copy. It is zero if there is none that is good.
+func lookAtGood(p place) Copy {
+	path := p.file() + goodSuffix
+	m, content, err := readImage(path)
+	if err != nil || m.info == nil {
+		return Copy{}
+	}
+	defer m.close()
+	s, err := decode(content)
+	if err != nil {
+		return Copy{}
+	}
+	return Copy{Path: path, Written: m.info.ModTime(), Keys: len(s)}
+}
+
+// current reports whether the files still are those that the view was made of. The
+// answer is good only while the images are open.
+func (v *view) current(p place) bool {
+	fence := p.file() + fenceSuffix
+	return v.fenceImage.current(fence) && v.stateImage.current(p.file()) && v.fenceImage.current(fence)
+}
+
+// closeUnless closes the files that are not also those of other. Both may be nil.
+func (v *view) closeUnless(other *view) {
+	if v == nil {
+		return
+	}
+	if v.stateImage != nil && (other == nil || other.stateImage != v.stateImage) {
+		v.stateImage.close()
+	}
+	if v.fenceImage != nil && (other == nil || other.fenceImage != v.fenceImage) {
+		v.fenceImage.close()
+	}
+}
+
+// sync makes sure that what the view shows survives a power cut, whoever wrote it.
+func (v *view) sync(p place) error {
+	if v.durable.Load() {
+		return nil
+	}
+	if err := errors.Join(v.fenceImage.sync(), v.stateImage.sync()); err != nil {
+		return err
+	}
+	if err := syncDir(p.dir()); err != nil {
+		return err
+	}
+	v.durable.Store(true)
+	return nil
+}
+
+// checkpoint returns what the view shows of key.
+func (v *view) checkpoint(key digest) checkpoint.Checkpoint {
+	e, ok := v.state.find(key)
+	return show(key, e, ok, v.fences.guard(key))
+}
+
+// show puts a checkpoint together.
+func show(key digest, e entry, exists bool, g guard) checkpoint.Checkpoint {
+	c := checkpoint.Checkpoint{Key: key.String(), Exists: exists, Epoch: g.epoch, Token: g.token}
+	if exists {
+		c.Position = checkpoint.Position{Sequence: e.sequence, EventID: e.event}
+	}
+	return c
+}
+
+// memory returns what the store knows, or nil.
+func (s *Store) memory() *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known
+}
+
+// fresh returns a view of the files as they are now, and where they are. done ends
+// the wait for another call that reads them.
+func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
+	for {
+		p, err := resolve(s.path)
+		if err != nil {
+			return nil, p, err
+		}
+		// The view's files were open during the look if it is the store's still.
+		v := s.memory()
+		if v != nil && v.current(p) && s.memory() == v {
+			return v, p, nil
+		}
+		select {
+		case s.loading <- struct{}{}:
+		case <-done:
+			return nil, p, errGivenUp
+		}
+		err = s.reload(p)
+		<-s.loading
+		if err != nil {
+			return nil, p, err
+		}
+	}
+}
+
+// errGivenUp says that the caller's context has ended.
+var errGivenUp = errors.New("given up")
+
+// reload reads the files unless the store knows them by now.
+func (s *Store) reload(p place) error {
+	v := s.memory()
+	if v != nil && v.current(p) && s.memory() == v {
+		return nil
+	}
+	next, err := load(p, v)
+	if err != nil {
+		return err
+	}
+	return s.install(v, next)
+}
+
+// install makes next what the store knows, if that is still old; otherwise another
+// has brought something newer.
+func (s *Store) install(old, next *view) error {
+	s.mu.Lock()
+	gone := s.gone
+	ours := s.known == old && !gone
+	if ours {
+		s.setKnown(next)
+	}
+	s.mu.Unlock()
+	if ours {
+		old.closeUnless(next)
+		return nil
+	}
+	next.closeUnless(old)
+	if gone {
+		return checkpoint.ErrClosed
+	}
+	return nil
+}
+
+// setKnown sets what the store knows, nil for nothing. The caller holds the mutex,
+// and closes what was known before, which is returned, once it has let go of it.
+func (s *Store) setKnown(next *view) (old *view) {
+	old, s.known = s.known, next
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return old
+}

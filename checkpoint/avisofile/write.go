@@ -1,0 +1,165 @@
+package avisofile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// errMoved says that the lock file, or a link on the way to the state file, was
+// replaced while the lock was held. Nothing was written: the lock is taken anew.
+var errMoved = errors.New("the lock file was replaced")
+
+// temporary returns a random name beside the state file for a file in the making.
+// The state file's own name is part of it: so a sweep removes only what belongs to
+// the lock that the sweeper holds.
+func (h *hold) temporary() string {
+	dir, base := h.temporaries()
+	return filepath.Join(dir, base+rand.Text()+temporarySuffix)
+}
+
+const temporarySuffix = ".tmp"
+
+// temporaries returns where temporary files lie, and how their names begin.
+func (h *hold) temporaries() (dir, base string) {
+	file := h.place.file()
+	return filepath.Dir(file), "." + filepath.Base(file) + ".holdfast-"
+}
+
+// sweep removes what writers that were killed have left. Whoever holds the lock is
+// the only writer, so nothing of this name is in use.
+func (h *hold) sweep() error {
+	dir, base := h.temporaries()
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, base) && strings.HasSuffix(name, temporarySuffix) {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// create makes a file with this content, durable but for its name. like, if not nil,
+// tells its owner and mode.
+func create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	m := &image{file: f}
+	defer func() {
+		if err != nil || !keepOpen {
+			m.close()
+			m.file = nil
+		}
+		if err != nil {
+			os.Remove(path) // what stays is swept later
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return nil, err
+	}
+	if like != nil {
+		if err := keepOwner(f, like); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	m.info, err = f.Stat()
+	return m, err
+}
+
+// replace puts content in the place of path, which is the state file or one beside
+// it, durably. like, if not nil, tells owner and mode. Its errors tell their outcome:
+// not applied as long as the old content stands for certain, unknown from the rename
+// on, since then the new one can be seen, but may not survive.
+func (h *hold) replace(path string, content []byte, like os.FileInfo) (*image, error) {
+	temporary := h.temporary()
+	m, err := create(temporary, content, like)
+	if err != nil {
+		return nil, store.MarkNotApplied(denied(err))
+	}
+	if err := h.swap(temporary, path, m); err != nil {
+		m.close()
+		os.Remove(temporary) // if it is still there; what stays is swept later
+		return nil, err
+	}
+	return m, nil
+}
+
+// swap renames a complete file into place.
+func (h *hold) swap(temporary, path string, m *image) error {
+	if !h.valid() {
+		return store.MarkNotApplied(errMoved)
+	}
+	if err := rename(temporary, path); err != nil {
+		// A rename happens or it does not; which of the two, the name tells.
+		now, lost := os.Lstat(temporary)
+		if lost == nil && os.SameFile(now, m.info) {
+			return store.MarkNotApplied(denied(err))
+		}
+		return store.MarkUnknown(err)
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return store.MarkUnknown(fmt.Errorf("%s was replaced, but may not survive a power cut: %w", path, err))
+	}
+	if !h.valid() {
+		return store.MarkUnknown(fmt.Errorf("%s: %w while it was written", path, errMoved))
+	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, m.info) {
+		return store.MarkUnknown(errors.Join(fmt.Errorf("%s was replaced by somebody who did not take its lock", path), err))
+	}
+	return nil
+}
+
+// keepGood keeps the state file that is about to be replaced, and was read without
+// an error, as the last good copy.
+func (h *hold) keepGood(v *view) error {
+	if v.stateImage.info == nil {
+		return nil
+	}
+	good := h.place.file() + goodSuffix
+	if info, err := os.Lstat(good); err == nil && os.SameFile(info, v.stateImage.info) {
+		return nil
+	}
+	if h.keepAs(good) == nil {
+		return nil
+	}
+	// There are file systems without links, and systems that forbid some.
+	temporary := h.temporary()
+	defer os.Remove(temporary) // if the rename did not take it away
+	m, err := create(temporary, encode(v.state), v.stateImage.info)
+	if err != nil {
+		return err
+	}
+	m.close()
+	return rename(temporary, good)
+}
+
+// keepAs gives the state file a second name.
+func (h *hold) keepAs(path string) error {
+	temporary := h.temporary()
+	defer os.Remove(temporary) // if the rename did not take it away
+	if err := os.Link(h.place.file(), temporary); err != nil {
+		return err
+	}
+	return rename(temporary, path)
+}
