@@ -8,6 +8,8 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.7
 	github.com/aws/smithy-go v1.28.8
+	github.com/holdfast-go/holdfast v0.1.0
+	golang.org/x/sys v0.40.0
 )
 
 require (

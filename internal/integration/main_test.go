@@ -11,7 +11,12 @@ import (
 // which ends them, has no other way to reach the tests.
 var set servers.Set
 
-func TestMain(m *testing.M) { os.Exit(set.Main(m)) }
+func TestMain(m *testing.M) {
+	if job := os.Getenv(workerVar); job != "" {
+		work(job) // this process is a worker of the torture
+	}
+	os.Exit(set.Main(m))
+}
 
 // torture reports whether the long versions of the tests are wanted.
 func torture() bool { return os.Getenv("HOLDFAST_TORTURE") == "1" }

@@ -1,0 +1,291 @@
+package integration_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Processes fight over one lock on a real server, through a proxy that does every
+// kind of fault, and are killed with -9 and stopped beyond their leases. At no
+// instant of the machine's monotonic clock do two of them believe that they hold
+// the lock; tokens rise; no write with a stale token reaches the counter behind the
+// fence; and when the faults end, everybody gets the lock again.
+func TestLeaseTorture(t *testing.T) {
+	duration := 8 * time.Second
+	if torture() {
+		duration = 60 * time.Second
+	}
+	for _, tt := range targets() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			if s := os.Getenv("HOLDFAST_SEED"); s != "" {
+				fmt.Sscan(s, &seed)
+			}
+			t.Logf("HOLDFAST_SEED=%d", seed)
+			direct := tt.target(t)
+			proxy := faultproxy.New(t, direct.endpoint())
+			f := newFight(t, job{
+				Target: direct.at(proxy.URL), TTL: tt.ttl, Margin: tt.ttl / 10, Grace: -1, Seed: seed,
+			})
+			proxy.Inject(faultproxy.Random(seed, 0.1, nil, anyFault(tt.ttl)...))
+			f.fight(4, duration)
+			proxy.Heal()
+			f.settle()
+			st, err := direct.open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.check(st)
+			t.Logf("%d requests, %d of them with faults", proxy.Count(nil), proxy.Count(func(c *faultproxy.Call) bool { return c.Fault != "" }))
+		})
+	}
+}
+
+// anyFault returns faults of every kind, with times that suit a lease.
+func anyFault(ttl time.Duration) []faultproxy.Fault {
+	return []faultproxy.Fault{
+		faultproxy.LoseReply(),
+		faultproxy.ResetBefore(),
+		faultproxy.ResetAfter(),
+		faultproxy.DelayBefore(ttl / 4),
+		faultproxy.DelayAfter(ttl / 4),
+		faultproxy.Duplicate(),
+		faultproxy.Echo(ttl / 10),
+		faultproxy.Echo(2 * ttl),
+		faultproxy.Late(ttl / 10),
+		faultproxy.LateAfterDrop(ttl / 10),
+		faultproxy.LateAfterDrop(2 * ttl),
+		faultproxy.Truncate(),
+		faultproxy.Refuse(409),
+		faultproxy.Refuse(500),
+		faultproxy.Refuse(503),
+		faultproxy.RefuseAfter(500),
+		faultproxy.RefuseAfter(503),
+	}
+}
+
+// fight is the workers and what they said.
+type fight struct {
+	t   *testing.T
+	job job
+	rnd *rand.Rand
+
+	mu     sync.Mutex
+	events [][]event // of each process that ever ran, in its order
+	wg     sync.WaitGroup
+	alive  []*fighter
+	stops  int
+	kills  int
+}
+
+// fighter is one running worker.
+type fighter struct {
+	cmd    *exec.Cmd
+	number int // in fight.events
+}
+
+func newFight(t *testing.T, j job) *fight {
+	f := &fight{t: t, job: j, rnd: rand.New(rand.NewPCG(j.Seed, 1))}
+	t.Cleanup(func() {
+		for _, w := range f.alive {
+			_ = w.cmd.Process.Kill() // it may have ended
+			_ = w.cmd.Wait()
+		}
+		f.wg.Wait()
+	})
+	return f
+}
+
+// start runs one more worker.
+func (f *fight) start() *fighter {
+	f.t.Helper()
+	f.mu.Lock()
+	number := len(f.events)
+	f.events = append(f.events, nil)
+	f.mu.Unlock()
+	j := f.job
+	j.Seed = f.rnd.Uint64()
+	config, err := json.Marshal(j)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), workerVar+"="+string(config))
+	cmd.Stderr = os.Stderr
+	out, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	w.Close()
+	f.wg.Go(func() { f.read(number, out) })
+	return &fighter{cmd, number}
+}
+
+// read collects what a worker says until it ends.
+func (f *fight) read(number int, out io.ReadCloser) {
+	defer out.Close()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // a line that a kill has cut
+		}
+		f.mu.Lock()
+		f.events[number] = append(f.events[number], e)
+		f.mu.Unlock()
+	}
+}
+
+// fight lets so many workers fight for a time, killing and stopping them.
+func (f *fight) fight(workers int, d time.Duration) {
+	for range workers {
+		f.alive = append(f.alive, f.start())
+	}
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(f.job.TTL/10 + time.Duration(f.rnd.Int64N(int64(f.job.TTL/3))))
+		i := f.rnd.IntN(len(f.alive))
+		w := f.alive[i]
+		if f.rnd.IntN(2) == 0 {
+			f.kills++
+			_ = w.cmd.Process.Kill()
+			_ = w.cmd.Wait() // killed
+			f.alive[i] = f.start()
+			continue
+		}
+		// Stopped for up to one and a half TTL, while the others go on.
+		f.stops++
+		stop := time.Duration(f.rnd.Int64N(int64(f.job.TTL * 3 / 2)))
+		_ = w.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(stop)
+		_ = w.cmd.Process.Signal(syscall.SIGCONT)
+	}
+}
+
+// settle waits until every worker has taken the lock once more.
+func (f *fight) settle() {
+	f.t.Helper()
+	since := now()
+	deadline := time.Now().Add(10*f.job.TTL + 30*time.Second)
+	for {
+		waiting := 0
+		f.mu.Lock()
+		for _, w := range f.alive {
+			if !slices.ContainsFunc(f.events[w.number], func(e event) bool { return e.Kind == "held" && e.At > since }) {
+				waiting++
+			}
+		}
+		f.mu.Unlock()
+		if waiting == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			f.t.Errorf("%d of %d workers did not get the lock after the faults had ended", waiting, len(f.alive))
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, w := range f.alive {
+		_ = w.cmd.Process.Kill()
+		_ = w.cmd.Wait() // killed
+	}
+	f.wg.Wait()
+	f.alive = nil
+}
+
+// belief is a time for which a worker certainly believed.
+type belief struct {
+	worker     int
+	token      uint64
+	begin, end int64
+}
+
+// check tells whether what the workers said can be.
+func (f *fight) check(st store.Store) {
+	f.t.Helper()
+	var beliefs []belief
+	var counted []event
+	kinds := map[string]int{}
+	maybe := 0
+	for n, events := range f.events {
+		for _, e := range events {
+			kinds[e.Kind]++
+			switch e.Kind {
+			case "held":
+				beliefs = append(beliefs, belief{n, e.Token, e.At, e.At})
+			case "believed":
+				beliefs[len(beliefs)-1].end = e.At
+			case "counted":
+				counted = append(counted, e)
+			case "maybe":
+				maybe++
+			case "violation":
+				f.t.Errorf("worker %d: %s", n, e.Text)
+			case "error":
+				f.t.Logf("worker %d: %s", n, e.Text)
+			}
+		}
+	}
+	slices.SortFunc(beliefs, func(a, b belief) int { return cmp.Compare(a.begin, b.begin) })
+	for i := 1; i < len(beliefs); i++ {
+		a, b := beliefs[i-1], beliefs[i]
+		if b.begin <= a.end {
+			f.t.Errorf("two holders: worker %d with token %d from %d to %d, worker %d with token %d from %d", a.worker, a.token, a.begin, a.end, b.worker, b.token, b.begin)
+		}
+		if b.token <= a.token {
+			f.t.Errorf("worker %d got token %d after worker %d had %d", b.worker, b.token, a.worker, a.token)
+		}
+	}
+	f.checkCounter(st, counted, maybe)
+	if len(beliefs) < 10 {
+		f.t.Errorf("only %d grants: this was no fight", len(beliefs))
+	}
+	f.t.Logf("%d grants to %d processes, %d kills, %d stops, said: %v", len(beliefs), len(f.events), f.kills, f.stops, kinds)
+}
+
+// checkCounter tells whether every acknowledged increment is in the counter, each
+// with a token that is not below that of the one before.
+func (f *fight) checkCounter(st store.Store, counted []event, maybe int) {
+	f.t.Helper()
+	slices.SortFunc(counted, func(a, b event) int { return cmp.Compare(a.N, b.N) })
+	for i := 1; i < len(counted); i++ {
+		if a, b := counted[i-1], counted[i]; a.N == b.N || a.Token > b.Token {
+			f.t.Errorf("the counter went from %d with token %d to %d with token %d", a.N, a.Token, b.N, b.Token)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	value, _, err := st.Get(ctx, tortureCounter)
+	if err != nil {
+		f.t.Errorf("read the counter: %v", err)
+		return
+	}
+	var c counter
+	if err := json.Unmarshal(value, &c); err != nil {
+		f.t.Errorf("the counter is %q: %v", value, err)
+		return
+	}
+	// A worker that was killed in the middle of a write did not get to say "maybe".
+	if most := len(counted) + maybe + len(f.events); c.N < len(counted) || c.N > most {
+		f.t.Errorf("the counter is %d; %d increments were acknowledged and at most %d sent", c.N, len(counted), most)
+	}
+}

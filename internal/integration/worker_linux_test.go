@@ -1,0 +1,200 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// workerVar makes the test binary a worker of the torture; its value is a [job] in
+// JSON.
+const workerVar = "HOLDFAST_TEST_WORKER"
+
+// job is what a worker does: take the lock, hold it for a while, release it, for
+// ever, until it is killed.
+type job struct {
+	Target target
+	TTL    time.Duration
+	Margin time.Duration
+	Grace  time.Duration
+	Seed   uint64
+}
+
+const (
+	tortureLock    = "torture"
+	tortureCounter = "counter"
+)
+
+// event is one line that a worker writes.
+type event struct {
+	Kind  string // held, believed, lost, released, counted, maybe, fenced, error, violation
+	At    int64  // CLOCK_MONOTONIC in nanoseconds, the same for all processes of the machine
+	Token uint64
+	N     int // the counter's value that this worker wrote
+	Text  string
+}
+
+// counter is what the lock protects: a register that refuses a token below the
+// highest that it has seen.
+type counter struct {
+	Token uint64
+	N     int
+}
+
+var errFenced = errors.New("fenced")
+
+// now reads the monotonic clock of the machine.
+func now() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err)
+	}
+	return ts.Nano()
+}
+
+// worker is one process of the torture.
+type worker struct {
+	job
+	mu  sync.Mutex // one event a line
+	rnd *rand.Rand
+	st  store.Store
+}
+
+// work runs a worker. It does not return.
+func work(config string) {
+	var w worker
+	if err := json.Unmarshal([]byte(config), &w.job); err != nil {
+		w.tell(event{Kind: "error", Text: err.Error()})
+		os.Exit(1)
+	}
+	w.rnd = rand.New(rand.NewPCG(w.Seed, 0))
+	if err := w.run(context.Background()); err != nil {
+		w.tell(event{Kind: "error", Text: err.Error()})
+	}
+	os.Exit(1)
+}
+
+// tell writes an event at once, so that it survives a kill.
+func (w *worker) tell(e event) {
+	if e.At == 0 {
+		e.At = now()
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+		os.Exit(1) // the parent is gone
+	}
+}
+
+func (w *worker) run(ctx context.Context) error {
+	st, err := w.Target.open(ctx)
+	if err != nil {
+		return err
+	}
+	w.st = st
+	client, err := lease.New(st, &lease.Options{
+		TTL: w.TTL, Margin: w.Margin, Grace: w.Grace, MinPoll: 10 * time.Millisecond, MaxPoll: 300 * time.Millisecond,
+		OnEvent: func(e lease.Event) {
+			if e.Kind == lease.EventLost {
+				w.tell(event{Kind: "lost", Token: e.Token, Text: fmt.Sprint(e.Err)})
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	handle, err := client.Handle(tortureLock)
+	if err != nil {
+		return err
+	}
+	for {
+		if w.rnd.IntN(2) == 0 { // a handle that knows nothing, or the one that remembers
+			if handle, err = client.Handle(tortureLock); err != nil {
+				return err
+			}
+		}
+		guard, err := handle.Acquire(ctx)
+		if err != nil {
+			w.tell(event{Kind: "error", Text: "acquire: " + err.Error()})
+			continue
+		}
+		w.tell(event{Kind: "held", Token: guard.Token()})
+		w.hold(ctx, guard)
+		err = guard.Release(ctx)
+		w.tell(event{Kind: "released", Token: guard.Token(), Text: fmt.Sprint(err)})
+		time.Sleep(time.Duration(w.rnd.IntN(20)) * time.Millisecond)
+	}
+}
+
+// hold believes in a lease for a while, and says at every look that it does.
+func (w *worker) hold(ctx context.Context, guard *lease.Guard) {
+	until := time.Now().Add(time.Duration(w.rnd.Int64N(int64(w.TTL))))
+	if w.rnd.IntN(4) == 0 {
+		until = until.Add(w.TTL) // needs renewals
+	}
+	for time.Now().Before(until) {
+		// Belief that is found after this instant existed at it, too: nothing that
+		// was over begins again.
+		at := now()
+		if guard.Err() != nil {
+			break
+		}
+		w.tell(event{Kind: "believed", At: at, Token: guard.Token()})
+		if w.rnd.IntN(10) == 0 {
+			w.count(ctx, guard)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if w.rnd.IntN(3) == 0 {
+		// A last write without a look: whoever was stopped before it writes with a
+		// stale token, and must be refused.
+		w.count(ctx, guard)
+	}
+}
+
+// count raises the protected counter by one, with the token of the guard.
+func (w *worker) count(ctx context.Context, guard *lease.Guard) {
+	ctx, cancel := context.WithTimeout(ctx, w.TTL)
+	defer cancel()
+	token := guard.Token()
+	var next counter
+	_, err := store.Update(ctx, w.st, tortureCounter, func(value []byte) ([]byte, error) {
+		next = counter{}
+		if value != nil {
+			if err := json.Unmarshal(value, &next); err != nil {
+				return nil, err
+			}
+		}
+		if next.Token > token {
+			return nil, errFenced
+		}
+		next.Token, next.N = token, next.N+1
+		return json.Marshal(next)
+	})
+	switch {
+	case err == nil:
+		w.tell(event{Kind: "counted", Token: token, N: next.N})
+	case errors.Is(err, errFenced):
+		// Somebody with a higher token has been here before this look.
+		if guard.Err() == nil {
+			w.tell(event{Kind: "violation", Token: token, Text: fmt.Sprintf("believes in token %d, the counter has %d", token, next.Token)})
+		}
+		w.tell(event{Kind: "fenced", Token: token})
+	case store.OutcomeOf(err) == store.Unknown:
+		w.tell(event{Kind: "maybe", Token: token, N: next.N, Text: err.Error()})
+	}
+}
