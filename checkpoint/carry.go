@@ -227,10 +227,15 @@ func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 	}
 }
 
-// finish answers all calls of a batch. current is the state that they came to.
+// finish answers all calls of a batch with the state that it came to. current is
+// that state, or a later one that was seen while the outcome was followed up.
 func (l *line) finish(batch []*call, p plan, current state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	came := current.rec
+	if p.write {
+		came = p.next
+	}
 	shown := false
 	for i, c := range batch {
 		if v := p.verdicts[i]; c.verb != verbAdvance && !c.gone && v.err == nil {
@@ -243,11 +248,11 @@ func (l *line) finish(batch []*call, p plan, current state) {
 		l.last.back = false
 	}
 	if shown || l.epoch == 0 {
-		l.epoch = current.rec.epoch
+		l.epoch = came.epoch
 	}
 	for i, c := range batch {
 		v := p.verdicts[i]
-		c.conclude(answer{v.status, current.rec.checkpoint(l.key)}, v.err)
+		c.conclude(answer{v.status, came.checkpoint(l.key)}, v.err)
 	}
 }
 

@@ -275,16 +275,26 @@ func TestF8GroupCommit(t *testing.T) {
 		advance(t, k, "k", at(0), nil, checkpoint.Advanced)
 		puts.Store(0)
 		others.Store(0)
+		// In order of their sequences: two writes, the first and all the others.
 		var wg sync.WaitGroup
+		for i := range uint64(100) {
+			wg.Go(func() { advance(t, k, "k", at(i+1), nil, checkpoint.Advanced) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		if got := puts.Swap(0); got != 2 {
+			t.Errorf("100 writers took %d writes, want 2", got)
+		}
+		// In no order: who comes after a higher one is behind.
 		var advanced, behind atomic.Int64
-		const writers = 64
+		const writers, from = 64, 1000
 		for w := range writers {
 			wg.Go(func() {
-				r, err := k.Advance(t.Context(), "k", checkpoint.Position{Sequence: uint64(w + 1), EventID: fmt.Sprint(w)}, nil)
+				r, err := k.Advance(t.Context(), "k", checkpoint.Position{Sequence: uint64(from + w), EventID: fmt.Sprint(w)}, nil)
 				switch {
-				case err == nil && r.Status == checkpoint.Advanced && r.Current.Sequence >= uint64(w+1):
+				case err == nil && r.Status == checkpoint.Advanced && r.Current.Sequence >= uint64(from+w):
 					advanced.Add(1)
-				case err == nil && r.Status == checkpoint.Behind && r.Current.Sequence > uint64(w+1):
+				case err == nil && r.Status == checkpoint.Behind && r.Current.Sequence > uint64(from+w):
 					behind.Add(1)
 				default:
 					t.Errorf("writer %d: %v %+v, %v", w, r.Status, r.Current, err)
@@ -292,8 +302,8 @@ func TestF8GroupCommit(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		standsAt(t, k, "k", writers)
-		if got := puts.Load(); got > 3 {
+		standsAt(t, k, "k", from+writers-1)
+		if got := puts.Load(); got > 8 {
 			t.Errorf("%d writers took %d writes", writers, got)
 		}
 		if advanced.Load()+behind.Load() != writers || advanced.Load() == 0 {
@@ -303,7 +313,7 @@ func TestF8GroupCommit(t *testing.T) {
 		puts.Store(0)
 		others.Store(0)
 		for i := range uint64(10) {
-			advance(t, k, "k", at(1000+i), nil, checkpoint.Advanced)
+			advance(t, k, "k", at(2000+i), nil, checkpoint.Advanced)
 		}
 		if p, o := puts.Load(), others.Load(); p != 10 || o != 0 {
 			t.Errorf("10 advances took %d puts and %d other requests", p, o)
@@ -367,7 +377,14 @@ func TestOneOfTwoLeaves(t *testing.T) {
 			}
 		}), nil)
 		var wg sync.WaitGroup
-		wg.Go(func() { advance(t, k, "k", at(1), nil, checkpoint.Advanced) })
+		wg.Go(func() {
+			// The first caller's context has nothing to say to those that follow.
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if _, err := k.Advance(ctx, "k", at(1), nil); err != nil {
+				t.Error(err)
+			}
+		})
 		synctest.Wait()
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
@@ -378,6 +395,55 @@ func TestOneOfTwoLeaves(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() { advance(t, k, "k", at(4), nil, checkpoint.Advanced) })
 		wg.Wait()
+	})
+}
+
+// A caller that leaves before anything was written is told so, and nothing is
+// written for it, though the batch that it was part of goes on for another.
+func TestLeaveDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		other := open(t, st, nil)
+		puts := 0
+		k := open(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			switch op.Kind {
+			case store.OpGet:
+				time.Sleep(5 * time.Second)
+			case store.OpPut:
+				puts++
+				if puts == 1 {
+					time.Sleep(time.Second) // while the others gather
+				} else if puts <= 3 {
+					advance(t, other, "k", at(uint64(puts)), nil, checkpoint.Advanced)
+				}
+				if err := next(ctx, op); errors.Is(err, store.ErrConflict) {
+					return store.ErrConflict // without the value: it has to be read
+				}
+				return nil
+			}
+			return next(ctx, op)
+		}), nil)
+		var wg sync.WaitGroup
+		call := func(sequence uint64, timeout time.Duration) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				_, err := k.Advance(ctx, "k", at(sequence), nil)
+				refused(t, err, context.DeadlineExceeded)
+			})
+			synctest.Wait()
+		}
+		wg.Go(func() { advance(t, k, "k", at(1), nil, checkpoint.Advanced) })
+		time.Sleep(5*time.Second + time.Millisecond) // its read is over
+		wg.Go(func() { advance(t, k, "k", at(5), nil, checkpoint.Advanced) })
+		call(7, 4*time.Second)    // leaves while the state after the first conflict is read
+		call(9, 9*time.Second)    // after the second
+		call(8, time.Millisecond) // still in the queue
+		wg.Wait()
+		standsAt(t, k, "k", 5)
+		if puts != 4 {
+			t.Errorf("%d puts, want 4", puts)
+		}
 	})
 }
 

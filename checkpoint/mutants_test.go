@@ -1,0 +1,106 @@
+package checkpoint_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMutants puts deliberate faults into the package, one at a time, and demands
+// that its tests notice each of them.
+func TestMutants(t *testing.T) {
+	if os.Getenv("HOLDFAST_TORTURE") == "" || os.Getenv("HOLDFAST_MUTANT") != "" {
+		t.Skip("compiles the package once for each mutant: set HOLDFAST_TORTURE=1")
+	}
+	for _, m := range []struct{ name, file, old, new string }{
+		{"an unknown outcome is a loss", "carry.go",
+			"return l.settle(ctx, p, store.MarkUnknown(err))", "return state{}, store.ErrConflict"},
+		{"a foreign state proves a loss", "carry.go",
+			"		case known:\n", "		case known || s.known:\n"},
+		{"only the current nonce counts", "record.go",
+			"if r.nonce == nonce || slices.Contains(r.recent, nonce) {", "if r.nonce == nonce {"},
+		{"epochs are not compared", "change.go",
+			"case c.epoch != 0 && c.epoch != r.epoch:", "case false:"},
+		{"the epoch is taken anew in each try", "carry.go",
+			"		if c.epoch == 0 {\n", "		if l.epoch == 0 {\n"},
+		{"a delete keeps the epoch", "change.go",
+			"	next.epoch++", "	if c.verb == verbReset {\n		next.epoch++\n	}"},
+		{"an unknown outcome is said to be a definite one", "carry.go",
+			"if unknown && c.sent {", "if unknown && !c.sent {"},
+		{"whoever leaves is told that nothing was written", "line.go",
+			"	if c.sent {", "	if c.sent && c.flight == nil {"},
+		{"memory stays certain after an unknown outcome", "carry.go",
+			"			l.last.certain = false\n", ""},
+		{"behind and fenced are answered from memory", "carry.go",
+			"		if !p.write && !fresh {", "		if !p.write && !fresh && l == nil {"},
+		{"calls are written whose callers have left", "carry.go",
+			"		if c.gone {\n", "		if c.gone && l == nil {\n"},
+		{"a conflict still counts as sent", "carry.go",
+			"		l.unsend(batch)\n", ""},
+		{"a lower token passes", "change.go",
+			"c.token != 0 && c.token < r.token ||", ""},
+		{"a token is not kept", "change.go",
+			"next.token = max(r.token, c.token)", "next.token = c.token"},
+		{"another event at the same sequence is dropped", "change.go",
+			"r.pos.Agrees(c.pos)", "true"},
+		{"a store that went back is not noticed", "carry.go",
+			"		if base.back && c.verb == verbAdvance {", "		if base.back && c.verb == verbFence {"},
+		{"unknown fields are dropped", "record.go",
+			"		r.unknown = all\n", "		r.unknown = nil\n"},
+		{"the holder of the lease is not asked", "carry.go",
+			"	if held && h.Token != c.token {", "	if held && c == nil {"},
+		{"the holder is asked after the write was planned against an old state", "carry.go",
+			"	s, err = l.reread(ctx)\n	return s, true, err", "	if before.certain {\n		return before, true, nil\n	}\n	s, err = l.reread(ctx)\n	return s, true, err"},
+		{"a flight ends with its first caller", "line.go",
+			"go l.fly(context.WithoutCancel(ctx))", "go l.fly(ctx)"},
+		{"a flight goes on when nobody waits", "line.go",
+			"			f.cancel()\n", ""},
+		{"each caller writes alone", "line.go",
+			"if !c.gone && len(batch) > 0 && !(c.shared() && batch[0].shared()) {", "if !c.gone && len(batch) > 0 {"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			source, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), m.old); n != 1 {
+				t.Fatalf("%q occurs %d times in %s, want 1", m.old, n, m.file)
+			}
+			dir := t.TempDir()
+			mutant := filepath.Join(dir, m.file)
+			if err := os.WriteFile(mutant, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			original, err := filepath.Abs(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutant}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=2m", "-overlay", filepath.Join(dir, "overlay.json"), ".")
+			cmd.Env = append(os.Environ(), "HOLDFAST_MUTANT=1", "HOLDFAST_TORTURE=")
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Error("no test noticed")
+			case strings.Contains(string(out), "[build failed]"):
+				t.Errorf("the mutant does not compile:\n%s", out)
+			default:
+				for line := range strings.Lines(string(out)) {
+					if strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "panic:") {
+						t.Log(strings.TrimSpace(line))
+						break
+					}
+				}
+			}
+		})
+	}
+}
