@@ -197,6 +197,7 @@ func caseListDuringWrites(e *env) {
 				key := fmt.Sprintf("a/%02d-%d", (n*7)%30, i)
 				v, err := s.Put(e.ctx, key, "", []byte("x"))
 				if err == nil {
+					breathe()
 					err = s.Delete(e.ctx, key, v)
 				}
 				if err != nil && e.ctx.Err() == nil {

@@ -50,6 +50,10 @@ func (e *env) race(n int, f func(i int, s store.Store)) {
 	wg.Wait()
 }
 
+// breathe lets others go first: on a fast store racers would hardly meet without it.
+// It is a pause and not a yield, so that time goes on in a bubble of synctest.
+func breathe() { time.Sleep(rand.N(50 * time.Microsecond)) }
+
 // insist repeats a write that the store was too busy for, as long as it says that
 // the write was not applied.
 func (e *env) insist(write func() error) error {
@@ -154,7 +158,7 @@ func caseRaceCreateDelete(e *env) {
 				return err
 			})
 			if errors.Is(err, store.ErrConflict) {
-				time.Sleep(rand.N(200 * time.Microsecond))
+				breathe()
 				continue
 			}
 			if err != nil {
@@ -164,6 +168,7 @@ func caseRaceCreateDelete(e *env) {
 			if n := inside.Add(1); n != 1 {
 				e.errorf("%d racers have created the register and not deleted it yet", n)
 			}
+			breathe()
 			inside.Add(-1)
 			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
 				e.errorf("delete of one's own register: %v", err)
@@ -187,6 +192,7 @@ func (e *env) inTime() {
 // add adds one to the number in a register.
 func (e *env) add(s store.Store, key string) {
 	next := func(value []byte) ([]byte, error) {
+		breathe() // after the read and before the write
 		if value == nil {
 			return []byte("1"), nil
 		}
@@ -269,23 +275,28 @@ func caseReadYourWrite(e *env) {
 // caseMonotonicReads has one writer count up; readers check every read against the
 // highest number that anybody had read before theirs began.
 func caseMonotonicReads(e *env) {
+	readers := min(e.Racers, 8)
+	var reading sync.WaitGroup
+	reading.Add(readers)
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
+	go func() { reading.Wait(); cancel() }()
 	var highest atomic.Int64
 	v := e.create("counter", "0")
-	e.race(1+min(e.Racers, 8), func(i int, s store.Store) {
+	e.race(1+readers, func(i int, s store.Store) {
 		if i == 0 {
-			defer cancel()
-			for n := range 4 * e.Rounds {
+			for n := 1; ctx.Err() == nil; n++ {
 				var err error
-				if v, err = s.Put(e.ctx, "counter", v, []byte(strconv.Itoa(n+1))); err != nil {
+				if v, err = s.Put(e.ctx, "counter", v, []byte(strconv.Itoa(n))); err != nil {
 					e.errorf("put of the only writer: %v", err)
 					return
 				}
+				breathe()
 			}
 			return
 		}
-		for reads := 0; ctx.Err() == nil || reads == 0; reads++ {
+		defer reading.Done()
+		for range 2 * e.Rounds {
 			before := highest.Load()
 			value, _, err := s.Get(e.ctx, "counter")
 			n, err2 := strconv.ParseInt(string(value), 10, 64)
@@ -300,6 +311,7 @@ func caseMonotonicReads(e *env) {
 			for n > before && !highest.CompareAndSwap(before, n) {
 				before = highest.Load()
 			}
+			breathe()
 		}
 	})
 }
@@ -322,6 +334,7 @@ func caseWholeReads(e *env) {
 			defer cancel()
 		}
 		for n := 0; ctx.Err() == nil || n == 0; n++ {
+			breathe()
 			value, v, err := s.Get(e.ctx, "job")
 			if err != nil {
 				e.errorf("get: %v", err)
@@ -380,6 +393,9 @@ func (e *env) history(volatile bool) {
 // step does one random thing. Writes name what this racer saw last, which others
 // have often replaced by then.
 func (e *env) step(s store.Store, r *rand.Rand, last map[string]store.Version, volatile bool, value string) {
+	if r.IntN(4) == 0 {
+		breathe()
+	}
 	key := "job-" + strconv.Itoa(r.IntN(3))
 	v := last[key]
 	var err error

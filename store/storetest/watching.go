@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -198,6 +199,7 @@ func caseWatchFollow(e *env) {
 	e.race(1+min(e.Racers, 8), func(i int, _ store.Store) {
 		if i == 0 {
 			for n := range last {
+				breathe()
 				var err error
 				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(n+1))); err != nil {
 					e.errorf("put of the only writer: %v", err)
@@ -216,6 +218,7 @@ func caseWatchFollow(e *env) {
 				followed.Add(1)
 				return
 			}
+			time.Sleep(rand.N(200 * time.Microsecond)) // often longer than the writer's
 			if err := w.Watch(e.ctx, "job", seen); err != nil {
 				e.errorf("a follower was not woken after %s of %d changes: %v", value, last, err)
 				return

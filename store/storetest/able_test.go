@@ -1,0 +1,289 @@
+package storetest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// able is a memory store with every ability that there is. Each handle is a process
+// of its own.
+type able struct {
+	*memstore.Store
+	*ableShared
+	id string
+}
+
+type ableShared struct {
+	mu     sync.Mutex
+	born   map[store.Version]time.Time
+	floor  map[string]uint64
+	alive  []string
+	closed chan struct{}
+}
+
+func newAble() *able {
+	return &able{Store: memstore.New(), id: "process-1", ableShared: &ableShared{
+		born: make(map[store.Version]time.Time), floor: make(map[string]uint64), alive: []string{"process-1"}, closed: make(chan struct{}),
+	}}
+}
+
+func (a *able) second() *able {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := &able{Store: a.Store, ableShared: a.ableShared, id: "process-" + fmtInt(len(a.alive)+1)}
+	a.alive = append(a.alive, b.id)
+	return b
+}
+
+func (a *able) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	var record struct{ Token uint64 }
+	_ = json.Unmarshal(value, &record) // what is no record has no token
+	a.mu.Lock()
+	a.floor[key] = max(a.floor[key], record.Token)
+	a.mu.Unlock()
+	v, err := a.Store.Put(ctx, key, prev, value)
+	if err == nil {
+		a.mu.Lock()
+		a.born[v] = time.Now() // a little late, so that the age is never above the truth
+		a.mu.Unlock()
+	}
+	return v, err
+}
+
+func (a *able) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
+	value, v, err := a.Get(ctx, key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	born, ok := a.born[v]
+	if !ok {
+		return value, v, -1, err
+	}
+	return value, v, time.Since(born), err
+}
+
+func (a *able) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+	value, v, err := a.Get(ctx, key)
+	if err == nil && v == seen {
+		return nil, v, false, nil
+	}
+	return value, v, true, err
+}
+
+func (a *able) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return a.Get(ctx, key)
+}
+
+func (a *able) TokenFloor(_ context.Context, key string) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.floor[key], nil
+}
+
+func (a *able) Announce(context.Context) (string, error) { return a.id, nil }
+
+func (a *able) Judge(_ context.Context, announcement string) store.Liveness {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range a.alive {
+		if id == announcement {
+			return store.Alive
+		}
+	}
+	return store.LivenessUnknown
+}
+
+func (a *able) Await(ctx context.Context, _ string) error {
+	select {
+	case <-a.closed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestAllAbilities runs the suite on stores to which no case is foreign.
+func TestAllAbilities(t *testing.T) {
+	storetest.Run(t, func(*testing.T) store.Store { return newAble() }, &storetest.Options{
+		Second: func(_ *testing.T, first store.Store) store.Store { return first.(*able).second() },
+		Rounds: 8,
+	})
+}
+
+func TestAllAbilitiesPrefixed(t *testing.T) {
+	prefixed := func(t *testing.T, a *able) store.Store {
+		p, err := store.Prefix(a, "some/prefix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return prefixed(t, newAble()) }, &storetest.Options{
+		Second: func(t *testing.T, first store.Store) store.Store {
+			a, _ := store.As[*able](first)
+			return prefixed(t, a.second())
+		},
+		MaxKey: store.MaxKey - len("some/prefix/"),
+		Rounds: 4, Parallel: true,
+	})
+}
+
+// unable is a store with one broken ability: its function fields replace methods.
+type unable struct {
+	*able
+	age    func(a *able, key string) ([]byte, store.Version, time.Duration, error)
+	change func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error)
+	judge  func(a *able, announcement string) store.Liveness
+	await  func(ctx context.Context, a *able) error
+	floor  func(a *able, key string) uint64
+	traits func() store.Traits
+}
+
+func (u *unable) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
+	if u.age == nil {
+		return u.able.GetAge(ctx, key)
+	}
+	return u.age(u.able, key)
+}
+
+func (u *unable) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+	if u.change == nil {
+		return u.able.GetIfChanged(ctx, key, seen)
+	}
+	return u.change(u.able, key, seen)
+}
+
+func (u *unable) Judge(ctx context.Context, announcement string) store.Liveness {
+	if u.judge == nil {
+		return u.able.Judge(ctx, announcement)
+	}
+	return u.judge(u.able, announcement)
+}
+
+func (u *unable) Await(ctx context.Context, announcement string) error {
+	if u.await == nil {
+		return u.able.Await(ctx, announcement)
+	}
+	return u.await(ctx, u.able)
+}
+
+func (u *unable) TokenFloor(ctx context.Context, key string) (uint64, error) {
+	if u.floor == nil {
+		return u.able.TokenFloor(ctx, key)
+	}
+	return u.floor(u.able, key), nil
+}
+
+func (u *unable) Traits() store.Traits {
+	if u.traits == nil {
+		return u.able.Traits()
+	}
+	return u.traits()
+}
+
+func brokenAbilities() []broken {
+	with := func(change func(u *unable)) func() store.Store {
+		return func() store.Store {
+			u := &unable{able: newAble()}
+			change(u)
+			return u
+		}
+	}
+	ctx := context.Background()
+	calls := 0
+	return []broken{
+		{"rounds ages up", []string{"Age"}, with(func(u *unable) {
+			u.age = func(a *able, key string) ([]byte, store.Version, time.Duration, error) {
+				value, v, age, err := a.GetAge(ctx, key)
+				return value, v, age.Truncate(time.Second) + time.Second, err
+			}
+		}), nil},
+		{"tells by the value whether it changed", []string{"GetIfChanged"}, with(func(u *unable) {
+			values := make(map[store.Version][]byte)
+			u.change = func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+				value, v, err := a.Get(ctx, key)
+				old, known := values[seen]
+				values[v] = value
+				if err == nil && known && bytes.Equal(old, value) {
+					return nil, seen, false, nil
+				}
+				return value, v, true, err
+			}
+		}), nil},
+		{"peeks at nothing when cancelled", []string{"Peek"}, func() store.Store { return blind{newAble()} }, nil},
+		{"remembers only the first token", []string{"TokenFloor"}, with(func(u *unable) {
+			var first uint64
+			u.floor = func(a *able, key string) uint64 {
+				if first == 0 {
+					first, _ = a.TokenFloor(ctx, key)
+				}
+				return first
+			}
+		}), nil},
+		{"is another at each call", []string{"Traits"}, with(func(u *unable) {
+			u.traits = func() store.Traits {
+				calls++
+				return store.Traits{Name: "call " + fmtInt(calls)}
+			}
+		}), nil},
+		{"judges everybody else dead", []string{"PresenceUnknown"}, with(func(u *unable) {
+			u.judge = func(a *able, announcement string) store.Liveness {
+				if announcement == a.id {
+					return store.Alive
+				}
+				return store.Dead
+			}
+		}), nil},
+		{"judges the living dead", []string{"PresenceAlive"}, with(func(u *unable) {
+			u.judge = func(*able, string) store.Liveness { return store.Dead }
+		}), nil},
+		{"waits with an error of its own", []string{"PresenceAwait"}, with(func(u *unable) {
+			u.await = func(context.Context, *able) error { return errors.New("no inotify") }
+		}), nil},
+		{"starts anew with each volatile put", []string{"VolatileThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
+		{"is not what its decorators show", []string{"AbilitiesKept"}, func() store.Store { return &moody{Store: memstore.New()} }, nil},
+	}
+}
+
+// blind takes a failed peek for absence.
+type blind struct{ *able }
+
+func (b blind) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+	value, v, err := b.able.Peek(ctx, key)
+	if err != nil {
+		err = store.ErrNotFound
+	}
+	return value, v, err
+}
+
+// forgetful returns a version of a volatile put that Get does not confirm.
+type forgetful struct{ *memstore.Store }
+
+func (f *forgetful) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := f.Put(ctx, key, prev, value)
+	return v + "~", err
+}
+
+// moody offers its abilities every other time that it is asked.
+type moody struct {
+	store.Store
+	asked int
+}
+
+func (m *moody) As(target any) bool {
+	m.asked++
+	w, ok := target.(*store.Watcher)
+	if ok && m.asked%2 == 0 {
+		*w = m.Store.(store.Watcher)
+		return true
+	}
+	return false
+}
