@@ -127,17 +127,6 @@ func (g *grant) halt(cause error) bool {
 	return true
 }
 
-// renewed notes a write that is known to be applied and was sent at the time at.
-func (g *grant) renewed(version store.Version, rec *Record, at time.Duration) {
-	g.version, g.rec = version, rec
-	clear(g.pending) // their predecessor is gone
-	g.mu.Lock()
-	g.sent = max(g.sent, at)
-	g.atRisk, g.problem = false, nil
-	g.data = rec.Data
-	g.mu.Unlock()
-}
-
 func (g *grant) fail(err error) {
 	g.mu.Lock()
 	g.problem = err

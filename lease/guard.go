@@ -23,6 +23,13 @@ type Guard struct {
 	result   error
 }
 
+// Handle returns the handle that the guard was acquired through.
+func (g *Guard) Handle() *Handle { return g.g.h }
+
+// Grace returns how long guarded work may take to stop after the guard's context
+// has ended.
+func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
+
 // Name returns the lock's name.
 func (g *Guard) Name() string { return g.g.h.name }
 

@@ -31,8 +31,7 @@ func (g *grant) renewAll(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		left := g.check()
-		if left <= 0 {
+		if g.check() <= 0 {
 			return
 		}
 		if err := g.renew(ctx, store.PutVolatile, nil); err == nil {
@@ -40,7 +39,8 @@ func (g *grant) renewAll(ctx context.Context) {
 			timer.Reset(next())
 		} else {
 			g.fail(err)
-			timer.Reset(min(pause.pause(), left))
+			// The less trust is left, the more often it is tried.
+			timer.Reset(min(pause.pause(), g.check()/3))
 		}
 	}
 }
@@ -83,19 +83,31 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 	at := g.c.clock.look()
 	version, err := put(ctx, g.c.st, g.h.key, g.version, value)
 	if err == nil {
-		g.renewed(version, &rec, at)
-		g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
-		return nil
+		return g.renewed(version, &rec, at)
 	}
-	switch {
-	case errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied && len(g.pending) == 0 && conflictTells(err):
-		// Certainly not applied, and nothing else in flight; the state is told.
-	case store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict):
+	if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
 		return err
-	default:
-		g.pending[rec.Nonce] = at
 	}
+	// Even a conflict can be with this very write, where a transport repeats it.
+	g.pending[rec.Nonce] = at
 	return g.resolve(ctx, err)
+}
+
+// renewed notes a write that is known to be applied and was sent at the time at.
+// If the lease is over nevertheless it says so: the reply can have come too late.
+func (g *grant) renewed(version store.Version, rec *Record, at time.Duration) error {
+	g.version, g.rec = version, rec
+	clear(g.pending) // their predecessor is gone
+	g.mu.Lock()
+	g.sent = max(g.sent, at)
+	g.atRisk, g.problem = false, nil
+	g.data = rec.Data
+	g.mu.Unlock()
+	if g.check() <= 0 {
+		return g.cause()
+	}
+	g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
+	return nil
 }
 
 // resolve finds out what a failed write left behind. It returns nil if the lease
@@ -118,9 +130,7 @@ func (g *grant) resolve(ctx context.Context, err error) error {
 			return err // never adopted: unknown, until the deadline
 		}
 		if at, ours := g.pending[now.rec.Nonce]; ours {
-			g.renewed(now.version, now.rec, at)
-			g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
-			return nil
+			return g.renewed(now.version, now.rec, at)
 		}
 		g.lose(ErrStolen, "a copy of this lease", nil)
 	default:
@@ -199,6 +209,7 @@ func (g *grant) free(ctx context.Context) error {
 	rec := *g.rec
 	rec.State, rec.Presence = Free, ""
 	sent := map[string]bool{}
+	unclear := false // whether one of them may have been applied
 	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
 	var last error
 	for {
@@ -220,23 +231,22 @@ func (g *grant) free(ctx context.Context) error {
 			g.h.saw(&seen{version: version, rec: &rec, at: g.c.clock.monotonic(), age: -1})
 			return nil
 		}
-		if last = err; store.OutcomeOf(err) != store.NotApplied || errors.Is(err, store.ErrConflict) && !conflictTells(err) {
-			sent[rec.Nonce] = true
+		last = err
+		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
+			_ = pause.wait(ctx) // the loop tells when the time is up
+			continue
 		}
-		if over, err := g.freed(ctx, err, sent); over {
+		sent[rec.Nonce] = true
+		unclear = unclear || !conflictTells(err)
+		if over, err := g.freed(ctx, err, sent, unclear); over {
 			return err
 		}
-		if pause.wait(ctx) != nil {
-			continue // the loop tells
-		}
+		_ = pause.wait(ctx)
 	}
 }
 
 // freed finds out what a failed release left behind, and whether that is the end.
-func (g *grant) freed(ctx context.Context, err error, sent map[string]bool) (bool, error) {
-	if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
-		return false, nil
-	}
+func (g *grant) freed(ctx context.Context, err error, sent map[string]bool, unclear bool) (bool, error) {
 	now, seeErr := g.c.after(ctx, g.h.name, g.h.key, err)
 	switch {
 	case seeErr != nil, now.version == g.version:
@@ -247,8 +257,8 @@ func (g *grant) freed(ctx context.Context, err error, sent map[string]bool) (boo
 		return false, nil
 	}
 	g.h.saw(now)
-	if len(sent) > 0 {
-		return true, nil // ours, or another's grant on top of ours, or over anyhow
+	if unclear || now.rec != nil && sent[now.rec.Nonce] {
+		return true, nil // ours; or another's grant, on top of ours for all that can be known
 	}
 	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrStolen}
 	switch {

@@ -1,0 +1,237 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// fault is what a scripted network does to one request.
+type fault int
+
+const (
+	pass   fault = iota
+	fail         // not applied; the caller can't tell
+	refuse       // certainly not applied, and no conflict
+	lose         // applied, and the reply lost
+	repeat       // applied, the reply lost, and sent again by the transport: a conflict with ourselves
+	hang         // never arrives; the caller waits until its context ends
+	late         // the caller waits until its context ends; applied two seconds later
+)
+
+var errNetwork = errors.New("network fault")
+
+// wire is a store behind a scripted network that counts requests.
+type wire struct {
+	store.Store
+	mu     sync.Mutex
+	script func(op *store.Op) fault
+	counts map[store.Kind]int
+	after  sync.WaitGroup
+}
+
+func newWire(st store.Store) *wire {
+	w := &wire{counts: map[store.Kind]int{}}
+	w.Store = store.Intercept(st, w.carry)
+	return w
+}
+
+// Unwrap lets the abilities through, which the script sees as well.
+func (w *wire) Unwrap() store.Store { return w.Store }
+
+// set replaces the script; nil passes everything.
+func (w *wire) set(script func(op *store.Op) fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.script = script
+}
+
+// requests returns how many requests were sent since the last call.
+func (w *wire) requests() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for kind, k := range w.counts {
+		if kind != store.OpWatch {
+			n += k
+		}
+	}
+	w.counts = map[store.Kind]int{}
+	return n
+}
+
+func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) error {
+	w.mu.Lock()
+	w.counts[op.Kind]++
+	f := pass
+	if w.script != nil {
+		f = w.script(op)
+	}
+	w.mu.Unlock()
+	switch f {
+	case fail:
+		return errNetwork
+	case refuse:
+		return store.MarkNotApplied(errNetwork)
+	case lose:
+		_ = next(ctx, op)
+		return errNetwork
+	case repeat:
+		_ = next(ctx, op)
+		again := *op
+		return next(ctx, &again)
+	case hang:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	case late:
+		<-ctx.Done()
+		w.after.Go(func() {
+			time.Sleep(2 * time.Second)
+			copied := *op
+			_ = next(context.WithoutCancel(ctx), &copied)
+		})
+		return context.Cause(ctx)
+	}
+	return next(ctx, op)
+}
+
+// nth makes a script that does f to the n-th write, counted from 1.
+func nth(n int, f fault) func(*store.Op) fault {
+	count := 0
+	return func(op *store.Op) fault {
+		if op.Kind.Write() {
+			if count++; count == n {
+				return f
+			}
+		}
+		return pass
+	}
+}
+
+// writes makes a script that does f to every write.
+func writes(f fault) func(*store.Op) fault {
+	return func(op *store.Op) fault {
+		if op.Kind.Write() {
+			return f
+		}
+		return pass
+	}
+}
+
+// everything makes a script that does f to every request but watches.
+func everything(f fault) func(*store.Op) fault {
+	return func(op *store.Op) fault {
+		if op.Kind == store.OpWatch {
+			return pass
+		}
+		return f
+	}
+}
+
+// bubble runs f in virtual time, with a memory store.
+func bubble(t *testing.T, f func(t *testing.T, st store.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var st memstore.Store
+		f(t, &st)
+	})
+}
+
+// client makes a client that is closed at the end of the test.
+func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
+	t.Helper()
+	c, err := lease.New(st, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func handle(t *testing.T, c *lease.Client, name string) *lease.Handle {
+	t.Helper()
+	h, err := c.Handle(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func mustTry(t *testing.T, c *lease.Client, name string) *lease.Guard {
+	t.Helper()
+	g, err := c.TryAcquire(t.Context(), name)
+	if err != nil {
+		t.Fatalf("TryAcquire(%q): %v", name, err)
+	}
+	return g
+}
+
+func mustRelease(t *testing.T, g *lease.Guard) {
+	t.Helper()
+	if err := g.Release(t.Context()); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+func wantHeld(t *testing.T, c *lease.Client, name string) {
+	t.Helper()
+	g, err := c.TryAcquire(t.Context(), name)
+	if !errors.Is(err, lease.ErrHeld) {
+		t.Fatalf("TryAcquire(%q) = %v, %v; want it held", name, g, err)
+	}
+}
+
+func wantState(t *testing.T, c *lease.Client, name string, state lease.State) lease.Record {
+	t.Helper()
+	info, err := c.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Inspect: %v", err)
+	}
+	if info.Record.State != state {
+		t.Fatalf("the lock is %s; want it %s", info.Record.State, state)
+	}
+	return info.Record
+}
+
+func wantLost(t *testing.T, g *lease.Guard, reason error) {
+	t.Helper()
+	err := g.Err()
+	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
+		t.Fatalf("Err() = %v; want it lost: %v", err, reason)
+	}
+	if cause := context.Cause(g.Context()); cause != err || g.Context().Err() == nil {
+		t.Fatalf("the context ended with %v; want %v", cause, err)
+	}
+}
+
+// clocks are clocks of a machine that a test sets.
+type clocks struct {
+	mu        sync.Mutex
+	jumped    time.Duration // how far the wall clock is ahead of the monotonic one
+	suspended time.Duration
+	rate      float64
+	start     time.Time
+}
+
+func newClocks() *clocks { return &clocks{rate: 1, start: time.Now()} }
+
+func (c *clocks) read() lease.Reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := time.Duration(c.rate * float64(time.Since(c.start)))
+	now := c.start.Add(passed)
+	return lease.Reading{Mono: now, Wall: now.Add(c.jumped).Round(0), Suspended: c.suspended}
+}
+
+func (c *clocks) change(f func(*clocks)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(c)
+}
