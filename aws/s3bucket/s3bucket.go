@@ -1,13 +1,275 @@
-// Package s3bucket makes an object.Bucket of a bucket on S3 or on a server that
-// speaks its protocol.
 package s3bucket
 
 import (
-	_ "github.com/aws/aws-sdk-go-v2/aws"
-	_ "github.com/aws/aws-sdk-go-v2/config"
-	_ "github.com/aws/aws-sdk-go-v2/credentials"
-	_ "github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	_ "github.com/aws/aws-sdk-go-v2/service/s3"
-	_ "github.com/aws/smithy-go"
-	_ "github.com/holdfast-go/holdfast/store"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
 )
+
+const (
+	// DefaultTimeout is how long a request may take; see [Options].
+	DefaultTimeout = 5 * time.Second
+
+	// DefaultTries is how often a read is sent at most; see [Options].
+	DefaultTries = 4
+
+	// DefaultPartSize is the size of a part of a large upload, in bytes.
+	DefaultPartSize = 8 << 20
+
+	// DefaultScratch is where objects lie on which conditions are tried.
+	DefaultScratch = ".holdfast/probe"
+
+	// minRate is how fast the body of an upload is expected to go at least, in
+	// bytes a second.
+	minRate = 256 << 10
+
+	// longTimeout bounds requests for which the server itself copies or joins
+	// bodies. It holds them open with white space.
+	longTimeout = 5 * time.Minute
+
+	minPartSize = 5 << 20 // of the protocol, but for the last part
+)
+
+// Options are the options of [New].
+type Options struct {
+	// Timeout bounds each request: until the answer has begun for a Get, whose body
+	// then must not stall for longer than this; until the answer is complete for
+	// others. A request with a body gets a second more for each 256 KiB. At least
+	// 100 ms; 0 means [DefaultTimeout]. It should be well below the shortest lease
+	// that is kept in the bucket.
+	Timeout time.Duration
+
+	// Tries is how often a request is sent at most that may be repeated: reads, and
+	// writes without a condition. 1 to 20; 0 means [DefaultTries].
+	Tries int
+
+	// PartSize is the size of the parts of a large upload, in bytes, and the size
+	// from which a body is large. At least 5 MiB; 0 means [DefaultPartSize]. One
+	// part at a time is held in memory. Parts grow after the first thousand, so that
+	// every object of the allowed size fits into 10,000.
+	PartSize int64
+
+	// Scratch is the prefix of the keys of objects on which conditions are tried;
+	// empty means [DefaultScratch].
+	Scratch string
+
+	// Assume names abilities that are known to be there, so that they are not
+	// tried: since they were found in an earlier run, or because the user insists.
+	Assume []object.Ability
+
+	// Owner is the account that must own the bucket, twelve digits; empty means
+	// any. Requests to a bucket of another's are denied.
+	Owner string
+
+	// Encryption is how the server encrypts what is put: "AES256", "aws:kms" or
+	// "aws:kms:dsse"; empty leaves it to the bucket. KMSKey names the key, and
+	// empty means the account's own for S3.
+	Encryption types.ServerSideEncryption
+	KMSKey     string
+
+	// ACL is a canned ACL for what is put, such as "bucket-owner-full-control";
+	// empty sends none.
+	ACL types.ObjectCannedACL
+
+	// Log is told of what was tried and found. Nil discards.
+	Log *slog.Logger
+}
+
+// Bucket is a bucket on S3. It may be used by any number of goroutines, starts
+// none, and needs no closing.
+type Bucket struct {
+	client *s3.Client
+	name   string
+	where  string // the bucket and its endpoint, for people
+	o      Options
+	onAWS  bool
+	known  *known
+
+	// trying: this view is used to try conditions; it sends what it is told.
+	// parts: it uploads everything in parts.
+	trying, parts bool
+}
+
+var (
+	_ object.Bucket    = (*Bucket)(nil)
+	_ object.Copier    = (*Bucket)(nil)
+	_ object.Verifier  = (*Bucket)(nil)
+	_ object.Describer = (*Bucket)(nil)
+)
+
+// New returns the bucket of this name, reached through client. It sends nothing.
+func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if client == nil || bucket == "" {
+		return nil, fmt.Errorf("s3bucket: %w: a client and the name of a bucket are needed", object.ErrInvalid)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	b := &Bucket{client: client, name: bucket, o: o}
+	b.onAWS = isAWS(client.Options())
+	b.where = "s3://" + bucket
+	if host := endpointHost(client.Options()); host != "" {
+		b.where += " at " + host
+	}
+	b.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
+	for _, a := range object.Abilities() {
+		if b.onAWS || a == object.PlainCopy || slices.Contains(o.Assume, a) {
+			b.known.found[a] = nil
+		}
+	}
+	return b, nil
+}
+
+// check fills in the defaults and refuses what is out of bounds.
+func (o *Options) check() error {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Tries == 0 {
+		o.Tries = DefaultTries
+	}
+	if o.PartSize == 0 {
+		o.PartSize = DefaultPartSize
+	}
+	if o.Scratch == "" {
+		o.Scratch = DefaultScratch
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, a := range o.Assume {
+		if !slices.Contains(object.Abilities(), a) {
+			return fmt.Errorf("s3bucket: Options.Assume: %w: there is no ability %q", object.ErrInvalid, a)
+		}
+	}
+	var wrong string
+	switch {
+	case o.Timeout < 100*time.Millisecond:
+		wrong = fmt.Sprintf("Timeout is %v, at least 100ms is needed", o.Timeout)
+	case o.Tries < 1 || o.Tries > 20:
+		wrong = fmt.Sprintf("Tries is %d, not within 1 and 20", o.Tries)
+	case o.PartSize < minPartSize:
+		wrong = fmt.Sprintf("PartSize is %d, at least %d is needed", o.PartSize, int64(minPartSize))
+	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
+		wrong = "KMSKey needs an Encryption with KMS"
+	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):
+		wrong = fmt.Sprintf("there is no Encryption %q", o.Encryption)
+	case o.ACL != "" && !slices.Contains(o.ACL.Values(), o.ACL):
+		wrong = fmt.Sprintf("there is no ACL %q", o.ACL)
+	default:
+		return nil
+	}
+	return fmt.Errorf("s3bucket: Options: %w: %s", object.ErrInvalid, wrong)
+}
+
+// isAWS reports whether a client talks to Amazon S3 itself: no other endpoint is
+// set, by whatever means.
+func isAWS(o s3.Options) bool {
+	if o.EndpointResolverV2 != nil && reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(s3.NewDefaultEndpointResolverV2()) {
+		return false
+	}
+	if o.BaseEndpoint == nil {
+		return true
+	}
+	u, err := url.Parse(*o.BaseEndpoint)
+	if err != nil || u.Scheme != "https" {
+		return false
+	}
+	host := u.Hostname()
+	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
+		if strings.HasSuffix(host, domain) {
+			return true
+		}
+	}
+	return false
+}
+
+func endpointHost(o s3.Options) string {
+	if o.BaseEndpoint == nil {
+		return ""
+	}
+	u, err := url.Parse(*o.BaseEndpoint)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// Name returns the name of the bucket.
+func (b *Bucket) Name() string { return b.name }
+
+// OnAWS reports whether this is Amazon S3 itself, which needs no probing.
+func (b *Bucket) OnAWS() bool { return b.onAWS }
+
+// Traits implements [object.Describer].
+func (b *Bucket) Traits() object.Traits {
+	return object.Traits{Name: "s3://" + b.name, Trusted: b.onAWS}
+}
+
+// call sends one request through f, with the SDK's retries off, and classifies what
+// became of it. extra is added to the time limit.
+func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
+	c := awscall.New(ctx, b.where)
+	if ctx.Err() != nil {
+		return c, c.Classify(ctx.Err())
+	}
+	ctx, cancel := c.WithTimeout(timeout)
+	defer cancel()
+	err := f(ctx, once(c))
+	if err != nil {
+		return c, b.classify(c, err)
+	}
+	return c, nil
+}
+
+// once switches off retries and lets c watch the request.
+func once(c *awscall.Call) func(*s3.Options) {
+	return func(o *s3.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.HTTPClient = c.Watch(o.HTTPClient)
+	}
+}
+
+// known is what is known of the abilities of a server: nil, or why it lacks one.
+type known struct {
+	slot  chan struct{} // held by the one who tries
+	mu    sync.Mutex
+	found map[object.Ability]error
+}
+
+func (k *known) get(a object.Ability) (err error, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err, known = k.found[a]
+	return err, known
+}
+
+func (k *known) set(a object.Ability, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.found[a] = err
+}
+
+func strOrNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,248 @@
+// Package awscall sends one request of an AWS SDK client once, and tells what became
+// of it: whether it can have been applied, and in words what to do.
+//
+// The retries of the SDK are switched off for every call. A write whose reply was
+// lost must not be sent again by somebody who then reports that our own first try
+// stood in the way; and reads are repeated where it is known that they are reads.
+package awscall
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// HTTPClient is what the clients of the SDK send through.
+type HTTPClient interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Call watches one call of an SDK client.
+type Call struct {
+	where  string // the store, for people
+	ctx    context.Context
+	sent   atomic.Bool
+	answer atomic.Pointer[answer]
+}
+
+type answer struct {
+	status int
+	header http.Header
+}
+
+// New returns the watcher of a call whose caller's context is ctx, on a store that
+// people know as where.
+func New(ctx context.Context, where string) *Call { return &Call{where: where, ctx: ctx} }
+
+// Watch returns a client that sends through inner and notes what it sees.
+func (c *Call) Watch(inner HTTPClient) HTTPClient { return watched{c, inner} }
+
+type watched struct {
+	call  *Call
+	inner HTTPClient
+}
+
+func (w watched) Do(r *http.Request) (*http.Response, error) {
+	w.call.sent.Store(true)
+	resp, err := w.inner.Do(r)
+	if resp != nil {
+		w.call.answer.Store(&answer{resp.StatusCode, resp.Header})
+	}
+	return resp, err
+}
+
+// Status returns the HTTP status of the answer; 0 if there was none.
+func (c *Call) Status() int {
+	if a := c.answer.Load(); a != nil {
+		return a.status
+	}
+	return 0
+}
+
+// Header returns a header of the answer.
+func (c *Call) Header(name string) string {
+	if a := c.answer.Load(); a != nil {
+		return a.header.Get(name)
+	}
+	return ""
+}
+
+// Now returns the store's clock when it answered; zero if it did not tell, or if a
+// cache may have answered in its place.
+func (c *Call) Now() time.Time {
+	if c.Header("Age") != "" {
+		return time.Time{}
+	}
+	t, err := http.ParseTime(c.Header("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Code returns the error code of the service, such as "NoSuchBucket".
+func Code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// Error is a failed call. It carries the words for people, the error of package
+// store that it matches, and the outcome of a write. It never carries credentials:
+// requests and their signatures are not part of it.
+type Error struct {
+	text     string
+	sentinel error // of package store; may be nil
+	cause    error
+	outcome  store.Outcome
+}
+
+func (e *Error) Error() string { return e.text }
+
+// Unwrap gives the error of package store, and that of the SDK.
+func (e *Error) Unwrap() []error {
+	if e.sentinel == nil {
+		return []error{e.cause}
+	}
+	return []error{e.sentinel, e.cause}
+}
+
+// Outcome tells what is known of a write that failed so.
+func (e *Error) Outcome() store.Outcome { return e.outcome }
+
+// Fail returns an error of this call that matches sentinel, which may be nil.
+func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string, args ...any) error {
+	return &Error{c.where + ": " + fmt.Sprintf(format, args...), sentinel, cause, outcome}
+}
+
+// errTimeout is the cause of the end of a request that took too long.
+var errTimeout = errors.New("no answer in time")
+
+// WithTimeout returns the context of one request. Its end is told apart from that
+// of the caller's context.
+func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(c.ctx, d, errTimeout)
+}
+
+// Classify returns the error of a call that failed with err, which is what the SDK
+// returned. What only one service says is to be looked for before.
+func (c *Call) Classify(err error) error {
+	if c.Status() == 0 {
+		return c.unanswered(err)
+	}
+	text := Text(err)
+	switch status := c.Status(); {
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", status, text)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
+	case status >= 400:
+		if Code(err) == "" || strings.Contains(text, "HTTPS") {
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied,
+				"status %d and no answer of such a service; is the endpoint right, and is it http:// or https://? (%s)", status, text)
+		}
+		return c.Fail(err, nil, store.NotApplied, "status %d: %s", status, text)
+	case status >= 300:
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "it is elsewhere (status %d): is the region right? (%s)", status, text)
+	}
+	// The answer was cut off, or hides an error behind a good status.
+	if c.ctx.Err() != nil {
+		return c.ended(err)
+	}
+	return c.Fail(err, store.ErrUnavailable, store.Unknown, "the answer could not be read: %s", text)
+}
+
+// ended is the error of a call whose caller's context has ended.
+func (c *Call) ended(err error) error {
+	cause := context.Cause(c.ctx)
+	if !c.sent.Load() {
+		return c.Fail(err, cause, store.NotApplied, "%v", cause)
+	}
+	return c.Fail(err, cause, store.Unknown, "%v before an answer came", cause)
+}
+
+func (c *Call) unanswered(err error) error {
+	var (
+		dial     *net.OpError
+		dns      *net.DNSError
+		temp     net.Error
+		record   tls.RecordHeaderError
+		unknown  x509.UnknownAuthorityError
+		host     x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		verified *tls.CertificateVerificationError
+	)
+	text := Text(err)
+	switch {
+	case c.ctx.Err() != nil:
+		return c.ended(err)
+	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not speak TLS: does it want http:// in place of https://? (%s)", text)
+	case errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified):
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
+	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "not reachable: %s", text)
+	case c.sent.Load():
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			text = errTimeout.Error()
+		}
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
+	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded):
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "credentials could not be fetched: %s", text)
+	case strings.Contains(text, "credential") || strings.Contains(text, "identity"):
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no credentials: set AWS_PROFILE, AWS_ACCESS_KEY_ID or a role, as for the AWS command (%s)", text)
+	}
+	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
+}
+
+// Text says for people what went wrong, without the chain of layers that it went
+// through, and without the address of the request.
+func Text(err error) string {
+	var api smithy.APIError
+	var address *url.Error
+	switch {
+	case errors.As(err, &api):
+		// Some servers put a whole page into the message.
+		message := strings.Join(strings.Fields(api.ErrorMessage()), " ")
+		if len(message) > 300 {
+			message = message[:300] + "..."
+		}
+		return strings.TrimSuffix(api.ErrorCode()+": "+message, ": ")
+	case errors.As(err, &address):
+		return address.Err.Error()
+	}
+	text := err.Error()
+	if _, after, found := strings.Cut(text, "get credentials: "); found {
+		text = after
+	}
+	return text
+}
+
+// Pause waits for a random part of d, growing twofold with every try after the
+// first, to at most 5 s. It returns false if the context ends before.
+func Pause(ctx context.Context, d time.Duration, try int) bool {
+	d = min(d<<min(try-1, 10), 5*time.Second)
+	t := time.NewTimer(rand.N(d) + time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

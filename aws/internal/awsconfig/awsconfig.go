@@ -1,0 +1,207 @@
+// Package awsconfig reads what the URLs of all AWS stores have in common, and
+// configures the SDK with it.
+package awsconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// URL is a store's URL taken apart. The methods that read a parameter take it out,
+// so that [URL.Rest] can refuse what nobody knows.
+type URL struct {
+	Host   string // bucket or table
+	Prefix string // without slashes at its ends
+	query  url.Values
+	err    error
+}
+
+// Parse takes a URL apart, whose scheme must be this one. No error that it or a
+// method returns repeats a value from the URL that could be a secret.
+func Parse(raw, scheme string) (*URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, Wrong("the URL of the store cannot be read: %v", err)
+	}
+	switch {
+	case u.Scheme != scheme:
+		return nil, Wrong("the URL of the store does not begin with %s://", scheme)
+	case u.User != nil || strings.Contains(u.Host, "@"):
+		return nil, Wrong("the URL of the store contains credentials; they belong into a profile or into the environment, as for the AWS command")
+	case u.Host == "" || u.Fragment != "":
+		return nil, Wrong("the URL of the store is not of the form %s://NAME/PREFIX", scheme)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, Wrong("the parameters of the store's URL cannot be read")
+	}
+	prefix := strings.Trim(u.Path, "/")
+	if prefix != "" {
+		if err := store.CheckKey(prefix); err != nil {
+			return nil, Wrong("the prefix in the URL of the store: %v", err)
+		}
+	}
+	return &URL{Host: u.Host, Prefix: prefix, query: query}, nil
+}
+
+// Wrong returns an error that matches store.ErrMisconfigured.
+func Wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...))
+}
+
+func (u *URL) fail(format string, args ...any) {
+	if u.err == nil {
+		u.err = Wrong(format, args...)
+	}
+}
+
+// String takes a parameter; empty if it is not there.
+func (u *URL) String(name string) string {
+	values := u.query[name]
+	delete(u.query, name)
+	if len(values) > 1 {
+		u.fail("the parameter %s stands twice in the URL of the store", name)
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// Bool takes a parameter that is true, false, 1, 0, or given without a value. nil
+// means that it is not there.
+func (u *URL) Bool(name string) *bool {
+	if !u.query.Has(name) {
+		return nil
+	}
+	s := u.String(name)
+	b, err := strconv.ParseBool(s)
+	if s == "" {
+		b, err = true, nil
+	}
+	if err != nil {
+		u.fail("the parameter %s of the store's URL is neither true nor false", name)
+	}
+	return &b
+}
+
+// Duration takes a parameter such as 5s; 0 if it is not there.
+func (u *URL) Duration(name string) time.Duration {
+	s := u.String(name)
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		u.fail("the parameter %s of the store's URL is no duration such as 5s", name)
+	}
+	return d
+}
+
+// List takes a parameter of words with commas between them.
+func (u *URL) List(name string) []string {
+	return strings.FieldsFunc(u.String(name), func(r rune) bool { return r == ',' })
+}
+
+// Rest reports what was wrong with the parameters taken, or that there are others.
+func (u *URL) Rest() error {
+	for name := range u.query {
+		if len(name) > 40 {
+			name = name[:40]
+		}
+		u.fail("the store has no parameter %q", name)
+	}
+	return u.err
+}
+
+// Params are the parameters that all AWS stores share.
+type Params struct {
+	Endpoint  string
+	Region    string
+	Profile   string
+	Anonymous bool
+	FIPS      bool
+	DualStack bool
+}
+
+// Params takes the parameters endpoint, region, profile, anonymous, fips and
+// dualstack.
+func (u *URL) Params() Params {
+	is := func(b *bool) bool { return b != nil && *b }
+	p := Params{
+		Endpoint:  u.String("endpoint"),
+		Region:    u.String("region"),
+		Profile:   u.String("profile"),
+		Anonymous: is(u.Bool("anonymous")),
+		FIPS:      is(u.Bool("fips")),
+		DualStack: is(u.Bool("dualstack")),
+	}
+	if p.Endpoint == "" {
+		return p
+	}
+	e, err := url.Parse(p.Endpoint)
+	switch {
+	case err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "":
+		u.fail("the endpoint is not of the form http://HOST:PORT or https://HOST:PORT")
+	case e.User != nil:
+		u.fail("the endpoint contains credentials; they belong into a profile or into the environment")
+	case e.RawQuery != "" || e.Fragment != "":
+		u.fail("the endpoint has parameters of its own; is its part of the URL escaped?")
+	}
+	return p
+}
+
+// Load configures the SDK: its usual chain of files and variables, and then p.
+func (p Params) Load(ctx context.Context) (aws.Config, error) {
+	var opts []func(*config.LoadOptions) error
+	if p.Region != "" {
+		opts = append(opts, config.WithRegion(p.Region))
+	}
+	if p.Profile != "" {
+		opts = append(opts, config.WithSharedConfigProfile(p.Profile))
+	}
+	if p.Anonymous {
+		opts = append(opts, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
+	}
+	if p.FIPS {
+		opts = append(opts, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
+	}
+	if p.DualStack {
+		opts = append(opts, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return aws.Config{}, Wrong("configuration of AWS: %v", err)
+	}
+	if cfg.Region == "" {
+		if p.Endpoint == "" && cfg.BaseEndpoint == nil {
+			return aws.Config{}, Wrong("no region: add region=... to the URL of the store, or set AWS_REGION")
+		}
+		cfg.Region = "us-east-1"
+	}
+	return cfg, nil
+}
+
+// BaseEndpoint is the endpoint as the options of a client take it, or current if
+// none was given. It must be set there: in the configuration, variables of the
+// environment would win over the URL.
+func (p Params) BaseEndpoint(current *string) *string {
+	if p.Endpoint == "" {
+		return current
+	}
+	return &p.Endpoint
+}

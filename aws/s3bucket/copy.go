@@ -1,0 +1,200 @@
+package s3bucket
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// copyPart is the size of a part of a large copy, in bytes. The protocol allows
+// 5 GiB, in one request as well as in a part.
+const copyPart = 1 << 30
+
+// Copy implements [object.Copier]. Where the server ignores a condition on the
+// destination of a copy but keeps it when an upload in parts is completed, or where
+// the source is above 5 GiB, the copy is such an upload.
+func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
+	o, err := object.CheckCopy(source, destination, opts)
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	if err != nil {
+		return object.Info{}, opError("copy", source, err)
+	}
+	info, err := b.copy(ctx, source, destination, o)
+	return info, opError("copy", source, err)
+}
+
+func (b *Bucket) copy(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, error) {
+	cond := condition{o.IfAbsent, o.IfMatch}
+	if o.SourceIfMatch != "" {
+		if err := b.require(ctx, object.CopySource); err != nil {
+			return object.Info{}, err
+		}
+	}
+	needed := cond.of(object.CopyIfAbsent, object.CopyIfMatch)
+	lacking := b.require(ctx, needed)
+	if lacking != nil && !errors.Is(lacking, errors.ErrUnsupported) {
+		return object.Info{}, lacking
+	}
+	if lacking == nil {
+		info, err := b.copyOnce(ctx, source, destination, o)
+		if !isTooLargeToCopy(err) {
+			return info, b.copyError(source, destination, o, needed, err)
+		}
+		needed = ""
+	}
+	if by := cond.of(object.PartsIfAbsent, object.PartsIfMatch); by != "" {
+		if err := b.require(ctx, by); err != nil {
+			return object.Info{}, err
+		}
+	}
+	info, err := b.copyParts(ctx, source, destination, o)
+	return info, b.copyError(source, destination, o, needed, err)
+}
+
+// copyError: 404 is about the source, or about a destination that was to match.
+func (b *Bucket) copyError(source, destination string, o object.CopyOptions, needed object.Ability, err error) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound) && o.SourceIfMatch == "" && o.IfMatch == "":
+		return store.MarkNotApplied(fmt.Errorf("%q: %w", source, err))
+	case errors.Is(err, store.ErrNotFound):
+		return &object.ConflictError{Key: destination}
+	}
+	return about(destination, "", needed, err)
+}
+
+// isTooLargeToCopy: S3 copies 5 GiB at a time.
+func isTooLargeToCopy(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "InvalidRequest") && strings.Contains(err.Error(), "maximum allowable size")
+}
+
+func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, error) {
+	in := &s3.CopyObjectInput{
+		Bucket:                    &b.name,
+		Key:                       &destination,
+		CopySource:                b.copySource(source),
+		CopySourceIfMatch:         strOrNil(string(o.SourceIfMatch)),
+		ExpectedBucketOwner:       strOrNil(b.o.Owner),
+		ExpectedSourceBucketOwner: strOrNil(b.o.Owner),
+		ServerSideEncryption:      b.o.Encryption,
+		SSEKMSKeyId:               strOrNil(b.o.KMSKey),
+		ACL:                       b.o.ACL,
+	}
+	if o.Metadata != nil {
+		in.MetadataDirective = types.MetadataDirectiveReplace
+		in.Metadata = o.Metadata
+		in.ContentType = aws.String(cmp.Or(o.ContentType, "application/octet-stream"))
+	}
+	cond := condition{o.IfAbsent, o.IfMatch}
+	in.IfMatch, in.IfNoneMatch = cond.headers()
+	var info object.Info
+	send := func() error {
+		var out *s3.CopyObjectOutput
+		c, err := b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+			out, err = b.client.CopyObject(ctx, in, opt)
+			return err
+		})
+		if err == nil && (out.CopyObjectResult == nil || aws.ToString(out.CopyObjectResult.ETag) == "") {
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+		}
+		if err == nil {
+			info = object.Info{
+				Key:      destination,
+				Version:  object.Version(*out.CopyObjectResult.ETag),
+				Modified: aws.ToTime(out.CopyObjectResult.LastModified),
+				Now:      c.Now(),
+			}
+		}
+		return err
+	}
+	if cond.any() {
+		return info, send()
+	}
+	err := b.repeat(ctx, send)
+	return info, err
+}
+
+// copySource names the source as the header wants it: escaped, with its slashes.
+func (b *Bucket) copySource(key string) *string {
+	return aws.String(b.name + "/" + strings.ReplaceAll(url.QueryEscape(key), "+", "%20"))
+}
+
+// copyParts copies by an upload whose parts the server takes from the source. All
+// parts are of the state that was seen first.
+func (b *Bucket) copyParts(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, error) {
+	if err := b.require(ctx, object.CopySource); err != nil {
+		return object.Info{}, err
+	}
+	from, err := b.stat(ctx, source)
+	if err != nil {
+		return object.Info{}, err
+	}
+	if o.SourceIfMatch != "" && from.Version != o.SourceIfMatch {
+		return object.Info{}, &object.ConflictError{Key: source, Known: true, Version: from.Version}
+	}
+	if o.Metadata == nil {
+		o.Metadata, o.ContentType = from.Metadata, from.ContentType
+	}
+	u, err := b.begin(ctx, destination, cmp.Or(o.ContentType, "application/octet-stream"), o.Metadata)
+	if err != nil {
+		return object.Info{}, err
+	}
+	if err := u.copyFrom(ctx, from); err != nil {
+		u.abort(ctx)
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
+			return object.Info{}, &object.ConflictError{Key: source}
+		}
+		return object.Info{}, store.MarkNotApplied(err)
+	}
+	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch})
+}
+
+func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
+	if from.Size == 0 {
+		return u.sendPart(ctx, nil)
+	}
+	for at := int64(0); at < from.Size; at += copyPart {
+		number := int32(len(u.parts) + 1)
+		in := &s3.UploadPartCopyInput{
+			Bucket:                    &u.b.name,
+			Key:                       &u.key,
+			UploadId:                  &u.id,
+			PartNumber:                &number,
+			CopySource:                u.b.copySource(from.Key),
+			CopySourceIfMatch:         aws.String(string(from.Version)),
+			CopySourceRange:           aws.String(fmt.Sprintf("bytes=%d-%d", at, min(at+copyPart, from.Size)-1)),
+			ExpectedBucketOwner:       strOrNil(u.b.o.Owner),
+			ExpectedSourceBucketOwner: strOrNil(u.b.o.Owner),
+		}
+		var out *s3.UploadPartCopyOutput
+		err := u.b.repeat(ctx, func() error {
+			_, err := u.b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+				out, err = u.b.client.UploadPartCopy(ctx, in, opt)
+				return err
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		part := types.CompletedPart{PartNumber: &number}
+		if r := out.CopyPartResult; r != nil {
+			part.ETag, part.ChecksumCRC32, part.ChecksumCRC32C = r.ETag, r.ChecksumCRC32, r.ChecksumCRC32C
+			part.ChecksumCRC64NVME, part.ChecksumSHA1, part.ChecksumSHA256 = r.ChecksumCRC64NVME, r.ChecksumSHA1, r.ChecksumSHA256
+		}
+		u.parts = append(u.parts, part)
+	}
+	u.size = from.Size
+	return nil
+}

@@ -1,0 +1,78 @@
+package s3bucket
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// classify says what an answer of S3 means. Codes are judged before the status:
+// some operations hide an error behind status 200.
+func (b *Bucket) classify(c *awscall.Call, err error) error {
+	status := c.Status()
+	switch code := awscall.Code(err); {
+	case code == "PreconditionFailed" || status == http.StatusPreconditionFailed:
+		return &object.ConflictError{}
+	case status == http.StatusNotModified:
+		return object.ErrNotChanged
+	case code == "ConditionalRequestConflict" || code == "OperationAborted":
+		return c.Fail(err, object.ErrBusy, store.NotApplied, "%s", awscall.Text(err))
+	case code == "NoSuchBucket":
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")
+	case code == "NoSuchUpload":
+		// Somebody aborted it, or a copy of our own request completed it.
+		return c.Fail(err, nil, store.Unknown, "the upload is gone")
+	case code == "NoSuchKey" || status == http.StatusNotFound:
+		return store.ErrNotFound
+	case code == "InvalidRange" || status == http.StatusRequestedRangeNotSatisfiable:
+		return object.ErrRange
+	case code == "NotImplemented" || status == http.StatusNotImplemented:
+		return &object.UnsupportedError{Found: awscall.Text(err)}
+	case code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || code == "IllegalLocationConstraintException" || status == http.StatusMovedPermanently:
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "wrong region%s: %s", rightRegion(c), awscall.Text(err))
+	case code == "InvalidAccessKeyId" || code == "SignatureDoesNotMatch" || code == "ExpiredToken" || code == "InvalidToken":
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", awscall.Text(err))
+	case code == "RequestTimeTooSkewed":
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", awscall.Text(err))
+	case status == http.StatusForbidden:
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket this also stands for an object that does not exist)", awscall.Text(err))
+	case code == "SlowDown" || code == "InternalError" || code == "ServiceUnavailable" || code == "RequestTimeout":
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", awscall.Text(err))
+	}
+	return c.Classify(err)
+}
+
+func rightRegion(c *awscall.Call) string {
+	if r := c.Header("X-Amz-Bucket-Region"); r != "" {
+		return ", the bucket is in " + r
+	}
+	return ""
+}
+
+// about puts the key into an error of a write whose condition did not hold, and
+// says what is known: 404 means that the object which the condition names is not
+// there.
+func about(key string, ifMatch object.Version, a object.Ability, err error) error {
+	var unsupported *object.UnsupportedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrConflict):
+		return &object.ConflictError{Key: key}
+	case errors.Is(err, store.ErrNotFound) && ifMatch != "":
+		return &object.ConflictError{Key: key, Known: true}
+	case errors.As(err, &unsupported) && unsupported.Ability == "":
+		return &object.UnsupportedError{Ability: a, Found: unsupported.Found}
+	}
+	return err
+}
+
+func opError(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Err: err}
+}

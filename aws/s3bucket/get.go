@@ -1,0 +1,208 @@
+package s3bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const firstPause = 100 * time.Millisecond
+
+// repeat sends f until it succeeds, fails for good, or has been sent as often as
+// allowed. f must be something that may be sent again. What comes after a try whose
+// outcome is unknown leaves it unknown.
+func (b *Bucket) repeat(ctx context.Context, f func() error) error {
+	lost := false
+	for try := 1; ; try++ {
+		err := f()
+		if err != nil && lost {
+			err = unsettled(err)
+		}
+		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy)
+		if !again || try >= b.o.Tries || !awscall.Pause(ctx, firstPause, try) {
+			return err
+		}
+		lost = store.OutcomeOf(err) == store.Unknown
+	}
+}
+
+// unsettled is the error of a last try after one whose outcome is unknown. A
+// conflict may be one with that one.
+func unsettled(err error) error {
+	if errors.Is(err, store.ErrConflict) {
+		err = errors.New("an earlier try was not answered, then: " + err.Error())
+	}
+	return store.MarkUnknown(err)
+}
+
+// Get implements [object.Bucket].
+func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	o, err := object.CheckGet(key, opts)
+	if err != nil {
+		return nil, opError("get", key, err)
+	}
+	var r *object.Reader
+	err = b.repeat(ctx, func() (err error) {
+		r, err = b.get(ctx, key, o)
+		return err
+	})
+	if errors.Is(err, object.ErrRange) && o.Offset == 0 && o.Length > 0 {
+		// Of an empty body not even the beginning can be asked for.
+		o.Length = 0
+		r, err = b.get(ctx, key, o)
+	}
+	if err != nil {
+		return nil, opError("get", key, about(key, o.IfMatch, "", err))
+	}
+	return r, nil
+}
+
+func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*object.Reader, error) {
+	in := &s3.GetObjectInput{
+		Bucket:              &b.name,
+		Key:                 &key,
+		IfMatch:             strOrNil(string(o.IfMatch)),
+		IfNoneMatch:         strOrNil(string(o.IfChanged)),
+		ExpectedBucketOwner: strOrNil(b.o.Owner),
+	}
+	switch {
+	case o.Length > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", o.Offset, o.Offset+o.Length-1))
+	case o.Offset > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", o.Offset))
+	}
+	c := awscall.New(ctx, b.where)
+	if ctx.Err() != nil {
+		return nil, c.Classify(ctx.Err())
+	}
+	// The limit of the request becomes one for each pause in its body.
+	stall := newStall(ctx, b.o.Timeout)
+	out, err := b.client.GetObject(stall.ctx, in, once(c))
+	if err != nil {
+		stall.end()
+		return nil, b.classify(c, err)
+	}
+	stall.timer.Stop()
+	info := object.Info{
+		Key:         key,
+		Version:     object.Version(aws.ToString(out.ETag)),
+		Size:        wholeSize(out),
+		Modified:    aws.ToTime(out.LastModified),
+		Now:         c.Now(),
+		ContentType: aws.ToString(out.ContentType),
+		Metadata:    maps.Clone(out.Metadata),
+	}
+	if o.Offset > 0 && out.ContentRange == nil {
+		stall.end()
+		out.Body.Close()
+		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "it ignores ranges")
+	}
+	return &object.Reader{ReadCloser: &body{out.Body, stall, c}, Info: info}, nil
+}
+
+// wholeSize is the size of the object, of which out may be a part.
+func wholeSize(out *s3.GetObjectOutput) int64 {
+	if _, total, found := strings.Cut(aws.ToString(out.ContentRange), "/"); found {
+		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
+			return n
+		}
+	}
+	return aws.ToInt64(out.ContentLength)
+}
+
+// stall ends a context when nothing has happened for a while.
+type stall struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	limit  time.Duration
+}
+
+var errStalled = errors.New("the answer stalled")
+
+func newStall(ctx context.Context, limit time.Duration) *stall {
+	s := &stall{limit: limit}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.timer = time.AfterFunc(limit, func() { s.cancel(errStalled) })
+	return s
+}
+
+func (s *stall) moves() { s.timer.Reset(s.limit) }
+
+func (s *stall) end() {
+	s.timer.Stop()
+	s.cancel(nil)
+}
+
+// body is the body of an answer. The time that its reader spends between two reads
+// does not count as a stall.
+type body struct {
+	io.ReadCloser
+	stall *stall
+	call  *awscall.Call
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.stall.moves()
+	n, err := b.ReadCloser.Read(p)
+	b.stall.timer.Stop()
+	if err != nil && err != io.EOF {
+		if cause := context.Cause(b.stall.ctx); cause != nil {
+			err = cause
+		}
+		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "reading the body: %s", awscall.Text(err))
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.stall.end()
+	return b.ReadCloser.Close()
+}
+
+// Stat implements [object.Bucket].
+func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
+	if err := object.CheckKey(key); err != nil {
+		return object.Info{}, opError("stat", key, err)
+	}
+	var info object.Info
+	err := b.repeat(ctx, func() (err error) {
+		info, err = b.stat(ctx, key)
+		return err
+	})
+	return info, opError("stat", key, err)
+}
+
+func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
+	var out *s3.HeadObjectOutput
+	c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+		out, err = b.client.HeadObject(ctx, &s3.HeadObjectInput{
+			Bucket: &b.name, Key: &key, ExpectedBucketOwner: strOrNil(b.o.Owner),
+		}, opt)
+		return err
+	})
+	if err != nil {
+		return object.Info{}, err
+	}
+	return object.Info{
+		Key:         key,
+		Version:     object.Version(aws.ToString(out.ETag)),
+		Size:        aws.ToInt64(out.ContentLength),
+		Modified:    aws.ToTime(out.LastModified),
+		Now:         c.Now(),
+		ContentType: aws.ToString(out.ContentType),
+		Metadata:    maps.Clone(out.Metadata),
+	}, nil
+}

@@ -1,0 +1,99 @@
+package s3bucket
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// List implements [object.Bucket]. It holds one page of up to 1,000 objects at a
+// time.
+func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
+	var after string
+	if opts != nil {
+		after = opts.After
+	}
+	return func(yield func(object.Info, error) bool) {
+		var token *string
+		for {
+			page, next, err := b.page(ctx, prefix, after, token)
+			if err != nil {
+				yield(object.Info{}, opError("list", prefix, err))
+				return
+			}
+			for _, info := range page {
+				// Not every server knows how to start in the middle.
+				if after != "" && info.Key <= after {
+					continue
+				}
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if next == nil {
+				return
+			}
+			token = next
+		}
+	}
+}
+
+// page returns one page of a listing, and how to ask for the next.
+func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) (page []object.Info, next *string, err error) {
+	err = b.repeat(ctx, func() error {
+		var out *s3.ListObjectsV2Output
+		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+			out, err = b.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+				Bucket:              &b.name,
+				Prefix:              strOrNil(prefix),
+				StartAfter:          strOrNil(after),
+				ContinuationToken:   token,
+				EncodingType:        types.EncodingTypeUrl, // XML cannot express every key
+				ExpectedBucketOwner: strOrNil(b.o.Owner),
+			}, opt)
+			return err
+		})
+		if err != nil {
+			// There is no object that could be missing.
+			if errors.Is(err, store.ErrNotFound) {
+				err = c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here")
+			}
+			return err
+		}
+		page = page[:0]
+		for _, o := range out.Contents {
+			key := aws.ToString(o.Key)
+			if out.EncodingType == types.EncodingTypeUrl {
+				if key, err = url.QueryUnescape(key); err != nil {
+					return c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(o.Key))
+				}
+			}
+			page = append(page, object.Info{
+				Key:      key,
+				Version:  object.Version(aws.ToString(o.ETag)),
+				Size:     aws.ToInt64(o.Size),
+				Modified: aws.ToTime(o.LastModified),
+				Now:      c.Now(),
+			})
+		}
+		next = nil
+		if aws.ToBool(out.IsTruncated) {
+			next = out.NextContinuationToken
+			if aws.ToString(next) == "" || token != nil && *next == *token {
+				return c.Fail(errEndless, nil, store.NotApplied, "%v", errEndless)
+			}
+		}
+		return nil
+	})
+	return page, next, err
+}
+
+var errEndless = errors.New("the listing has more pages and does not say where")

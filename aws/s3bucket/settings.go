@@ -1,0 +1,151 @@
+package s3bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Settings are those of a bucket that matter to what is kept in it. A renewed lease
+// writes its object every few seconds: where every version is kept, they pile up.
+type Settings struct {
+	// Versioning is "Enabled", "Suspended", or "" if it was never on.
+	Versioning string
+
+	// ObjectLock says that versions can be protected from deletion, and
+	// DefaultRetention for how long every new one is; zero means not by default.
+	ObjectLock       bool
+	DefaultRetention time.Duration
+
+	// Expires says that a lifecycle rule removes old versions, of some prefix at
+	// least.
+	Expires bool
+
+	// Unknown names what could not be read, and why: for lack of rights, or since
+	// the server does not know the request.
+	Unknown map[string]error
+}
+
+// Settings reads the settings of the bucket, in three requests. What cannot be read
+// does not make it fail, unless the bucket cannot be reached at all.
+func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
+	s := Settings{Unknown: make(map[string]error)}
+	for _, part := range []struct {
+		name string
+		read func(context.Context, *Settings, func(*s3.Options)) error
+	}{
+		{"versioning", b.versioning},
+		{"object lock", b.objectLock},
+		{"lifecycle", b.lifecycle},
+	} {
+		err := b.repeat(ctx, func() error {
+			_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
+				return part.read(ctx, &s, opt)
+			})
+			return err
+		})
+		switch {
+		case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
+			return Settings{}, fmt.Errorf("reading %s: %w", part.name, err)
+		case err != nil:
+			s.Unknown[part.name] = err
+		}
+	}
+	return s, nil
+}
+
+func (b *Bucket) versioning(ctx context.Context, s *Settings, opt func(*s3.Options)) error {
+	out, err := b.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{
+		Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
+	}, opt)
+	if err == nil {
+		s.Versioning = string(out.Status)
+	}
+	return err
+}
+
+func (b *Bucket) objectLock(ctx context.Context, s *Settings, opt func(*s3.Options)) error {
+	out, err := b.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{
+		Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
+	}, opt)
+	if awscall.Code(err) == "ObjectLockConfigurationNotFoundError" {
+		return nil
+	}
+	if err != nil || out.ObjectLockConfiguration == nil {
+		return err
+	}
+	c := out.ObjectLockConfiguration
+	s.ObjectLock = c.ObjectLockEnabled == types.ObjectLockEnabledEnabled
+	if c.Rule != nil && c.Rule.DefaultRetention != nil {
+		days := aws.ToInt32(c.Rule.DefaultRetention.Days) + 365*aws.ToInt32(c.Rule.DefaultRetention.Years)
+		s.DefaultRetention = time.Duration(days) * 24 * time.Hour
+	}
+	return nil
+}
+
+func (b *Bucket) lifecycle(ctx context.Context, s *Settings, opt func(*s3.Options)) error {
+	out, err := b.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{
+		Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
+	}, opt)
+	if awscall.Code(err) == "NoSuchLifecycleConfiguration" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, rule := range out.Rules {
+		if rule.Status == types.ExpirationStatusEnabled && rule.NoncurrentVersionExpiration != nil {
+			s.Expires = true
+		}
+	}
+	return nil
+}
+
+// LifecycleRule is a lifecycle configuration, as JSON for
+// aws s3api put-bucket-lifecycle-configuration, that keeps old versions of what lies
+// below prefix, and parts of failed uploads, for a day. It replaces the whole
+// configuration of a bucket: rules that are there already have to be added to it.
+func LifecycleRule(prefix string) string {
+	return fmt.Sprintf(`{
+  "Rules": [
+    {
+      "ID": "holdfast",
+      "Status": "Enabled",
+      "Filter": { "Prefix": %q },
+      "NoncurrentVersionExpiration": { "NoncurrentDays": 1 },
+      "Expiration": { "ExpiredObjectDeleteMarker": true },
+      "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 }
+    }
+  ]
+}`, prefix)
+}
+
+// Exists checks that the bucket is there and may be used: nil, or an error that says
+// what to do.
+func (b *Bucket) Exists(ctx context.Context) error {
+	return b.repeat(ctx, func() error {
+		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
+			_, err := b.client.HeadBucket(ctx, &s3.HeadBucketInput{
+				Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
+			}, opt)
+			return err
+		})
+		switch {
+		case c.Status() == http.StatusNotFound:
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")
+		case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged):
+			return c.Fail(err, nil, store.NotApplied, "a strange answer: status %d", c.Status())
+		}
+		return err
+	})
+}

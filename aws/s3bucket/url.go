@@ -1,0 +1,153 @@
+package s3bucket
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// Config is a URL s3://BUCKET/PREFIX?PARAMETERS taken apart. The parameters:
+//
+//	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
+//	region      us-east-1 if there is an endpoint, else as the AWS command has it
+//	profile     of the files of the AWS command
+//	anonymous   sends no signature
+//	path_style  the bucket in the path of the address, not in the host name;
+//	            also use_path_style; true if there is an endpoint
+//	fips, dualstack   the kind of AWS endpoint
+//	sse         AES256, aws:kms or aws:kms:dsse
+//	sse_key     the key of KMS
+//	acl         a canned ACL, such as bucket-owner-full-control
+//	owner       the account that must own the bucket
+//	timeout     of a request, such as 5s
+//	checksums   when_supported or when_required; the latter if there is an endpoint,
+//	            since not every server takes the checksums that the SDK likes to add
+//	unsafe      abilities that the user insists on, with commas, although the server
+//	            was found to lack them: put-if-absent, put-if-match, ...
+//
+// Credentials come from where the AWS command has them, never from the URL.
+type Config struct {
+	Bucket string
+	Prefix string // without slashes at its ends; may be empty
+
+	params    awsconfig.Params
+	pathStyle *bool
+	checksums string
+	options   Options
+	unsafe    []object.Ability
+}
+
+// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+func ParseURL(raw string) (*Config, error) {
+	u, err := awsconfig.Parse(raw, "s3")
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{Bucket: u.Host, Prefix: u.Prefix, params: u.Params()}
+	c.pathStyle = u.Bool("path_style")
+	if also := u.Bool("use_path_style"); c.pathStyle == nil {
+		c.pathStyle = also
+	}
+	c.checksums = u.String("checksums")
+	c.options = Options{
+		Timeout:    u.Duration("timeout"),
+		Owner:      u.String("owner"),
+		Encryption: types.ServerSideEncryption(u.String("sse")),
+		KMSKey:     u.String("sse_key"),
+		ACL:        types.ObjectCannedACL(u.String("acl")),
+	}
+	for _, name := range u.List("unsafe") {
+		a, err := object.ParseAbility(name)
+		if err != nil {
+			return nil, wrongParameter("unsafe", err.Error())
+		}
+		c.unsafe = append(c.unsafe, a)
+	}
+	if err := u.Rest(); err != nil {
+		return nil, err
+	}
+	switch c.checksums {
+	case "", "when_supported", "when_required":
+	default:
+		return nil, wrongParameter("checksums", "it is when_supported or when_required")
+	}
+	return c, c.options.with(nil, "").check()
+}
+
+// Client makes a client of the SDK. It sends nothing.
+func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
+	cfg, err := c.params.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
+		o.UsePathStyle = !isAWS(*o)
+		if c.pathStyle != nil {
+			o.UsePathStyle = *c.pathStyle
+		}
+		if c.checksums == "when_required" || c.checksums == "" && !isAWS(*o) {
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
+	}), nil
+}
+
+// Unsafe returns the abilities that the URL insists on.
+func (c *Config) Unsafe() []object.Ability { return c.unsafe }
+
+// Options returns opts with what the URL says, which wins, and with a scratch
+// prefix below the prefix of the URL.
+func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c.Prefix) }
+
+// with returns opts with what is set in o.
+func (o Options) with(opts *Options, prefix string) *Options {
+	var merged Options
+	if opts != nil {
+		merged = *opts
+	}
+	set(&merged.Timeout, o.Timeout)
+	set(&merged.Owner, o.Owner)
+	set(&merged.Encryption, o.Encryption)
+	set(&merged.KMSKey, o.KMSKey)
+	set(&merged.ACL, o.ACL)
+	if merged.Scratch == "" && prefix != "" {
+		merged.Scratch = prefix + "/" + DefaultScratch
+	}
+	return &merged
+}
+
+func set[T time.Duration | ~string](to *T, value T) {
+	var zero T
+	if value != zero {
+		*to = value
+	}
+}
+
+// Open returns the bucket that a URL names, and the prefix in the URL, which is up
+// to the caller. See [Config] for the parameters. It sends nothing.
+func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix string, err error) {
+	c, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	o := c.Options(opts)
+	o.Assume = append(append([]object.Ability(nil), o.Assume...), c.unsafe...)
+	b, err = New(client, c.Bucket, o)
+	return b, strings.Trim(c.Prefix, "/"), err
+}
+
+func wrongParameter(name, why string) error {
+	return awsconfig.Wrong("the parameter %s of the store's URL: %s", name, why)
+}

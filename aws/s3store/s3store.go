@@ -1,0 +1,166 @@
+// Package s3store keeps registers on Amazon S3, or on a server that speaks its
+// protocol and honours conditional writes. It is package bucketstore on package
+// s3bucket, where the layout, the outcomes, the probing and the rights are told,
+// and adds the age of a register by the store's own clock.
+//
+//	s, err := s3store.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
+//
+// # Requests
+//
+// A write is one PUT, a read one GET, a read of what has not changed a GET without
+// a body. A write that is refused costs a GET more, which tells the state that was
+// in the way. The first write to a server that is not known to be good is preceded
+// by the probe of its conditions, about ten requests.
+//
+// # Age
+//
+// The value of a register has stood for at least Date - Last-Modified of one
+// answer, both by the store's clock, less a second for the granularity of
+// Last-Modified and less [Options].Safety. This is told only if the answer came from
+// no cache and if its Date is within Safety of this machine's clock, so that one
+// clock of many servers that is wrong does not make a living lease look old.
+package s3store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/bucketstore"
+)
+
+const (
+	// DefaultSafety is how far clocks may be apart; see [Options].
+	DefaultSafety = 60 * time.Second
+
+	// MinTTL is the shortest lease that makes sense: a request takes tens of
+	// milliseconds, and now and then a second.
+	MinTTL = 2 * time.Second
+
+	// granularity is that of Last-Modified and of Date.
+	granularity = time.Second
+)
+
+// Options are the options of [New].
+type Options struct {
+	// Trusted says that the server is known to honour conditions. Amazon S3 is
+	// trusted without it.
+	Trusted bool
+
+	// Unsafe names conditions that the user insists on doing without.
+	Unsafe []object.Ability
+
+	// Safety is taken off every age, and is how far the store's clock may be from
+	// this machine's. At least 1 s; 0 means [DefaultSafety].
+	Safety time.Duration
+
+	// NoAge switches ages off: they are never known.
+	NoAge bool
+
+	// Tries is how often a write is sent at most; 0 means
+	// [bucketstore.DefaultTries].
+	Tries int
+
+	// Log is told of what was settled and found. Nil discards.
+	Log *slog.Logger
+}
+
+// Store is a space of registers on S3. It may be used by any number of goroutines,
+// starts none, and needs no closing.
+type Store struct {
+	*bucketstore.Store
+	bucket *s3bucket.Bucket
+	safety time.Duration
+	noAge  bool
+}
+
+var (
+	_ store.Store             = (*Store)(nil)
+	_ store.Ager              = (*Store)(nil)
+	_ store.Lister            = (*Store)(nil)
+	_ store.ConditionalGetter = (*Store)(nil)
+	_ store.Describer         = (*Store)(nil)
+)
+
+// New returns the registers below prefix in a bucket. It sends nothing.
+func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Safety = cmp.Or(o.Safety, DefaultSafety)
+	if o.Safety < time.Second {
+		return nil, fmt.Errorf("s3store: Options.Safety is %v, at least 1s is needed", o.Safety)
+	}
+	if len(o.Unsafe) > 0 {
+		bucket = bucket.Assuming(o.Unsafe...)
+	}
+	if o.Trusted {
+		bucket = bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
+	}
+	s, err := bucketstore.New(bucket, prefix, &bucketstore.Options{
+		Trusted: o.Trusted,
+		Unsafe:  o.Unsafe,
+		Tries:   o.Tries,
+		MinTTL:  MinTTL,
+		Log:     o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, bucket, o.Safety, o.NoAge}, nil
+}
+
+// Open returns the registers that a URL names; see [s3bucket.Config]. It sends
+// nothing.
+func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
+	c, err := s3bucket.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	b, err := s3bucket.New(client, c.Bucket, c.Options(&s3bucket.Options{Log: o.Log}))
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range c.Unsafe() {
+		o.Unsafe = append(o.Unsafe[:len(o.Unsafe):len(o.Unsafe)], a)
+	}
+	return New(b, c.Prefix, &o)
+}
+
+// S3Bucket returns the bucket that the registers lie in.
+func (s *Store) S3Bucket() *s3bucket.Bucket { return s.bucket }
+
+// GetAge implements [store.Ager].
+func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
+	value, v, info, err := s.GetInfo(ctx, key)
+	if err != nil {
+		return nil, "", -1, err
+	}
+	return value, v, s.age(info), nil
+}
+
+// age is how long the object has stood for certain; negative means not known.
+func (s *Store) age(info object.Info) time.Duration {
+	if s.noAge || info.Now.IsZero() || info.Modified.IsZero() {
+		return -1
+	}
+	// Clocks that disagree by more than is taken off prove nothing.
+	if apart := time.Since(info.Now).Abs(); apart > s.safety {
+		return -1
+	}
+	return max(info.Now.Sub(info.Modified)-granularity-s.safety, -1)
+}
