@@ -1,0 +1,43 @@
+// Command peers measures Holdfast beside other libraries in one run, on the same
+// machine and the same servers, and prints tables in Markdown.
+//
+//	go run . [-only files|s3|dynamodb] [-for 3s] [-dir DIR]
+//
+// Requests are counted exactly. Times depend on the machine; what counts is their
+// ratio to one raw request, or to two raw appends, of the same run.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+func main() {
+	only := flag.String("only", "", "measure only `what`: files, s3 or dynamodb")
+	d := flag.Duration("for", 3*time.Second, "how long each measurement takes")
+	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
+	config := flag.String("worker", "", "run as a worker (used by this program itself)")
+	flag.Parse()
+	if *config != "" {
+		if err := work(os.Stdin, os.Stdout, *config); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := measure(*only, *dir, *d); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(only, dir string, d time.Duration) error {
+	if only == "" || only == "files" {
+		if err := files(os.Stdout, dir, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// task is what a worker process does.
+type task struct {
+	Kind string
+	Dir  string
+	Name string
+
+	// Cycles takes and frees the lock for this time and says how often it did.
+	Cycles time.Duration
+
+	// Relay takes the lock, holds it for the time, notes when it frees it, and goes
+	// on, for ever. Otherwise the worker holds the lock until it is killed.
+	Relay time.Duration
+}
+
+// line is what a worker says.
+type line struct {
+	What string // ready, held, freed, done
+	At   int64  // CLOCK_MONOTONIC, nanoseconds
+	N    int
+}
+
+// monotonic reads the clock that all processes of the machine share.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err)
+	}
+	return ts.Nano()
+}
+
+// work is the whole life of a worker. It waits for a line on in before it begins.
+func work(in io.Reader, out io.Writer, config string) error {
+	var t task
+	if err := json.Unmarshal([]byte(config), &t); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	l, err := openLocks(t.Kind, t.Dir)
+	if err != nil {
+		return err
+	}
+	say := func(what string, at int64, n int) { _ = json.NewEncoder(out).Encode(line{what, at, n}) }
+	say("ready", monotonic(), 0)
+	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+		return err
+	}
+	switch {
+	case t.Cycles > 0:
+		n := 0
+		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {
+			unlock, err := l.lock(ctx, t.Name)
+			if err != nil {
+				return err
+			}
+			if err := unlock(); err != nil {
+				return err
+			}
+		}
+		say("done", monotonic(), n)
+	case t.Relay > 0:
+		for {
+			unlock, err := l.lock(ctx, t.Name)
+			held := monotonic()
+			if err != nil {
+				return err
+			}
+			time.Sleep(t.Relay)
+			freed := monotonic()
+			if err := unlock(); err != nil {
+				return err
+			}
+			say("held", held, 0)
+			say("freed", freed, 0)
+			time.Sleep(t.Relay / 2) // let the other one have it
+		}
+	default:
+		if _, err := l.lock(ctx, t.Name); err != nil {
+			return err
+		}
+		say("held", monotonic(), 0)
+		select {}
+	}
+	return nil
+}
+
+// worker is a running worker process.
+type worker struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+func startWorker(t task) (*worker, error) {
+	config, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(os.Args[0], "-worker", string(config))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	w := &worker{cmd, in, json.NewDecoder(out)}
+	_, err = w.next("ready")
+	return w, err
+}
+
+// begin lets the worker do what it is for.
+func (w *worker) begin() error {
+	_, err := io.WriteString(w.in, "\n")
+	return err
+}
+
+// next waits for the worker's next line, which must say what.
+func (w *worker) next(what string) (line, error) {
+	var l line
+	if err := w.out.Decode(&l); err != nil {
+		return l, fmt.Errorf("a worker ended: %w", err)
+	}
+	if l.What != what {
+		return l, fmt.Errorf("a worker said %q in place of %q", l.What, what)
+	}
+	return l, nil
+}
+
+// kill ends the worker with -9 and returns when.
+func (w *worker) kill() int64 {
+	at := monotonic()
+	_ = w.cmd.Process.Kill() // it may have ended
+	_ = w.cmd.Wait()
+	return at
+}
