@@ -40,7 +40,7 @@ func (g *grant) renewAll(ctx context.Context) {
 		} else {
 			g.fail(err)
 			// The less trust is left, the more often it is tried.
-			timer.Reset(min(pause.pause(), g.check()/3))
+			timer.Reset(max(10*time.Millisecond, min(pause.pause(), g.check()/3)))
 		}
 	}
 }

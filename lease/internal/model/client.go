@@ -1,0 +1,263 @@
+package model
+
+import "slices"
+
+// The rules of a client. Each function is one step of its program, between two of
+// which it may be stopped for any time.
+
+// mayTake says whether an idle client may send an acquire on what it has seen.
+func (w *world) mayTake(c int) bool {
+	cl := &w.cl[c]
+	return cl.base.kind != none && cl.wait == 0
+}
+
+// acquire begins a new grant.
+func (w *world) acquire(c int) bool {
+	cl := &w.cl[c]
+	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
+	if w.Fault == TokenKept {
+		cl.tok = cl.base.tok
+	}
+	cl.forget()
+	return w.sendHeld(c, toAcquire)
+}
+
+// release ends the belief, then writes free. Which of the renewals under way was
+// applied no longer matters: what is ours is told by the grant's id.
+func (w *world) release(c int) bool {
+	w.cl[c].mode = releasing
+	w.cl[c].forget()
+	return w.sendFree(c, toRelease)
+}
+
+// giveUp ends an acquire whose outcome is not known, by writing free on the same
+// predecessor.
+func (w *world) giveUp(c int) bool {
+	w.cl[c].mode = givingUp
+	if w.Fault == GiveUpInSilence {
+		w.end(c)
+		return true
+	}
+	w.cl[c].forget()
+	return w.sendFree(c, toGiveUp)
+}
+
+// end makes the present grant one that is over for certain, and the client idle.
+func (w *world) end(c int) {
+	cl := &w.cl[c]
+	if w.reg.kind == held && w.reg.grant == cl.grant {
+		w.fail(NoFalseLoss)
+	}
+	for i := range w.n {
+		if r := &w.flight[i]; r.grant == cl.grant && r.rec.kind == held {
+			r.over = 1
+		}
+	}
+	*cl = client{}
+}
+
+// observe makes rec, which has just arrived, what an idle client waits on.
+func (w *world) observe(c int, rec record) {
+	cl := &w.cl[c]
+	wait := w.patience(c, rec)
+	again := cl.base.kind != none && cl.base.ver == rec.ver
+	switch {
+	case again && w.Fault != WaitAnewEachLook:
+		w.note(SeenUnchanged)
+		wait = cl.wait
+	case w.Fault == WaitAcrossVersions && cl.base.kind != none:
+		wait = min(wait, cl.wait)
+	case w.Fault == WaitFromSending:
+		wait -= min(wait, cl.asking)
+	}
+	cl.base, cl.wait = rec, wait
+}
+
+// confirm is the arrival of "applied".
+func (w *world) confirm(c int) {
+	cl := &w.cl[c]
+	ver := cl.wver
+	cl.io, cl.wver = quiet, 0
+	switch cl.mode {
+	case acquiring, holding:
+		w.adopt(c, ver)
+	case releasing, givingUp:
+		rec := record{ver: ver, kind: free, tok: cl.base.tok}
+		if w.Fault == DeleteOnRelease && cl.mode == releasing {
+			rec = record{kind: absent, tok: lowToken}
+		}
+		w.note(Ended)
+		w.end(c)
+		w.observe(c, rec)
+	}
+}
+
+// adopt makes an attempt that is known to have been applied the base of the grant.
+func (w *world) adopt(c int, ver uint8) {
+	cl := &w.cl[c]
+	i := slices.IndexFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == ver })
+	switch {
+	case i < 0 && w.Fault != AdoptByName && w.Fault != AdoptByEqualName:
+		w.fail(KnownNonce)
+		return
+	case i < 0 || w.Fault == LastNonceTimes:
+		i = int(cl.n) - 1
+	case i < int(cl.n)-1:
+		w.note(SettledByEarlierAttempt)
+	}
+	left := cl.att[i].left
+	if w.Fault == DeadlineFromReply {
+		left = w.ttl[c]
+	}
+	cl.mode, cl.left = holding, left
+	cl.base = record{ver: ver, kind: held, tok: cl.tok}
+	cl.forget()
+	if left == 0 {
+		w.note(BornExpired)
+		*cl = client{}
+	}
+}
+
+// refuse is the arrival of a bare "conflict". The attempt is certainly not applied;
+// others of the same grant may be what it met.
+func (w *world) refuse(c int) {
+	cl := &w.cl[c]
+	cl.io = quiet
+	w.note(Refused)
+	if cl.mode == releasing || cl.mode == givingUp {
+		if w.Fault == GiveUpOnConflict && cl.mode == givingUp {
+			w.end(c)
+		}
+		return // to be read back
+	}
+	cl.dropLast()
+	if cl.n > 0 && w.Fault != ConflictIsLoss {
+		w.note(RefusedRetry)
+		if w.Fault == RetryOnConflict {
+			cl.base = w.reg
+		}
+		return // to be read back
+	}
+	w.note(SettledLost)
+	w.end(c)
+}
+
+// timeout is the end of a client's patience with a write. The request may still be
+// applied at any time, unless it is dropped here.
+func (w *world) timeout(c int, drop bool) {
+	cl := &w.cl[c]
+	if cl.io == confirmed {
+		w.note(LostReply)
+	}
+	if drop {
+		w.drop(cl.wver)
+	}
+	cl.io, cl.wver = quiet, 0
+	if cl.mode == holding && w.Fault == DeadlineFromUnknown {
+		cl.left = cl.att[cl.n-1].left
+	}
+}
+
+func (w *world) drop(ver uint8) {
+	for i := range w.n {
+		if w.flight[i].rec.ver == ver {
+			copy(w.flight[i:w.n], w.flight[i+1:w.n])
+			w.n--
+			w.flight[w.n] = request{}
+			return
+		}
+	}
+}
+
+// dropLast forgets the attempt that was sent last, as it is certainly not applied.
+func (c *client) dropLast() {
+	c.n--
+	c.att[c.n] = attempt{}
+}
+
+// definite is a failure that proves that the write was not applied and never will be.
+func (w *world) definite(c int) {
+	cl := &w.cl[c]
+	w.drop(cl.wver)
+	cl.io, cl.wver = quiet, 0
+	if cl.mode != acquiring && cl.mode != holding {
+		return
+	}
+	cl.dropLast()
+	if cl.mode == acquiring && cl.n == 0 {
+		*cl = client{}
+	}
+}
+
+// ours says whether a record that was read is of the client's present grant.
+func (w *world) ours(c int, rec *record) bool {
+	if rec.kind != held {
+		return false
+	}
+	switch w.Fault {
+	case AdoptByEqualName:
+		return true
+	case AdoptByName:
+		return rec.owner == uint8(c)
+	}
+	return rec.grant == w.cl[c].grant
+}
+
+// answer is the arrival of what a read, or a conflict that carries the value, found.
+func (w *world) answer(c int) {
+	cl := &w.cl[c]
+	rec := cl.reply
+	if rec.ver != w.reg.ver {
+		w.note(StaleAnswer)
+	}
+	cl.io, cl.reply = quiet, record{}
+	switch cl.mode {
+	case idle:
+		w.observe(c, rec)
+	case acquiring, holding:
+		w.settle(c, rec)
+	case releasing, givingUp:
+		w.settleFree(c, rec)
+	}
+	cl.asking = 0
+}
+
+// settle judges a read-back while writes of a grant have unknown outcomes.
+func (w *world) settle(c int, rec record) {
+	cl := &w.cl[c]
+	last := rec.ver == cl.att[max(cl.n, 1)-1].ver
+	switch {
+	case rec.ver == cl.base.ver:
+		w.note(SettledNotApplied)
+	case w.ours(c, &rec) && (last || w.Fault != LastNonceJudges):
+		w.note(SettledOurs)
+		if rec.grant != cl.grant {
+			w.fail(OwnGrant)
+		}
+		w.adopt(c, rec.ver)
+	default:
+		w.note(SettledLost)
+		if cl.mode == holding && rec.kind >= broken {
+			w.note(LostToBreak)
+		}
+		w.end(c)
+		w.observe(c, rec)
+	}
+}
+
+// settleFree judges a read-back after a release or a give-up that is not confirmed.
+func (w *world) settleFree(c int, rec record) {
+	cl := &w.cl[c]
+	switch {
+	case w.ours(c, &rec):
+		if cl.mode == givingUp {
+			w.note(GiveUpFoundOwn)
+		}
+		cl.base = rec // free is to be written on this
+	case rec.ver == cl.base.ver:
+	default:
+		w.note(EndedByReadBack)
+		w.end(c)
+		w.observe(c, rec)
+	}
+}

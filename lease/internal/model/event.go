@@ -1,0 +1,95 @@
+package model
+
+// Event is something that must happen in a model for it to mean anything: a property
+// holds in every world in which nothing happens.
+type Event uint8
+
+// events is a set of them.
+type events uint64
+
+// The events. What each is, is told by its String.
+const (
+	Granted Event = iota
+	Renewed
+	Freed
+	Ended
+	EndedByReadBack
+	ReleaseUnsettled
+	TakenOver
+	TakenOverFromOneself
+	Expired
+	ExpiredDuringRenewal
+	BornExpired
+	LateApply
+	LateApplyOfOldGrant
+	LostReply
+	Refused
+	RefusedRetry
+	SettledOurs
+	SettledByEarlierAttempt
+	SettledNotApplied
+	SettledLost
+	GiveUpFreedPredecessor
+	GiveUpFoundOwn
+	GiveUpFreedOwn
+	SeenUnchanged
+	StaleAnswer
+	Crashed
+	Jumped
+	Broke
+	BrokeNow
+	TookBroken
+	TookBrokenNow
+	LostToBreak
+	TwoUnderNow
+
+	eventCount
+)
+
+var eventTexts = [eventCount]string{
+	Granted:                 "an absent or free lock is granted",
+	Renewed:                 "a renewal is applied",
+	Freed:                   "a release is applied",
+	Ended:                   "a release or give-up is confirmed",
+	EndedByReadBack:         "a release or give-up is settled by reading back",
+	ReleaseUnsettled:        "a release is not settled by the deadline and is left to the TTL",
+	TakenOver:               "a lock is taken over from another client",
+	TakenOverFromOneself:    "a client takes over its own former grant after waiting",
+	Expired:                 "a holder passes its deadline",
+	ExpiredDuringRenewal:    "a holder passes its deadline while a renewal is under way",
+	BornExpired:             "an acquire turns out to be applied after its deadline",
+	LateApply:               "a write is applied after its sender stopped waiting for it",
+	LateApplyOfOldGrant:     "a write is applied after its grant was given up, forgotten or replaced",
+	LostReply:               "a write is applied and its reply is lost",
+	Refused:                 "a write meets a conflict",
+	RefusedRetry:            "a retry meets a conflict that may be the first try",
+	SettledOurs:             "an unknown outcome is settled: ours",
+	SettledByEarlierAttempt: "an unknown outcome is settled by an attempt that was not the last",
+	SettledNotApplied:       "an unknown outcome is found not to be applied yet",
+	SettledLost:             "a grant is settled: lost",
+	GiveUpFreedPredecessor:  "an acquire is given up: free lands on its predecessor",
+	GiveUpFoundOwn:          "an acquire is given up and found to be applied",
+	GiveUpFreedOwn:          "an acquire is given up after it was applied, and freed",
+	SeenUnchanged:           "a waiter sees the same version again",
+	StaleAnswer:             "an answer arrives after the register has changed",
+	Crashed:                 "a client forgets everything",
+	Jumped:                  "a holder's wall clock jumps past its deadline",
+	Broke:                   "a lock is broken without --now",
+	BrokeNow:                "a lock is broken with --now",
+	TookBroken:              "a broken lock is taken after waiting",
+	TookBrokenNow:           "a lock broken with --now is taken at once",
+	LostToBreak:             "a holder learns that its lock was broken",
+	TwoUnderNow:             "two clients believe after a break with --now",
+}
+
+// Events returns all events.
+func Events() []Event {
+	all := make([]Event, eventCount)
+	for i := range all {
+		all[i] = Event(i)
+	}
+	return all
+}
+
+// String says what happened.
+func (e Event) String() string { return eventTexts[e] }

@@ -1,0 +1,125 @@
+package model
+
+// Fault is one wrong rule. Each was found in a real system or is an easy mistake in
+// this one; the checker must catch every one of them.
+type Fault int
+
+// The faults. What each does is told by [Fault.Why].
+const (
+	NoFault Fault = iota
+
+	DeadlineFromReply
+	DeadlineFromUnknown
+	HolderMonotonicOnly
+	BeliefDuringRelease
+	WaitFromSending
+	WaitNot
+	WaitWithoutRho
+	WaitWithRhoOnce
+	WaitOwnTTL
+	WaitAcrossVersions
+	WaitAnewEachLook
+	WaitByWallClock
+	WaitNotForBroken
+	LastNonceJudges
+	LastNonceTimes
+	AdoptByName
+	AdoptByEqualName
+	ConflictIsLoss
+	RetryOnConflict
+	GiveUpInSilence
+	GiveUpOnConflict
+	BlindAcquire
+	BlindRenewal
+	BlindRelease
+	TokenKept
+	BreakKeepsToken
+	DeleteOnRelease
+	RenewalShortensTTL
+
+	faults
+)
+
+var faultTexts = [faults]struct{ name, why string }{
+	NoFault:             {"NoFault", "every rule as it stands in the specification"},
+	DeadlineFromReply:   {"DeadlineFromReply", "the holder counts from the reply, not from before the sending"},
+	DeadlineFromUnknown: {"DeadlineFromUnknown", "a renewal with an unknown outcome moves the deadline as if it were applied"},
+	HolderMonotonicOnly: {"HolderMonotonicOnly", "the holder uses only a clock that stands still while the machine sleeps"},
+	BeliefDuringRelease: {"BeliefDuringRelease", "release writes free first and ends the belief when that is answered"},
+	WaitFromSending:     {"WaitFromSending", "the waiter counts from the sending of its read, not from the reply"},
+	WaitNot:             {"WaitNot", "a held lock is taken over without waiting"},
+	WaitWithoutRho:      {"WaitWithoutRho", "the waiter waits for the TTL and forgets that clocks differ"},
+	WaitWithRhoOnce:     {"WaitWithRhoOnce", "the waiter waits for TTL x (1+rho), as if only its own clock could be wrong"},
+	WaitOwnTTL:          {"WaitOwnTTL", "the waiter waits for the TTL of its own configuration, not for that of the record"},
+	WaitAcrossVersions:  {"WaitAcrossVersions", "the waiter does not start anew when it sees another version"},
+	WaitAnewEachLook:    {"WaitAnewEachLook", "the waiter starts anew with each look, although the version is the same"},
+	WaitByWallClock:     {"WaitByWallClock", "the waiter uses a clock that may jump"},
+	WaitNotForBroken:    {"WaitNotForBroken", "a broken lock is taken at once although --now was not given"},
+	LastNonceJudges:     {"LastNonceJudges", "a record of one's grant with another nonce than the last one sent counts as lost"},
+	LastNonceTimes:      {"LastNonceTimes", "whichever attempt is seen, the deadline counts from the last one sent"},
+	AdoptByName:         {"AdoptByName", "a record is one's own if it names this holder, whatever its grant"},
+	AdoptByEqualName:    {"AdoptByEqualName", "the same, and both holders bear one name"},
+	ConflictIsLoss:      {"ConflictIsLoss", "a conflict on a retry counts as lost, although it may be one's own first try"},
+	RetryOnConflict:     {"RetryOnConflict", "a retry that met a conflict is sent again on the version met, without asking whose it is"},
+	GiveUpInSilence:     {"GiveUpInSilence", "an acquire with an unknown outcome is given up without writing free"},
+	GiveUpOnConflict:    {"GiveUpOnConflict", "a conflict while giving up counts as done"},
+	BlindAcquire:        {"BlindAcquire", "the acquire checks first and then writes without condition"},
+	BlindRenewal:        {"BlindRenewal", "the renewal is written without condition"},
+	BlindRelease:        {"BlindRelease", "the release is written without condition"},
+	TokenKept:           {"TokenKept", "an acquire does not raise the token"},
+	BreakKeepsToken:     {"BreakKeepsToken", "a break does not raise the token"},
+	DeleteOnRelease:     {"DeleteOnRelease", "release removes the record, and tokens start again"},
+	RenewalShortensTTL:  {"RenewalShortensTTL", "a renewal writes a shorter TTL than the grant was given with"},
+}
+
+// String returns the name of the fault.
+func (f Fault) String() string { return faultTexts[f].name }
+
+// Why says in words which rule is broken.
+func (f Fault) Why() string { return faultTexts[f].why }
+
+// Faults returns all faults, NoFault not among them.
+func Faults() []Fault {
+	var all []Fault
+	for f := NoFault + 1; f < faults; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Property is one promise that the protocol makes.
+type Property int
+
+// The properties.
+const (
+	Kept Property = iota
+	Exclusion
+	TokenRises
+	OwnGrant
+	NoFalseLoss
+	OwnRelease
+	EndedStaysEnded
+	BreakOrder
+	KnownNonce
+	KeptAlone
+	Progress
+
+	properties
+)
+
+var propertyTexts = [properties]string{
+	Kept:            "nothing is broken",
+	Exclusion:       "two clients believe at one instant that they hold the lock",
+	TokenRises:      "a token does not rise",
+	OwnGrant:        "a client adopts a grant that is not its own",
+	NoFalseLoss:     "a client reports as lost or given up a grant that the register still holds",
+	OwnRelease:      "a release frees what is not its grant's",
+	EndedStaysEnded: "a grant that was reported to be over for certain is written again",
+	BreakOrder:      "after a break with --now the older holder has not the smaller token",
+	KnownNonce:      "a client does not know a write of its own grant",
+	KeptAlone:       "a holder that is left alone with a good network loses its lock",
+	Progress:        "a client that is left alone with a good network does not get the lock",
+}
+
+// String says what it means that the property is broken.
+func (p Property) String() string { return propertyTexts[p] }

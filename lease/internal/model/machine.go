@@ -1,0 +1,354 @@
+package model
+
+// The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a
+// clock advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
+const (
+	slowest = 1
+	fastest = 2
+)
+
+// Config bounds a model. The zero value is the smallest one; [Explore] tells its
+// defaults.
+type Config struct {
+	// TTL of each client's grants, in clock units, 2 to 7; default 4 and 2.
+	TTL [2]int
+
+	// Attempts is how many writes of one grant may have an unknown outcome at a
+	// time, 1 to 3; default 2.
+	Attempts int
+
+	// Flight is how many writes that can still take effect may be under way at a
+	// time, 1 to 4; default 3.
+	Flight int
+
+	// What may happen besides: a break, with and without --now; a client that forgets
+	// everything at any moment; a machine that sleeps, so that its monotonic clock
+	// stands still; a wall clock that jumps forward.
+	Break, Crash, Sleep, Jump bool
+
+	// Fault is the one wrong rule.
+	Fault Fault
+
+	// Ignore lists properties that are not looked at, so that a fault shows what
+	// else it breaks.
+	Ignore []Property
+
+	// Probe: in one state of that many, each client is left alone with a good network;
+	// it must get the lock, and keep it if it has it. 0 is never.
+	Probe int
+
+	// Plain leaves out those reductions that rest on an argument; see state.go.
+	Plain bool
+
+	// MaxStates ends the search after the level in which it is passed; 0 is never.
+	MaxStates int
+
+	// Workers is the number of goroutines; default one per CPU.
+	Workers int
+}
+
+// machine holds the rules of one configuration. It does not change.
+type machine struct {
+	Config
+	ttl    [2]uint8
+	ignore [properties]bool
+
+	// blind: some writes are not conditional. bury: attempts that can never be seen
+	// are made alike; some faults look at them nevertheless.
+	blind, bury bool
+}
+
+func newMachine(c Config) *machine {
+	if c.TTL == [2]int{} {
+		c.TTL = [2]int{4, 2}
+	}
+	if c.Attempts == 0 {
+		c.Attempts = 2
+	}
+	if c.Flight == 0 {
+		c.Flight = 3
+	}
+	if min(c.TTL[0], c.TTL[1]) < 2 || max(c.TTL[0], c.TTL[1]) > 7 || c.Attempts > maxAttempts || c.Flight > maxFlight {
+		panic("model: configuration out of bounds")
+	}
+	m := &machine{Config: c, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
+	switch c.Fault {
+	case BlindAcquire, BlindRenewal, BlindRelease:
+		m.blind = true
+	case LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName, DeadlineFromUnknown:
+	default:
+		m.bury = !c.Plain
+	}
+	for _, p := range c.Ignore {
+		m.ignore[p] = true
+	}
+	return m
+}
+
+// patience is for how long, on its own clock, client c must see rec unchanged before it
+// may take it; zero if it may be taken at once.
+func (m *machine) patience(c int, rec record) uint8 {
+	if rec.kind == broken && m.Fault == WaitNotForBroken || rec.kind != held && rec.kind != broken {
+		return 0
+	}
+	ttl := rec.ttl
+	switch m.Fault {
+	case WaitNot:
+		return 0
+	case WaitOwnTTL:
+		ttl = m.ttl[c]
+	case WaitWithoutRho:
+		return ttl
+	case WaitWithRhoOnce:
+		return (4*ttl + 2) / 3 // TTL x 4/3, rounded up
+	}
+	return 2 * ttl
+}
+
+// world is a state on its way to the next one: the rules change it and note what
+// happened.
+type world struct {
+	*machine
+	state
+	events events
+	broke  Property
+}
+
+func (w *world) note(e Event) { w.events |= 1 << e }
+
+func (w *world) fail(p Property) {
+	if w.broke == Kept && !w.ignore[p] {
+		w.broke = p
+	}
+}
+
+// believes says whether client c believes now that it holds the lock.
+func (w *world) believes(c int) bool {
+	cl := &w.cl[c]
+	return cl.left > 0 && (cl.mode == holding || cl.mode == releasing && w.Fault == BeliefDuringRelease)
+}
+
+// judge looks at the invariants.
+func (w *world) judge() {
+	if !w.believes(0) || !w.believes(1) {
+		return
+	}
+	a, b := &w.cl[0], &w.cl[1]
+	switch {
+	case a.exempt == 0 && b.exempt == 0:
+		w.fail(Exclusion)
+	case a.tok == b.tok, a.exempt == 0 && a.tok < b.tok, b.exempt == 0 && b.tok < a.tok:
+		w.fail(BreakOrder)
+	default:
+		w.note(TwoUnderNow)
+	}
+}
+
+// send puts a write on the way. It reports false where the bound on writes in flight
+// forbids it.
+func (w *world) send(c int, r request) bool {
+	cl := &w.cl[c]
+	r.by = uint8(c)
+	r.rec.ver = freshVersion
+	switch {
+	case r.pred != w.reg.ver && r.blind == 0:
+		cl.io, cl.wver = refused, 0 // versions never return: it is refused whenever it arrives
+		return true
+	case int(w.n) == w.Flight:
+		return false
+	}
+	w.flight[w.n] = r
+	w.n++
+	cl.io, cl.wver = waiting, freshVersion
+	return true
+}
+
+// sendHeld sends a write of the present grant: an acquire, a renewal, or either again
+// on the same predecessor. Its trust counts from this instant.
+func (w *world) sendHeld(c int, what uint8) bool {
+	cl := &w.cl[c]
+	if int(cl.n) == w.Attempts {
+		return false
+	}
+	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
+	r.rec = record{kind: held, owner: uint8(c), grant: cl.grant, tok: cl.tok, ttl: w.ttl[c]}
+	switch {
+	case w.Fault == BlindAcquire && what == toAcquire, w.Fault == BlindRenewal && what == toRenew:
+		r.blind = 1
+	case w.Fault == RenewalShortensTTL && what == toRenew:
+		r.rec.ttl = 1
+	}
+	if !w.send(c, r) {
+		return false
+	}
+	cl.att[cl.n] = attempt{freshVersion, w.ttl[c]}
+	cl.n++
+	return true
+}
+
+// sendFree sends the end of the present grant, on the version that is known.
+func (w *world) sendFree(c int, what uint8) bool {
+	cl := &w.cl[c]
+	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
+	r.rec = record{kind: free, tok: cl.base.tok}
+	if w.Fault == DeleteOnRelease && what == toRelease {
+		r.rec = record{kind: absent, tok: lowToken}
+	}
+	if w.Fault == BlindRelease {
+		r.blind = 1
+	}
+	return w.send(c, r)
+}
+
+// apply lets the store carry out a write in flight.
+func (w *world) apply(i int) {
+	r, old := w.flight[i], w.reg
+	w.checkApply(&r, &old)
+	copy(w.flight[i:w.n], w.flight[i+1:w.n])
+	w.n--
+	w.flight[w.n] = request{}
+	w.reg = r.rec
+	if r.by == operator {
+		w.reg.grant = old.grant
+		return
+	}
+	if cl := &w.cl[r.by]; cl.io == waiting && cl.wver == r.rec.ver {
+		cl.io = confirmed
+	} else {
+		w.note(LateApply)
+		if cl.grant != r.grant {
+			w.note(LateApplyOfOldGrant)
+		}
+	}
+}
+
+// checkApply looks at what a write does to the register.
+func (w *world) checkApply(r *request, old *record) {
+	if r.over == 1 {
+		w.fail(EndedStaysEnded)
+	}
+	if r.rec.kind != absent && r.rec.tok < old.tok {
+		w.fail(TokenRises)
+	}
+	own := old.kind == held && old.grant == r.grant
+	switch r.what {
+	case toAcquire:
+		if r.rec.tok <= w.max {
+			w.fail(TokenRises)
+		}
+		w.max = max(w.max, r.rec.tok)
+		w.noteAcquire(r, old)
+	case toRenew:
+		w.note(Renewed)
+	case toRelease:
+		w.note(Freed)
+		if !own {
+			w.fail(OwnRelease)
+		}
+	case toGiveUp:
+		if own {
+			w.note(GiveUpFreedOwn)
+		} else {
+			w.note(GiveUpFreedPredecessor)
+			if r.pred != old.ver {
+				w.fail(OwnRelease)
+			}
+		}
+	case toBreak:
+		if r.rec.tok <= old.tok {
+			w.fail(TokenRises)
+		}
+		w.noteBreak(r, old)
+	}
+}
+
+func (w *world) noteAcquire(r *request, old *record) {
+	switch {
+	case old.kind == absent, old.kind == free:
+		w.note(Granted)
+	case old.kind == held && old.owner != r.by:
+		w.note(TakenOver)
+	case old.kind == held:
+		w.note(TakenOverFromOneself)
+	case old.kind == broken:
+		w.note(TookBroken)
+	case old.kind == brokenNow:
+		w.note(TookBrokenNow)
+	}
+}
+
+func (w *world) noteBreak(r *request, old *record) {
+	if r.rec.kind == broken {
+		w.note(Broke)
+		return
+	}
+	w.note(BrokeNow)
+	for c := range w.cl {
+		if w.cl[c].grant != 0 && w.cl[c].grant == old.grant {
+			w.cl[c].exempt = 1
+		}
+	}
+}
+
+// sendBreak lets the operator break the lock on the version that he saw.
+func (w *world) sendBreak(kind uint8) bool {
+	if w.reg.kind != held && (w.reg.kind != broken || kind == broken) || int(w.n) == w.Flight {
+		return false
+	}
+	for i := range w.n {
+		if w.flight[i].by == operator {
+			return false
+		}
+	}
+	rec := record{ver: freshVersion, kind: kind, tok: w.reg.tok, ttl: w.reg.ttl}
+	if w.Fault != BreakKeepsToken {
+		rec.tok++
+	}
+	w.flight[w.n] = request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak}
+	w.n++
+	return true
+}
+
+// pass lets one tick go by for client c: its holder's clocks advance by hold units,
+// its waiter's clock by wait.
+func (w *world) pass(c int, hold, wait uint8) {
+	cl := &w.cl[c]
+	had := cl.left > 0
+	cl.left -= min(hold, cl.left)
+	for i := range cl.n {
+		cl.att[i].left -= min(hold, cl.att[i].left)
+	}
+	cl.wait -= min(wait, cl.wait)
+	if w.Fault == WaitFromSending && (cl.io == asked || cl.io == answered) {
+		cl.asking = min(cl.asking+wait, 15)
+	}
+	if had && cl.left == 0 {
+		w.expire(c)
+	}
+}
+
+// expire ends the grant of a client whose deadline has passed. What is in flight may
+// still be applied, and what is answered later changes nothing.
+func (w *world) expire(c int) {
+	cl := &w.cl[c]
+	if cl.mode != holding {
+		return
+	}
+	w.note(Expired)
+	if cl.io == waiting || cl.io == confirmed {
+		w.note(ExpiredDuringRenewal)
+	}
+	*cl = client{}
+}
+
+// finish ends a step. A client whose release is not confirmed by the deadline becomes
+// idle: the rest is left to the TTL, and said.
+func (w *world) finish() (raised uint8) {
+	for c := range w.cl {
+		if cl := &w.cl[c]; cl.mode == releasing && cl.io == quiet && cl.left == 0 {
+			w.note(ReleaseUnsettled)
+			*cl = client{}
+		}
+	}
+	return w.canonical(&w.state)
+}

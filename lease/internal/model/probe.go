@@ -1,0 +1,89 @@
+package model
+
+// probe leaves client c alone with a good network, while the other one and the operator
+// are silent. It must come to hold the lock: no outcome leaves a lock that nobody can
+// take, and none leaves a client that cannot go on. And if it holds the lock already,
+// with at most all but one of the attempts it may have unresolved, it must keep it.
+func (m *machine) probe(from *state, c int) Property {
+	w := world{machine: m, state: *from}
+	keeps := w.keepable(c)
+	for range 100 {
+		if w.believes(c) && w.cl[c].mode == holding && w.cl[c].io == quiet && w.cl[c].n == 0 {
+			if keeps && w.events&(1<<SettledLost|1<<Expired) != 0 && !m.ignore[KeptAlone] {
+				return KeptAlone
+			}
+			return Kept
+		}
+		w.alone(c)
+		w.finish()
+	}
+	if m.ignore[Progress] {
+		return Kept
+	}
+	return Progress
+}
+
+// keepable says whether client c holds the lock, the register agrees, and the bounds of
+// the model let it send again.
+func (w *world) keepable(c int) bool {
+	cl := &w.cl[c]
+	return w.believes(c) && cl.mode == holding && w.reg.kind == held && w.reg.grant == cl.grant &&
+		int(cl.n) < w.Attempts && int(w.n) < w.Flight
+}
+
+// alone takes the one step that an undisturbed client takes next.
+func (w *world) alone(c int) {
+	cl := &w.cl[c]
+	switch cl.io {
+	case quiet:
+		w.aloneQuiet(c)
+	case waiting:
+		for i := range w.n {
+			if w.flight[i].rec.ver == cl.wver {
+				w.apply(int(i))
+				return
+			}
+		}
+	case confirmed:
+		w.confirm(c)
+	case asked:
+		w.snapshot(c)
+	case refused:
+		if w.refuse(c); cl.mode != idle {
+			w.snapshot(c) // what did it meet?
+		}
+	case answered:
+		w.answer(c)
+		if cl.wait > 0 || cl.n == uint8(w.Attempts) {
+			w.pass(c, slowest, slowest)
+		}
+	}
+}
+
+// aloneQuiet sends what brings the client on, and reads where nothing may be sent.
+func (w *world) aloneQuiet(c int) {
+	cl := &w.cl[c]
+	before := w.state
+	ok := false
+	switch cl.mode {
+	case idle:
+		ok = w.mayTake(c) && w.acquire(c)
+	case acquiring:
+		ok = w.sendHeld(c, toAcquire) || w.giveUp(c)
+	case holding:
+		ok = w.sendHeld(c, toRenew)
+	case releasing:
+		ok = cl.left > 0 && w.sendFree(c, toRelease)
+	case givingUp:
+		ok = w.sendFree(c, toGiveUp)
+	}
+	switch {
+	case ok:
+	case int(before.n) == w.Flight: // the bound forbids it: one of the late writes comes
+		w.state = before
+		w.apply(0)
+	default:
+		w.state = before
+		w.snapshot(c)
+	}
+}

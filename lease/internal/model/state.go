@@ -1,0 +1,412 @@
+package model
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// What a register says. None is not a state of a register: it stands for "this
+// client has seen nothing yet".
+const (
+	none uint8 = iota
+	absent
+	free
+	held
+	broken
+	brokenNow
+)
+
+// record is the value of the register together with its version. A version is
+// never made twice, so it names one record for ever.
+type record struct {
+	ver   uint8 // 0 is the version of an absent register
+	kind  uint8
+	owner uint8 // client of the grant
+	grant uint8 // random id of the grant; ghost in a broken record: the grant that it broke
+	tok   uint8
+	ttl   uint8
+}
+
+// What a write is for.
+const (
+	toAcquire uint8 = iota + 1
+	toRenew
+	toRelease
+	toGiveUp
+	toBreak
+)
+
+// operator is the one who breaks locks, in request.by.
+const operator = 2
+
+// request is a write that was sent and that the store may still apply, now or at
+// any time later, or never.
+type request struct {
+	rec   record // what it writes; rec.ver is its nonce
+	pred  uint8  // the version that it is conditional on
+	blind uint8  // 1: it is not conditional at all (a fault)
+	by    uint8
+	what  uint8
+	grant uint8 // on behalf of which grant
+	over  uint8 // ghost: this grant was reported to be over for certain
+}
+
+// What a client is doing.
+const (
+	idle uint8 = iota
+	acquiring
+	holding
+	releasing
+	givingUp
+)
+
+// What a client is waiting for.
+const (
+	quiet     uint8 = iota
+	asked           // its read is on the way to the store
+	answered        // the answer of its read is on the way back
+	waiting         // its write is on the way to the store
+	confirmed       // its write was applied, and the answer is on the way back
+	refused         // its write met another version, and the answer is on the way back
+)
+
+const (
+	maxAttempts = 3
+	maxFlight   = 4
+
+	freshVersion = 60 // each step makes at most one version and one grant
+	freshGrant   = 20
+	deadVersion  = 255 // of an attempt that can never be seen
+	topToken     = 8   // the largest token granted so far, after normalisation
+	lowToken     = 4   // tokens below it are all alike
+	highToken    = 10  // tokens above it are all alike
+)
+
+// attempt is a write of the present grant whose outcome the client does not know,
+// and how much of the trust that it would give is left: its TTL less the time since
+// just before it was sent, on the client's own clock.
+type attempt struct{ ver, left uint8 }
+
+type client struct {
+	mode, io uint8
+	grant    uint8
+	tok      uint8
+	left     uint8  // trust that is left, on its own clock
+	base     record // the version to write against; seen, or written by itself
+	wait     uint8  // for how long base must still stay unchanged, on its own clock
+	asking   uint8  // how long ago its read was sent (only used by a fault)
+	reply    record // while answered
+	wver     uint8  // the nonce of the write that it waits for
+	n        uint8  // attempts in att
+	att      [maxAttempts]attempt
+	exempt   uint8 // ghost: its grant was broken with --now
+}
+
+// state is a state of the whole world. It holds no pointer and no time: clocks
+// appear only as what is left of a wait.
+type state struct {
+	reg    record
+	max    uint8 // ghost: the largest token granted so far
+	n      uint8 // requests in flight
+	flight [maxFlight]request
+	cl     [2]client
+}
+
+func start() state {
+	var s state
+	s.max = topToken
+	s.reg = record{kind: absent, tok: topToken}
+	return s
+}
+
+// canonical brings a state into a form in which states that no future can tell
+// apart are mostly equal: requests that can no longer be applied are gone, what a
+// client no longer uses is zero, requests stand in one order, and versions, grants and
+// tokens are numbered anew. It returns by how much the largest token rose.
+func (m *machine) canonical(s *state) (raised uint8) {
+	m.dropDead(s)
+	s.tidyRegister()
+	for c := range s.cl {
+		m.tidy(s, c)
+	}
+	raised = s.max - topToken
+	if raised != 0 {
+		s.shiftTokens(raised)
+	}
+	s.sortFlight()
+	s.rename()
+	return raised
+}
+
+// dropDead removes the requests whose predecessor is not the present version: as
+// versions never return, they are refused whenever they arrive.
+func (m *machine) dropDead(s *state) {
+	n := uint8(0)
+	for i := range s.n {
+		r := s.flight[i]
+		if r.blind == 0 && r.pred != s.reg.ver {
+			if r.by < 2 {
+				if c := &s.cl[r.by]; c.io == waiting && c.wver == r.rec.ver {
+					c.io = refused
+				}
+			}
+			continue
+		}
+		s.flight[n] = r
+		n++
+	}
+	for i := n; i < s.n; i++ {
+		s.flight[i] = request{}
+	}
+	s.n = n
+}
+
+// tidyRegister zeroes what nobody can use any more of the register.
+func (s *state) tidyRegister() {
+	r := &s.reg
+	switch r.kind {
+	case broken:
+		r.owner = 0
+		if r.grant != s.cl[0].grant && r.grant != s.cl[1].grant {
+			r.grant = 0
+		}
+	case brokenNow:
+		r.owner, r.grant, r.ttl = 0, 0, 0
+	}
+}
+
+// tidy zeroes what client i cannot use any more in its present mode.
+func (m *machine) tidy(s *state, i int) {
+	c := &s.cl[i]
+	if c.base.kind != none {
+		c.base = record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+	}
+	if c.io != asked && c.io != answered {
+		c.asking = 0
+	}
+	if c.io != waiting && c.io != confirmed {
+		c.wver = 0
+	}
+	if c.mode == idle {
+		*c = client{io: c.io, base: c.base, wait: c.wait, asking: c.asking, reply: c.reply}
+	} else {
+		c.wait = 0
+	}
+	m.tidyReply(s, i)
+	if m.bury {
+		s.buryAttempts(c)
+	}
+	if m.Plain || m.blind {
+		return
+	}
+	// Every write on a version that is gone will be refused, whatever it says.
+	if c.base.kind != none && c.base.ver != s.reg.ver && c.io != confirmed {
+		c.base.tok = lowToken
+	}
+	if c.io == answered && c.reply.ver != s.reg.ver {
+		c.reply.tok = lowToken
+	}
+}
+
+// tidyReply reduces an answer on its way to client i to what it will tell: whether it is
+// of the client's grant, and else how long it makes the client wait.
+func (m *machine) tidyReply(s *state, i int) {
+	c := &s.cl[i]
+	switch r := &c.reply; {
+	case c.io != answered:
+		*r = record{}
+	case m.Plain, m.Fault == AdoptByName, m.Fault == AdoptByEqualName, r.kind == held && r.grant == c.grant:
+	case c.mode == holding && r.kind >= broken: // is told apart, to be counted
+		r.owner, r.grant = 0, 0
+	case m.patience(i, *r) == 0:
+		*r = record{ver: r.ver, kind: free, tok: r.tok}
+	default:
+		*r = record{ver: r.ver, kind: held, tok: r.tok, ttl: r.ttl}
+	}
+}
+
+// buryAttempts makes the attempts of c alike that can never be seen: those that are
+// neither in flight, nor in the register, nor in an answer on its way to c.
+func (s *state) buryAttempts(c *client) {
+	for i := range c.n {
+		if a := &c.att[i]; a.ver != deadVersion && !s.canBeSeen(c, a.ver) {
+			*a = attempt{ver: deadVersion}
+		}
+	}
+}
+
+func (s *state) canBeSeen(c *client, ver uint8) bool {
+	if ver == s.reg.ver || ver == c.wver || c.io == answered && ver == c.reply.ver {
+		return true
+	}
+	for i := range s.n {
+		if s.flight[i].rec.ver == ver {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *client) forget() {
+	c.n = 0
+	c.att = [maxAttempts]attempt{}
+}
+
+func (s *state) shiftTokens(by uint8) {
+	shift := func(t *uint8) {
+		if *t != 0 {
+			*t = min(max(*t-min(by, *t), lowToken), highToken)
+		}
+	}
+	shift(&s.reg.tok)
+	shift(&s.max)
+	for i := range s.n {
+		shift(&s.flight[i].rec.tok)
+	}
+	for i := range s.cl {
+		c := &s.cl[i]
+		shift(&c.tok)
+		shift(&c.base.tok)
+		shift(&c.reply.tok)
+	}
+}
+
+// sortFlight puts requests into an order that does not depend on the names of
+// versions, and keeps one of those that are alike in every respect that matters:
+// when one of them is applied, the others are refused.
+func (s *state) sortFlight() {
+	if s.n < 2 {
+		return
+	}
+	var keys [maxFlight]uint64
+	for i := range s.n {
+		keys[i] = s.flightKey(&s.flight[i])
+	}
+	for i := uint8(1); i < s.n; i++ {
+		for j := i; j > 0 && keys[j] < keys[j-1]; j-- {
+			keys[j], keys[j-1] = keys[j-1], keys[j]
+			s.flight[j], s.flight[j-1] = s.flight[j-1], s.flight[j]
+		}
+	}
+	n := uint8(1)
+	for i := uint8(1); i < s.n; i++ {
+		a, b := &s.flight[n-1], &s.flight[i]
+		if keys[i] == keys[i-1] && a.grant == b.grant && a.rec.grant == b.rec.grant && keys[i]&0xff == 0 && b.blind == 0 {
+			continue
+		}
+		s.flight[n] = *b
+		n++
+	}
+	for i := n; i < s.n; i++ {
+		s.flight[i] = request{}
+	}
+	s.n = n
+}
+
+// flightKey describes a request without versions and grant ids. Its low byte tells
+// which memory of its sender names it; zero if none does.
+func (s *state) flightKey(r *request) uint64 {
+	k := uint64(r.by)<<56 | uint64(r.what)<<48 | uint64(r.rec.kind)<<40 | uint64(r.rec.tok)<<32 | uint64(r.rec.ttl)<<24 |
+		uint64(r.blind)<<17 | uint64(r.over)<<16
+	if r.by >= 2 {
+		return k
+	}
+	c := &s.cl[r.by]
+	if r.grant == c.grant {
+		k |= 1 << 18
+	}
+	if c.wver == r.rec.ver {
+		k |= 1 << 4
+	}
+	for i := range c.n {
+		if c.att[i].ver == r.rec.ver {
+			k |= uint64(i) + 1
+		}
+	}
+	return k
+}
+
+// rename numbers versions and grants in the order in which they appear.
+func (s *state) rename() {
+	var vers [64]uint8
+	var grants [32]uint8
+	nextVer, nextGrant := uint8(1), uint8(3)
+	ver := func(v *uint8) {
+		if *v == 0 || *v == deadVersion {
+			return
+		}
+		if vers[*v] == 0 {
+			vers[*v] = nextVer
+			nextVer++
+		}
+		*v = vers[*v]
+	}
+	grant := func(g *uint8) {
+		if *g == 0 {
+			return
+		}
+		if grants[*g] == 0 {
+			grants[*g] = nextGrant
+			nextGrant++
+		}
+		*g = grants[*g]
+	}
+	for i := range s.cl {
+		if g := s.cl[i].grant; g != 0 {
+			grants[g] = uint8(i) + 1
+		}
+	}
+	ver(&s.reg.ver)
+	grant(&s.reg.grant)
+	for i := range s.cl {
+		c := &s.cl[i]
+		grant(&c.grant)
+		ver(&c.base.ver)
+		ver(&c.reply.ver)
+		grant(&c.reply.grant)
+		ver(&c.wver)
+		for j := range c.n {
+			ver(&c.att[j].ver)
+		}
+	}
+	for i := range s.n {
+		r := &s.flight[i]
+		ver(&r.rec.ver)
+		ver(&r.pred)
+		grant(&r.rec.grant)
+		grant(&r.grant)
+	}
+}
+
+// hash is a 64-bit digest of a canonical state, never zero.
+func (s *state) hash() uint64 {
+	var buf [128]byte
+	b := s.reg.append(buf[:0])
+	b = append(b, s.max, s.n)
+	for i := range s.n {
+		r := &s.flight[i]
+		b = r.rec.append(b)
+		b = append(b, r.pred, r.by<<6|r.blind<<5|r.over<<4|r.what, r.grant)
+	}
+	for i := range s.cl {
+		c := &s.cl[i]
+		b = append(b, c.mode<<4|c.io, c.grant, c.tok, c.left<<4|c.wait, c.exempt<<7|c.n<<4|c.asking, c.wver)
+		b = c.base.append(b)
+		b = c.reply.append(b)
+		for j := range c.att {
+			b = append(b, c.att[j].ver, c.att[j].left)
+		}
+	}
+	const k0, k1 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
+	h := uint64(len(b)) * k1
+	for b = buf[:(len(b)+7)&^7]; len(b) > 0; b = b[8:] {
+		hi, lo := bits.Mul64(binary.LittleEndian.Uint64(b)^k0^h, k1^bits.RotateLeft64(h, 23))
+		h = hi ^ lo + h*k0
+	}
+	hi, lo := bits.Mul64(h^k1, k0)
+	return max(hi^lo, 1)
+}
+
+func (r *record) append(b []byte) []byte {
+	return append(b, r.ver, r.kind<<4|r.owner, r.grant, r.tok<<4|r.ttl)
+}

@@ -1,0 +1,208 @@
+package model
+
+// The steps of the world.
+const (
+	opRead uint8 = iota
+	opAsk
+	opSnapshot
+	opAcquire
+	opRetry
+	opGiveUp
+	opRenew
+	opRelease
+	opFree
+	opConfirm
+	opRefuse
+	opRefuseWithValue
+	opAnswer
+	opNoAnswer
+	opTimeout
+	opTimeoutLost
+	opDefinite
+	opCrash
+	opApply
+	opBreak
+	opBreakNow
+	opTick
+	opJump
+)
+
+// step names what happened, for the trace.
+type step struct{ op, who, arg uint8 }
+
+// successor is one edge of the graph.
+type successor struct {
+	next   state
+	step   step
+	events events
+	broke  Property
+	raised uint8
+}
+
+// expansion collects the successors of one state.
+type expansion struct {
+	m    *machine
+	from state
+	out  []successor
+	w    world // reused, since it would otherwise be allocated for each edge
+}
+
+// try adds the state that do leads to, unless do reports that it cannot be done.
+func (x *expansion) try(st step, do func(w *world) bool) {
+	w := &x.w
+	*w = world{machine: x.m, state: x.from}
+	if !do(w) {
+		return
+	}
+	raised := w.finish()
+	w.judge()
+	x.out = append(x.out, successor{w.state, st, w.events, w.broke, raised})
+}
+
+// expand returns all successors of s. The slice is reused by the next call.
+func (x *expansion) expand(s *state) []successor {
+	x.from, x.out = *s, x.out[:0]
+	for i := range int(s.n) {
+		x.try(step{op: opApply, arg: uint8(i)}, func(w *world) bool { w.apply(i); return true })
+	}
+	for c := range s.cl {
+		x.client(c)
+	}
+	if x.m.Break {
+		x.try(step{op: opBreak}, func(w *world) bool { return w.sendBreak(broken) })
+		x.try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
+	}
+	x.ticks()
+	return x.out
+}
+
+func (x *expansion) client(c int) {
+	cl := &x.from.cl[c]
+	who := uint8(c)
+	if x.m.Crash && *cl != (client{}) {
+		x.try(step{op: opCrash, who: who}, func(w *world) bool { w.crash(c); return true })
+	}
+	if x.m.Jump {
+		x.try(step{op: opJump, who: who}, func(w *world) bool { return w.jump(c) })
+	}
+	switch cl.io {
+	case quiet:
+		x.quiet(c)
+	case asked:
+		x.try(step{op: opSnapshot, who: who}, func(w *world) bool { w.snapshot(c); return true })
+	case answered:
+		x.try(step{op: opAnswer, who: who}, func(w *world) bool { w.answer(c); return true })
+		x.try(step{op: opNoAnswer, who: who}, func(w *world) bool { w.noAnswer(c); return true })
+	case waiting:
+		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+		x.try(step{op: opTimeoutLost, who: who}, func(w *world) bool { w.timeout(c, true); return true })
+		x.try(step{op: opDefinite, who: who}, func(w *world) bool { w.definite(c); return true })
+	case confirmed:
+		x.try(step{op: opConfirm, who: who}, func(w *world) bool { w.confirm(c); return true })
+		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+	case refused:
+		x.try(step{op: opRefuse, who: who}, func(w *world) bool { w.refuse(c); return true })
+		x.try(step{op: opRefuseWithValue, who: who}, func(w *world) bool { w.snapshot(c); return true })
+		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+	}
+}
+
+// quiet lists what a client may do that waits for nothing.
+func (x *expansion) quiet(c int) {
+	cl := &x.from.cl[c]
+	who := uint8(c)
+	if x.m.Fault == WaitFromSending {
+		x.try(step{op: opAsk, who: who}, func(w *world) bool { w.cl[c].io = asked; return true })
+	} else if cl.mode != holding || cl.n > 0 {
+		x.try(step{op: opRead, who: who}, func(w *world) bool { w.snapshot(c); return true })
+	}
+	switch cl.mode {
+	case idle:
+		x.try(step{op: opAcquire, who: who}, func(w *world) bool { return w.mayTake(c) && w.acquire(c) })
+	case acquiring:
+		x.try(step{op: opRetry, who: who}, func(w *world) bool { return w.sendHeld(c, toAcquire) })
+		x.try(step{op: opGiveUp, who: who}, func(w *world) bool { return w.giveUp(c) })
+	case holding:
+		x.try(step{op: opRenew, who: who}, func(w *world) bool { return w.sendHeld(c, toRenew) })
+		x.try(step{op: opRelease, who: who}, func(w *world) bool { return w.release(c) })
+	case releasing:
+		x.try(step{op: opFree, who: who}, func(w *world) bool { return w.cl[c].left > 0 && w.sendFree(c, toRelease) })
+	case givingUp:
+		x.try(step{op: opFree, who: who}, func(w *world) bool { return w.sendFree(c, toGiveUp) })
+	}
+}
+
+// snapshot is the instant at which the store reads for client c.
+func (w *world) snapshot(c int) {
+	w.cl[c].io, w.cl[c].reply = answered, w.reg
+}
+
+func (w *world) noAnswer(c int) {
+	cl := &w.cl[c]
+	cl.io, cl.asking = quiet, 0
+}
+
+// crash is a client that forgets everything, and the end of its belief with it.
+func (w *world) crash(c int) {
+	w.note(Crashed)
+	w.cl[c] = client{}
+}
+
+// jump is a leap of a wall clock, which may only make a holder give up early.
+func (w *world) jump(c int) bool {
+	cl := &w.cl[c]
+	if w.Fault == WaitByWallClock && cl.wait > 0 {
+		cl.wait = 0
+		return true
+	}
+	if cl.mode != holding {
+		return false
+	}
+	w.note(Jumped)
+	cl.left = 0
+	w.expire(c)
+	return true
+}
+
+// ticks lets one tick of true time go by, with every pair of extreme rates.
+func (x *expansion) ticks() {
+	var ways [2][3][2]uint8
+	var n [2]int
+	for c := range x.from.cl {
+		ways[c], n[c] = x.m.ways(&x.from, c)
+	}
+	for i := range n[0] {
+		for j := range n[1] {
+			st := step{op: opTick, who: uint8(i), arg: uint8(j)}
+			x.try(st, func(w *world) bool {
+				w.pass(0, ways[0][i][0], ways[0][i][1])
+				w.pass(1, ways[1][j][0], ways[1][j][1])
+				return true
+			})
+		}
+	}
+}
+
+// ways returns by how much the clocks of client c may advance in a tick: those of a
+// holder and that of a waiter. A machine that sleeps stops its monotonic clock, which
+// alone a waiter uses; the other clocks of a holder go on.
+func (m *machine) ways(s *state, c int) (ways [3][2]uint8, n int) {
+	cl := &s.cl[c]
+	ways[0] = [2]uint8{slowest, slowest}
+	ways[1] = [2]uint8{fastest, fastest}
+	ways[2] = [2]uint8{slowest, 0}
+	if m.Fault == HolderMonotonicOnly {
+		ways[2][0] = 0
+	}
+	timed := cl.left > 0 || m.Fault == WaitFromSending && cl.io != quiet || cl.wait > 0
+	for i := range cl.n {
+		timed = timed || cl.att[i].left > 0
+	}
+	switch {
+	case !timed:
+		return ways, 1
+	case m.Sleep:
+		return ways, 3
+	}
+	return ways, 2
+}

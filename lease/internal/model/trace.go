@@ -1,0 +1,165 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tracer runs a way through the graph again and tells it in words.
+type tracer struct {
+	m     *machine
+	at    state
+	token int // what the largest token would be without normalisation
+	lines []string
+}
+
+func newTracer(m *machine) *tracer {
+	t := &tracer{m: m, at: start(), token: 0}
+	m.canonical(&t.at)
+	return t
+}
+
+func (t *tracer) step(e *successor) {
+	text := t.describe(e)
+	t.token += int(e.raised)
+	t.at = e.next
+	t.lines = append(t.lines, fmt.Sprintf("%2d. %-66s %s", len(t.lines)+1, text, t.shape()))
+	if e.broke != Kept {
+		t.lines = append(t.lines, "    so "+e.broke.String())
+	}
+}
+
+// alone tells that a property broke when client c was left alone in this state.
+func (t *tracer) alone(c int, p Property) {
+	t.lines = append(t.lines, fmt.Sprintf("    and from here %s: it is %s", p, name(c)))
+}
+
+func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"}[c] }
+
+func (t *tracer) tok(v uint8) int { return t.token + int(v) - topToken }
+
+var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break"}
+
+// describe tells one step. The state is still the one before it.
+func (t *tracer) describe(e *successor) string {
+	who := name(e.step.who)
+	after := &e.next.cl[min(e.step.who, 1)]
+	switch e.step.op {
+	case opRead:
+		return who + " reads; the answer is on its way"
+	case opAsk:
+		return who + " sends a read"
+	case opSnapshot:
+		return "the store answers " + who + "'s read"
+	case opAnswer:
+		return who + " gets the answer: " + t.reply(int(e.step.who)) + then(after)
+	case opNoAnswer:
+		return who + " gets no answer"
+	case opAcquire:
+		return who + " sends an acquire" + fate(after)
+	case opRetry:
+		return who + " sends its acquire again" + fate(after)
+	case opRenew:
+		return who + " sends a renewal" + fate(after)
+	case opGiveUp:
+		return who + " gives its acquire up" + then(after)
+	case opRelease:
+		return who + " releases: it sends free" + fate(after)
+	case opFree:
+		return who + " sends free again" + fate(after)
+	case opConfirm:
+		return who + " hears that its write was applied" + then(after)
+	case opRefuse:
+		return who + " hears of a conflict" + then(after)
+	case opRefuseWithValue:
+		return who + "'s write meets a conflict; the answer carries the value"
+	case opTimeout:
+		return who + " hears nothing of its write and stops waiting"
+	case opTimeoutLost:
+		return who + "'s write is lost; it hears nothing and stops waiting"
+	case opDefinite:
+		return who + "'s write fails for certain"
+	case opCrash:
+		return who + " forgets everything"
+	case opJump:
+		return who + "'s wall clock jumps"
+	}
+	return t.describeWorld(e)
+}
+
+func (t *tracer) describeWorld(e *successor) string {
+	switch e.step.op {
+	case opApply:
+		r := &t.at.flight[e.step.arg]
+		late := ""
+		if r.by < operator && t.at.cl[r.by].wver != r.rec.ver {
+			late = ", late"
+		}
+		return fmt.Sprintf("the store applies %s's %s%s", name(r.by), purposes[r.what], late)
+	case opBreak:
+		return "the operator sends a break"
+	case opBreakNow:
+		return "the operator sends a break with --now"
+	}
+	rate := [3]string{"slow", "fast", "asleep"}
+	return fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.step.who], rate[e.step.arg])
+}
+
+func fate(c *client) string {
+	if c.io == refused {
+		return ", on a version that is gone"
+	}
+	return ""
+}
+
+func then(c *client) string {
+	return "; now it is " + [...]string{idle: "idle", acquiring: "acquiring", holding: "holding", releasing: "releasing", givingUp: "giving up"}[c.mode]
+}
+
+func (t *tracer) record(r *record) string {
+	switch r.kind {
+	case absent:
+		return "absent"
+	case free:
+		return fmt.Sprintf("free %d", t.tok(r.tok))
+	case held:
+		return fmt.Sprintf("held %d ttl %d", t.tok(r.tok), r.ttl)
+	case broken:
+		return fmt.Sprintf("broken %d", t.tok(r.tok))
+	}
+	return fmt.Sprintf("broken now %d", t.tok(r.tok))
+}
+
+// reply tells what an answer on its way to client c says. Normalisation has left of a
+// stranger's record only how long it makes the client wait.
+func (t *tracer) reply(c int) string {
+	switch r := &t.at.cl[c].reply; {
+	case r.kind == held && r.grant != 0 && r.grant == t.at.cl[c].grant:
+		return "held by its own grant"
+	case t.m.patience(c, *r) == 0:
+		return "may be taken"
+	case r.ver != t.at.reg.ver:
+		return "held (no longer so)"
+	default:
+		return t.record(r)
+	}
+}
+
+// shape tells the state in a few words.
+func (t *tracer) shape() string {
+	var b strings.Builder
+	r := &t.at.reg
+	fmt.Fprintf(&b, "| %s", t.record(r))
+	if r.kind == held {
+		fmt.Fprintf(&b, " by %s", name(r.owner))
+	}
+	w := world{machine: t.m, state: t.at}
+	for c := range w.cl {
+		if cl := &w.cl[c]; w.believes(c) {
+			fmt.Fprintf(&b, " | %s believes, %d left", name(c), cl.left)
+		} else if cl.wait > 0 {
+			fmt.Fprintf(&b, " | %s waits %d more", name(c), cl.wait)
+		}
+	}
+	return b.String()
+}
