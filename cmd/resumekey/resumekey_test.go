@@ -1,0 +1,205 @@
+package resumekey_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/resumekey"
+)
+
+// vectors were made with the crates that aviso is built on (url 2.5 and serde_jcs
+// 0.2) by its rules. Strict marks what those take and this package refuses.
+type vectors struct {
+	Values []struct {
+		Kind, In string
+		Out      *string // nil: they refuse it
+		Strict   bool
+	}
+	Keys []struct {
+		URL, Event, Filter, Key string
+		Fingerprint             *string
+	}
+}
+
+func load(t testing.TB) vectors {
+	t.Helper()
+	text, err := os.ReadFile("testdata/vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v vectors
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Values) < 200 || len(v.Keys) < 5 {
+		t.Fatalf("%d values and %d keys", len(v.Values), len(v.Keys))
+	}
+	return v
+}
+
+func TestCanonicalForms(t *testing.T) {
+	for _, v := range load(t).Values {
+		canonical := resumekey.BaseURL
+		if v.Kind == "filter" {
+			canonical = func(s string) (string, error) {
+				b, err := resumekey.Filter([]byte(s))
+				return string(b), err
+			}
+		}
+		got, err := canonical(v.In)
+		switch {
+		case err != nil && !errors.Is(err, resumekey.ErrInput):
+			t.Errorf("%q: %v", v.In, err)
+		case err != nil && v.Out != nil && !v.Strict:
+			t.Errorf("%q is refused: %v; want %q", v.In, err, *v.Out)
+		case err == nil && (v.Out == nil || v.Strict):
+			t.Errorf("%q is taken: %q", v.In, got)
+		case err == nil && got != *v.Out:
+			t.Errorf("%q:\ngot  %q\nwant %q", v.In, got, *v.Out)
+		}
+		if err != nil {
+			continue
+		}
+		if again, err := canonical(got); err != nil || again != got {
+			t.Errorf("%q is not stable: %q, %v", got, again, err)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, v := range load(t).Keys {
+		got, err := resumekey.Key(v.URL, v.Event, []byte(v.Filter), &resumekey.Options{Fingerprint: v.Fingerprint})
+		if err != nil || got != v.Key {
+			t.Errorf("%+v: got %s, %v", v, got, err)
+		}
+	}
+	// The two that the format's documentation gives.
+	for _, v := range [][3]string{
+		{"https://aviso-server.ecmwf.int/", `{"class":"od"}`, "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3"},
+		{"https://a/", `{}`, "e9ae33ec10bacefb2cfb8eb4f343af61be1ec5c6a67622b09ab5be69bb7caae2"},
+	} {
+		got, err := resumekey.Key(v[0], "mars", []byte(v[1]), nil)
+		if err != nil || got != v[2] {
+			t.Errorf("%s: got %s, %v", v[0], got, err)
+		}
+	}
+}
+
+// What says the same has the same key, and nothing else has.
+func TestSameAndDifferent(t *testing.T) {
+	key := func(url, event, filter string) string {
+		t.Helper()
+		k, err := resumekey.Key(url, event, []byte(filter), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	base := key("https://a/x", "mars", `{"b":[1,2],"a":"é"}`)
+	for _, same := range []string{
+		key("HTTPS://user:secret@A:443/x?q#f", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/y/../x", "mars", " {\"a\":\"\\u00e9\" ,\n\"b\": [1.0, 2e0] } "),
+	} {
+		if same != base {
+			t.Errorf("%s is not %s", same, base)
+		}
+	}
+	seen := map[string]bool{base: true}
+	for _, other := range []string{
+		key("http://a/x", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/x/", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/X", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a:8443/x", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/x", "Mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/x", "mars", `{"b":[2,1],"a":"é"}`),
+		key("https://a/x", "mars", `{"b":[1,2],"a":"e\u0301"}`),
+		key("https://a/x", "mars", `null`),
+	} {
+		if seen[other] {
+			t.Errorf("%s twice", other)
+		}
+		seen[other] = true
+	}
+}
+
+func TestRefused(t *testing.T) {
+	text := "\xff"
+	for name, err := range map[string]error{
+		"url":         keyErr("\xff", "mars", "{}", nil),
+		"event":       keyErr("https://a/", text, "{}", nil),
+		"filter":      keyErr("https://a/", "mars", "\"\xff\"", nil),
+		"fingerprint": keyErr("https://a/", "mars", "{}", &resumekey.Options{Fingerprint: &text}),
+		"deep":        keyErr("https://a/", "mars", strings.Repeat("[", 1e6), nil),
+		"deep closed": keyErr("https://a/", "mars", strings.Repeat("[", 2e4)+strings.Repeat("]", 2e4), nil),
+	} {
+		if !errors.Is(err, resumekey.ErrInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func keyErr(url, event, filter string, opts *resumekey.Options) error {
+	_, err := resumekey.Key(url, event, []byte(filter), opts)
+	return err
+}
+
+// A canonical filter says the same as the one it was made from, and is its own.
+func FuzzFilter(f *testing.F) {
+	for _, v := range load(f).Values {
+		if v.Kind == "filter" {
+			f.Add([]byte(v.In))
+		}
+	}
+	f.Fuzz(func(t *testing.T, filter []byte) {
+		canonical, err := resumekey.Filter(filter)
+		if err != nil {
+			if !errors.Is(err, resumekey.ErrInput) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := resumekey.Filter(canonical)
+		if err != nil || string(again) != string(canonical) {
+			t.Fatalf("%q is not stable: %q, %v", canonical, again, err)
+		}
+		var was, is any
+		if err := json.Unmarshal(filter, &was); err != nil {
+			t.Fatalf("%q is no JSON: %v", filter, err)
+		}
+		if err := json.Unmarshal(canonical, &is); err != nil {
+			t.Fatalf("%q is no JSON: %v", canonical, err)
+		}
+		if !reflect.DeepEqual(was, is) {
+			t.Fatalf("%q became %q", filter, canonical)
+		}
+	})
+}
+
+// A canonical URL is its own.
+func FuzzBaseURL(f *testing.F) {
+	for _, v := range load(f).Values {
+		if v.Kind == "url" {
+			f.Add(v.In)
+		}
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		canonical, err := resumekey.BaseURL(url)
+		if err != nil {
+			if !errors.Is(err, resumekey.ErrInput) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := resumekey.BaseURL(canonical)
+		if err != nil || again != canonical {
+			t.Fatalf("%q is not stable: %q, %v", canonical, again, err)
+		}
+		if strings.ContainsAny(canonical, "?#@") && !strings.Contains(canonical[8:], "/") {
+			t.Fatalf("%q", canonical)
+		}
+	})
+}
