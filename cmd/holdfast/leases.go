@@ -55,7 +55,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	if dir, err := defaultDir(); err == nil {
 		options.Memory = lease.FileMemory(filepath.Join(dir, "seen"))
 	}
-	client, err := lease.New(st, options)
+	client, err := lease.New(st.Store, options)
 	if err != nil {
 		_ = st.Close()
 		return nil, opened{}, err
