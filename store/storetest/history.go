@@ -34,7 +34,7 @@ type call struct {
 	prev       store.Version
 	version    store.Version // written, or seen; zero means absent
 	value      string        // written, or seen
-	known      bool          // of a refusal: version and value are what it met
+	known      bool          // of a refusal: it told what it met; of a read: it told the value
 }
 
 const never = math.MaxInt64
@@ -154,13 +154,9 @@ func (c *call) finishRead(op *store.Op, err error) {
 		c.kind = callRead
 	case err != nil:
 	case op.Kind == store.OpGetIfChanged && !op.Changed:
-		// The version is told and the value is not: the check fills it in.
-		c.kind, c.version, c.known = callRead, op.Prev, false
+		c.kind, c.version = callRead, op.Prev
 	default:
 		c.kind, c.version, c.value, c.known = callRead, op.Version, string(op.Value), true
-	}
-	if c.version == "" {
-		c.known = true
 	}
 }
 

@@ -38,14 +38,19 @@ type search struct {
 	placed []bool
 	left   int // calls that must still be placed
 
-	// orphans are the versions that somebody saw and no known write made, by their
-	// value. A write with an unknown outcome made them, or nobody did.
-	orphans map[store.Version]string
+	// orphans are the versions that somebody saw or named and no known write made. A
+	// write with an unknown outcome made them, or nobody did.
+	orphans map[store.Version]orphan
 
 	order   []int           // the calls placed so far
 	failed  map[string]bool // states that led nowhere
 	reach   int             // the longest order tried
 	deepest error           // why that led nowhere
+}
+
+type orphan struct {
+	value string
+	known bool // somebody saw the value
 }
 
 // prepare finds what is wrong whatever the order, and completes the calls.
@@ -67,35 +72,25 @@ func (s *search) prepare() error {
 		}
 		made[c.version] = c
 	}
-	s.orphans = make(map[store.Version]string)
+	s.orphans = make(map[store.Version]orphan)
 	for i := range s.calls {
 		c := &s.calls[i]
+		if _, seen := s.orphans[c.prev]; !seen && c.prev != "" && made[c.prev] == nil {
+			s.orphans[c.prev] = orphan{}
+		}
 		if c.version == "" || !c.known {
 			continue
 		}
-		value, seen := s.orphans[c.version]
+		o := s.orphans[c.version]
 		if m := made[c.version]; m != nil {
-			value, seen = m.value, true
-		} else {
-			s.orphans[c.version] = c.value
+			o = orphan{m.value, true}
+		} else if !o.known {
+			o = orphan{c.value, true}
+			s.orphans[c.version] = o
 		}
-		if seen && value != c.value {
-			return fmt.Errorf("version %q has two values: %s, and %s in %s", c.version, show([]byte(value)), show([]byte(c.value)), c)
+		if o.value != c.value {
+			return fmt.Errorf("version %q has two values: %s, and %s in %s", c.version, show([]byte(o.value)), show([]byte(c.value)), c)
 		}
-	}
-	for i := range s.calls {
-		c := &s.calls[i]
-		if c.kind != callRead || c.known {
-			continue
-		}
-		value, ok := s.orphans[c.version]
-		if m := made[c.version]; m != nil {
-			value, ok = m.value, true
-		}
-		if !ok {
-			return fmt.Errorf("nobody made or saw the version of %s", c)
-		}
-		c.value = value
 	}
 	return nil
 }
@@ -134,15 +129,13 @@ func (s *search) write(first int, now store.Entry, i int) bool {
 	c := &s.calls[i]
 	s.place(i)
 	for _, next := range s.results(c) {
-		value, orphan := s.orphans[next.Version]
-		if orphan {
-			delete(s.orphans, next.Version) // made now; no other write makes it again
-		}
+		o, ok := s.orphans[next.Version]
+		delete(s.orphans, next.Version) // made now; no other write makes it again
 		if s.run(first, next) {
 			return true
 		}
-		if orphan {
-			s.orphans[next.Version] = value
+		if ok {
+			s.orphans[next.Version] = o
 		}
 	}
 	s.unplace()
@@ -156,9 +149,9 @@ func (s *search) results(c *call) []store.Entry {
 		return []store.Entry{{Version: c.version, Value: []byte(c.value)}}
 	case callMaybePut:
 		var all []store.Entry
-		for v, value := range s.orphans {
-			if value == c.value {
-				all = append(all, store.Entry{Version: v, Value: []byte(value)})
+		for v, o := range s.orphans {
+			if !o.known || o.value == c.value {
+				all = append(all, store.Entry{Version: v, Value: []byte(c.value)})
 			}
 		}
 		// Or nobody ever saw its version: one that no caller can name.
@@ -199,7 +192,7 @@ func (s *search) placeReads(first *int, now store.Entry) []int {
 
 // fits reports whether a call that changes nothing is explained by the state.
 func (c *call) fits(now store.Entry) bool {
-	same := c.version == now.Version && c.value == string(now.Value)
+	same := c.version == now.Version && (c.value == string(now.Value) || !c.known)
 	switch c.kind {
 	case callRead:
 		return same
