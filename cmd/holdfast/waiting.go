@@ -59,7 +59,7 @@ func showWait(a *app, e lease.Event, since time.Time, stop, ended chan struct{})
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		fmt.Fprintf(a.stderr, "\r\x1b[Kwaiting for %s, held by %s (token %d): %v", e.Name, e.Holder, e.Token, time.Since(since).Round(time.Second))
+		fmt.Fprintf(a.stderr, "\r\x1b[Kwaiting for %s, held by %s (token %d): %v", printable(e.Name), printable(e.Holder), e.Token, time.Since(since).Round(time.Second))
 		select {
 		case <-stop:
 			return

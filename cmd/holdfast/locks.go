@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lockView is a lock as ls and show print it with --json. Its fields are stable.
+type lockView struct {
+	Name     string     `json:"name"`
+	State    string     `json:"state"` // held, free, broken, or unreadable
+	Token    uint64     `json:"token"`
+	Holder   string     `json:"holder"`
+	Liveness string     `json:"liveness"` // of the holder's process: alive, dead or unknown
+	Granted  *time.Time `json:"granted"`  // by the holder's clock
+	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
+	TTL      int64      `json:"ttl_ms"`
+	Data     *string    `json:"data,omitempty"`
+	Base64   []byte     `json:"data_base64,omitempty"`
+	Store    string     `json:"store"`
+	Error    string     `json:"error,omitempty"` // why it is unreadable
+}
+
+func viewOf(info lease.Info, url string) lockView {
+	r := info.Record
+	v := lockView{
+		Name: r.Name, State: string(r.State), Token: r.Token, Holder: r.Holder,
+		Liveness: info.Liveness.String(), TTL: r.TTL.Milliseconds(), Store: url,
+	}
+	if !r.Granted.IsZero() {
+		v.Granted = &r.Granted
+	}
+	if !r.Renewed.IsZero() {
+		v.Renewed = &r.Renewed
+	}
+	if text := string(r.Data); r.Data != nil && utf8.ValidString(text) {
+		v.Data = &text
+	} else {
+		v.Base64 = r.Data
+	}
+	return v
+}
+
+// inspect reads one lock. What can't be read is a view as well.
+func inspect(ctx context.Context, client *lease.Client, name, url string) (lockView, error) {
+	info, err := client.Inspect(ctx, name)
+	if errors.Is(err, store.ErrCorrupt) {
+		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: oneLine(err)}, nil
+	}
+	if err != nil {
+		return lockView{}, err
+	}
+	return viewOf(info, url), nil
+}
+
+func (a *app) lsCommand() *cobra.Command {
+	var state string
+	cmd := &cobra.Command{
+		Use:     "ls [PREFIX]",
+		Short:   "List locks: who holds what, since when",
+		GroupID: groupLocks,
+		Args:    cobra.MaximumNArgs(1),
+		Example: `  holdfast ls
+  holdfast ls jobs --state held
+  holdfast ls --json | jq '.[] | select(.liveness == "dead")'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) > 0 {
+				prefix = strings.TrimSuffix(args[0], "/")
+			}
+			switch state {
+			case "", "held", "free", "broken", "unreadable":
+			default:
+				return usagef("--state is held, free, broken or unreadable, not %q", state)
+			}
+			return a.ls(cmd.Context(), prefix, state)
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, free, broken or unreadable")
+	return cmd
+}
+
+func (a *app) ls(ctx context.Context, prefix, state string) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	views := []lockView{}
+	for name, err := range client.Names(ctx, prefix) {
+		if err != nil {
+			return err
+		}
+		view, err := inspect(ctx, client, name, st.url)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if state == "" || view.State == state {
+			views = append(views, view)
+		}
+	}
+	slices.SortFunc(views, func(a, b lockView) int { return cmp.Compare(a.Name, b.Name) })
+	if a.json {
+		return a.printJSON(views)
+	}
+	if len(views) == 0 {
+		a.notef("no locks on %s", st.url)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSTATE\tTOKEN\tSINCE\tHOLDER")
+	for _, v := range views {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable(v.Holder))
+	}
+	return w.Flush()
+}
+
+// shortState is the state, and what is known of the holder's process.
+func (v *lockView) shortState() string {
+	if v.State == "held" && v.Liveness != store.LivenessUnknown.String() {
+		return v.State + " (" + v.Liveness + ")"
+	}
+	return v.State
+}
+
+// since tells how long a lock has been in its state, by the clocks of its holder
+// and of this machine.
+func (v *lockView) since(now time.Time) string {
+	at := v.Granted
+	if v.State != "held" {
+		at = v.Renewed
+	}
+	if at == nil {
+		return "-"
+	}
+	return ago(now.Sub(*at))
+}
+
+// ago prints a duration as people read it.
+func ago(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "in the future"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// printable keeps what others wrote from controlling the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show one lock",
+		GroupID: groupLocks,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) show(ctx context.Context, name string) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	v, err := inspect(ctx, client, name, st.url)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(v)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+	}
+	line("name", "%s", v.Name)
+	line("store", "%s", v.Store)
+	line("state", "%s", v.shortState())
+	if v.Error != "" {
+		line("error", "%s", v.Error)
+		return w.Flush()
+	}
+	line("token", "%d", v.Token)
+	line("holder", "%s", v.Holder)
+	if v.Granted != nil {
+		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), ago(time.Since(*v.Granted)))
+	}
+	if v.Renewed != nil {
+		line("renewed", "%s (%s ago)", v.Renewed.Local().Format(time.RFC3339), ago(time.Since(*v.Renewed)))
+	}
+	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
+	if v.Data != nil {
+		line("data", "%s", *v.Data)
+	}
+	return w.Flush()
+}
