@@ -189,11 +189,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	like := next.fenceImage.info
-	if like == nil {
-		like = next.stateImage.info
-	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content, like)
+	m, err := h.replace(h.place.file()+fenceSuffix, content)
 	s.doubtFence = err != nil && (s.doubtFence || store.OutcomeOf(err) == store.Unknown)
 	if err != nil {
 		return err
@@ -215,7 +211,7 @@ func (s *Store) writeState(h *hold, next *view, state state, c *Commit) error {
 	if err := h.keepGood(next); err != nil {
 		return store.MarkNotApplied(denied(err))
 	}
-	m, err := h.replace(h.place.file(), content, next.stateImage.info)
+	m, err := h.replace(h.place.file(), content)
 	s.doubtState = err != nil && (s.doubtState || store.OutcomeOf(err) == store.Unknown)
 	if err != nil {
 		return err

@@ -178,7 +178,7 @@ func (r *restoring) carryOut(h *hold) error {
 			return store.MarkNotApplied(err)
 		}
 	}
-	m, err := h.replace(h.place.file(), encode(r.good), r.old.info)
+	m, err := h.replace(h.place.file(), encode(r.good))
 	if err != nil {
 		return err
 	}
@@ -195,11 +195,7 @@ func (r *restoring) writeFences(h *hold, f fences) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	like := r.fence.info
-	if like == nil {
-		like = r.old.info
-	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content, like)
+	m, err := h.replace(h.place.file()+fenceSuffix, content)
 	if err == nil {
 		m.close()
 	}

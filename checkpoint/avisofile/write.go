@@ -56,7 +56,7 @@ func (h *hold) sweep() error {
 }
 
 // create makes a file with this content, durable but for its name. like, if not nil,
-// tells its owner and mode.
+// tells owner and mode.
 func create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 	if err != nil {
@@ -88,10 +88,18 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 }
 
 // replace puts content in the place of path, which is the state file or one beside
-// it, durably. like, if not nil, tells owner and mode. Its errors tell their outcome:
-// not applied as long as the old content stands for certain, unknown from the rename
-// on, since then the new one can be seen, but may not survive.
-func (h *hold) replace(path string, content []byte, like os.FileInfo) (*image, error) {
+// it, durably. Owner and mode are kept; those of a new file are the state file's, if
+// there is one. Its errors tell their outcome: not applied as long as the old content
+// stands for certain, unknown from the rename on, since then the new one can be seen,
+// but may not survive.
+func (h *hold) replace(path string, content []byte) (*image, error) {
+	like, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		like, err = os.Lstat(h.place.file())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, store.MarkNotApplied(denied(err))
+	}
 	temporary := h.temporary()
 	m, err := create(temporary, content, like)
 	if err != nil {
@@ -146,7 +154,11 @@ func (h *hold) keepGood(v *view) error {
 	// There are file systems without links, and systems that forbid some.
 	temporary := h.temporary()
 	defer os.Remove(temporary) // if the rename did not take it away
-	m, err := create(temporary, encode(v.state), v.stateImage.info)
+	like, err := os.Lstat(h.place.file())
+	if err != nil {
+		return err
+	}
+	m, err := create(temporary, encode(v.state), like)
 	if err != nil {
 		return err
 	}
