@@ -491,7 +491,7 @@ func TestStoreWentBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err = st.Put(t.Context(), "checkpoint/k", v, old); err != nil {
+	if _, err = st.Put(t.Context(), "checkpoint/k", v, old); err != nil {
 		t.Fatal(err)
 	}
 	c := advance(t, k, "k", at(51), nil, checkpoint.RolledBack)

@@ -1,0 +1,398 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Defaults of [RunOptions].
+const (
+	DefaultEvery    = 100
+	DefaultInterval = time.Second
+	DefaultFlush    = 5 * time.Second
+	DefaultRetry    = time.Minute
+
+	// maxTermPause is the longest pause between two terms of which the first came to
+	// nothing.
+	maxTermPause = 5 * time.Second
+)
+
+// Event is one thing to handle, and the position of a worker that has handled it.
+// What can only be handled together is one event: T may be a batch, with the
+// position of its last member.
+type Event[T any] struct {
+	Position
+	Value T
+}
+
+// Source yields the events that follow a checkpoint, in rising sequence; all there
+// are where from.Exists is false. It waits for further ones until its context ends;
+// a source that returns has no more. What it yields as an error ends the run.
+type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
+
+// Guard is a lease as [Run] needs it. *lease.Guard is one.
+type Guard interface {
+	// Context ends when the lease does.
+	Context() context.Context
+
+	// Token is the fencing token of the grant.
+	Token() uint64
+
+	// Release gives the lease back.
+	Release(ctx context.Context) error
+}
+
+// RunOptions are the options of [Run]. The zero value of each field means its
+// default.
+type RunOptions struct {
+	// Acquire, if not nil, waits for the lease under which the worker runs. Of
+	// several workers then one works at a time, and another goes on from its
+	// checkpoint when it stops or dies; whoever is too late is fenced off. Default:
+	// no lease, and no fence.
+	Acquire func(ctx context.Context) (Guard, error)
+
+	// Every is the number of events after which the checkpoint is saved before the
+	// next one is handled: the most that are handled a second time after a crash.
+	// At least 1. Default: [DefaultEvery].
+	Every int
+
+	// Interval is the time after which an event that was handled is saved at the
+	// latest, while the store answers. At least 1 ms. Default: [DefaultInterval].
+	Interval time.Duration
+
+	// Flush bounds, in time, the last save after the context has ended or the
+	// lease was lost, and again the release of the lease. Default: [DefaultFlush].
+	Flush time.Duration
+
+	// Retry is how long the loop tries to read or save the checkpoint on a store
+	// that fails before it gives up. Default: [DefaultRetry].
+	Retry time.Duration
+
+	// Logger hears of terms that begin and end and of saves that are repeated.
+	// Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+func (o *RunOptions) checked() (RunOptions, error) {
+	var c RunOptions
+	if o != nil {
+		c = *o
+	}
+	if c.Every == 0 {
+		c.Every = DefaultEvery
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{{"Interval", &c.Interval, DefaultInterval}, {"Flush", &c.Flush, DefaultFlush}, {"Retry", &c.Retry, DefaultRetry}} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+		if *d.value < time.Millisecond {
+			return c, fmt.Errorf("%w: %s is %v, at least 1ms is needed", ErrOptions, d.name, *d.value)
+		}
+	}
+	if c.Every < 1 {
+		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", ErrOptions, c.Every)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// Run follows a stream: it reads the checkpoint of key, and has handle called for
+// each event of source that comes after it, one at a time, saving the position as
+// it goes. Each event is handled at least once: an event counts as handled when
+// handle has returned nil, and only then is its position saved. After a crash, or a
+// lost lease, at most Every events are handled again.
+//
+// It works in terms. A term begins with the lease, if there is one, by raising the
+// fence of the checkpoint and only then reading it: so an earlier holder that does
+// not know yet that it is over can save nothing any more. It ends when the lease is
+// lost, when another has fenced this worker off, or when somebody has moved the
+// checkpoint back; the next term then begins from what is saved. The contexts of
+// source and handle end with the term. handle may look up the token in it with
+// [Token], to fence its own writes.
+//
+// Run returns nil when the source has no more events, the cause of ctx when that
+// has ended, and the error of handle, of source, of Acquire, or of a store that
+// failed for longer than Retry. Before that it saves what was handled, and
+// releases the lease. It returns [ErrFenced] only where there is no Acquire, since
+// a worker without a token has no business where others have one.
+func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
+	o, err := opts.checked()
+	if err != nil {
+		return err
+	}
+	w := &worker{k: k, key: key, opts: o}
+	for pause := minPause; ; {
+		progress, err := runTerm(ctx, w, source, handle)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			if cause := context.Cause(ctx); !errors.Is(err, cause) {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
+			return err
+		case errors.Is(err, errTermOver) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
+			o.Logger.Info("checkpoint: term over", "key", key, "cause", err)
+		default:
+			return err
+		}
+		if progress {
+			pause = minPause
+		}
+		if sleep(ctx, pause) != nil {
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, maxTermPause)
+	}
+}
+
+// errTermOver is the end of a term whose lease is lost.
+var errTermOver = errors.New("lease lost")
+
+type tokenKey struct{}
+
+// Token returns the fencing token of the lease under which [Run] has called, and 0
+// where there is none.
+func Token(ctx context.Context) uint64 {
+	token, _ := ctx.Value(tokenKey{}).(uint64)
+	return token
+}
+
+// worker is what the terms of one run have in common.
+type worker struct {
+	k    Keeper
+	key  string
+	opts RunOptions
+}
+
+// term is the time of a worker under one lease, or from one reading of the
+// checkpoint to the next.
+type term struct {
+	*worker
+	token uint64
+	epoch uint64
+
+	slot chan struct{} // holds a value while somebody saves
+
+	mu       sync.Mutex
+	pos      Position // of the last event handled
+	unsaved  int      // events handled since the last save
+	progress bool     // something was saved
+}
+
+// runTerm runs one term. Its error says why it ended; nil is the end of the stream.
+func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle func(context.Context, Event[T]) error) (progress bool, err error) {
+	tctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := &term{worker: w, slot: make(chan struct{}, 1)}
+	if w.opts.Acquire != nil {
+		guard, err := w.opts.Acquire(ctx)
+		if err != nil {
+			return false, fmt.Errorf("checkpoint %q: lease: %w", w.key, err)
+		}
+		defer w.release(ctx, guard)
+		t.token = guard.Token()
+		held := guard.Context()
+		defer context.AfterFunc(held, func() { end(fmt.Errorf("%w: %w", errTermOver, context.Cause(held))) })()
+		tctx = context.WithValue(tctx, tokenKey{}, t.token)
+	}
+	from, err := t.begin(tctx)
+	if err != nil {
+		return false, cause(tctx, err)
+	}
+	w.opts.Logger.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
+
+	var saver sync.WaitGroup
+	saver.Go(func() { t.saveRegularly(tctx, end) })
+	err = follow(tctx, t, from, source, handle)
+	err = cause(tctx, err)
+	end(nil)
+	saver.Wait()
+	err = t.flush(ctx, err)
+	return t.progress, err
+}
+
+// cause returns why ctx has ended, since what fails in a term that is over fails
+// because of that, and err while it has not.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// begin raises the fence and reads the checkpoint.
+func (t *term) begin(ctx context.Context) (from Checkpoint, err error) {
+	err = t.retry(ctx, "read", func(ctx context.Context) error {
+		var err error
+		if t.token != 0 {
+			from, err = t.k.Fence(ctx, t.key, t.token)
+			return err
+		}
+		from, err = t.k.Get(ctx, t.key, nil)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	t.epoch = from.Epoch
+	return from, err
+}
+
+// follow handles the events of a term.
+func follow[T any](ctx context.Context, t *term, from Checkpoint, source Source[T], handle func(context.Context, Event[T]) error) error {
+	last, began := from.Sequence, from.Exists
+	for e, err := range source(ctx, from) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if began && e.Sequence <= last {
+			return fmt.Errorf("checkpoint %q: the source yields sequence %d after %d", t.key, e.Sequence, last)
+		}
+		last, began = e.Sequence, true
+		if err := handle(ctx, e); err != nil {
+			return err
+		}
+		if t.handled(e.Position) >= t.opts.Every {
+			if err := t.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// handled notes that an event was handled, and returns how many are not saved.
+func (t *term) handled(p Position) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pos = p
+	t.pos.Data = bytes.Clone(p.Data) // the source may use the slice again
+	t.unsaved++
+	return t.unsaved
+}
+
+// saveRegularly saves at least every Interval what was handled, also while the
+// source waits. An error ends the term.
+func (t *term) saveRegularly(ctx context.Context, end context.CancelCauseFunc) {
+	tick := time.NewTicker(t.opts.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := t.save(ctx); err != nil {
+				end(err)
+				return
+			}
+		}
+	}
+}
+
+// save saves the position of the last event handled, if it is not saved yet.
+func (t *term) save(ctx context.Context) error {
+	select {
+	case t.slot <- struct{}{}:
+		defer func() { <-t.slot }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.mu.Lock()
+	p, n := t.pos, t.unsaved
+	t.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	err := t.retry(ctx, "save", func(ctx context.Context) error {
+		r, err := t.k.Advance(ctx, t.key, p, &AdvanceOptions{Token: t.token, Epoch: t.epoch})
+		if err == nil {
+			err = r.Status.Err()
+		}
+		return err
+	})
+	// Behind: another worker without a lease, too, is further; nothing is lost.
+	if err != nil && !errors.Is(err, ErrBehind) {
+		return fmt.Errorf("checkpoint %q at %d: %w", t.key, p.Sequence, err)
+	}
+	t.mu.Lock()
+	t.unsaved -= n
+	t.progress = true
+	t.mu.Unlock()
+	return nil
+}
+
+// flush saves what a term has left, whatever ended it: after a lost lease the fence
+// decides whether that may still be.
+func (t *term) flush(ctx context.Context, err error) error {
+	if errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Flush)
+	defer cancel()
+	switch failed := t.save(ctx); {
+	case failed == nil:
+		return err
+	case err == nil:
+		return failed
+	default:
+		// What ended the term decides what comes next, so only that is wrapped.
+		return fmt.Errorf("%w; the last save failed: %v", err, failed)
+	}
+}
+
+// release gives the lease back. That it fails costs the next worker a wait at most.
+func (w *worker) release(ctx context.Context, guard Guard) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Flush)
+	defer cancel()
+	if err := guard.Release(ctx); err != nil {
+		w.opts.Logger.Warn("checkpoint: release", "key", w.key, "error", err)
+	}
+}
+
+// retry calls f until it succeeds, fails for good, or has failed for Retry.
+func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, w.opts.Retry)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, 4*maxPause) {
+		err := f(limited)
+		if err == nil || permanent(err) {
+			return err
+		}
+		w.opts.Logger.Warn("checkpoint: "+what, "key", w.key, "error", err)
+		if sleep(limited, pause) != nil {
+			return cause(ctx, err)
+		}
+	}
+}
+
+// permanent reports whether an error will come back however often it is tried.
+func permanent(err error) bool {
+	for _, target := range []error{
+		ErrBehind, ErrMismatch, ErrFenced, ErrRolledBack, ErrFormat, ErrOptions, ErrClosed,
+		store.ErrKey, store.ErrTooLarge, store.ErrUnsafe, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
+		errors.ErrUnsupported,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
