@@ -88,7 +88,7 @@ func (s *Store) acquire(start time.Time) (*hold, error) {
 		}
 		h, err := tryHold(s.path, s.opts.Network)
 		if h != nil || err != nil {
-			return h, denied(err)
+			return h, store.MarkNotApplied(denied(err))
 		}
 		limit := min(max(time.Since(start)/16, 2*minLockPause), maxLockPause)
 		time.Sleep(minLockPause + rand.N(limit))

@@ -535,3 +535,12 @@ func TestResetIsNotUndone(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// assertNoLeftOvers wants nothing beside the state file but what belongs there.
+func assertNoLeftOvers(t testing.TB, path string) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,126 @@
+package avisofile_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestRestore(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, nil)
+	ctx := t.Context()
+	if _, err := avisofile.Restore(ctx, path, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a copy: got %v", err)
+	}
+	advance(t, s, keyA, at(1), checkpoint.Advanced)
+	advance(t, s, keyB, at(7), checkpoint.Advanced)
+	advance(t, s, keyA, at(2), checkpoint.Advanced)
+
+	if r, err := avisofile.Restore(ctx, path, nil); !errors.Is(err, avisofile.ErrReadable) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("of a file that can be read: got %+v, %v", r, err)
+	}
+	whole, err := os.ReadFile(path)
+	do(t, err)
+	cut := whole[:len(whole)/2]
+	do(t, os.WriteFile(path, cut, 0o600))
+
+	// The error says what is wrong and what can be done.
+	_, err = avisofile.Open(path, nil)
+	var load *avisofile.LoadError
+	if !errors.As(err, &load) || load.Good.Keys != 2 || load.Good.Path != path+".good" || load.Good.Written.IsZero() {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{path, "cut off after", "nothing was overwritten", "with 2 keys", path + ".good", "restore"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+
+	r, err := avisofile.Restore(ctx, path, &avisofile.RestoreOptions{DryRun: true})
+	if err != nil || r.Copy != load.Good || r.Kept != path+".bad" {
+		t.Errorf("dry run: got %+v, %v", r, err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != string(cut) {
+		t.Errorf("the dry run left %q, %v", b, err)
+	}
+
+	unlock := lockFile(t, path)
+	short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+	defer cancel()
+	if _, err := avisofile.Restore(short, path, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it is locked: got %v", err)
+	}
+	unlock()
+	r, err = avisofile.Restore(ctx, path, nil)
+	if err != nil || r.Copy != load.Good || r.Kept != path+".bad" {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if b, err := os.ReadFile(r.Kept); err != nil || string(b) != string(cut) {
+		t.Errorf("kept: got %q, %v", b, err)
+	}
+	// Work that began before is not taken for work on what was restored.
+	advance(t, s, keyA, at(3), checkpoint.RolledBack)
+	advance(t, s, keyB, at(8), checkpoint.RolledBack)
+	if c := get(t, s, keyA); c.Sequence != 1 || c.Epoch != 2 {
+		t.Errorf("got %+v", c)
+	}
+	advance(t, s, keyA, at(2), checkpoint.Advanced)
+	wantAt(t, open(t, path, nil), keyB, 7)
+
+	// A file that can be read is replaced when that is asked for.
+	r, err = avisofile.Restore(ctx, path, &avisofile.RestoreOptions{Force: true})
+	if err != nil || r.Copy.Keys != 2 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	wantAt(t, s, keyA, 1)
+
+	// A file that was removed comes back, too.
+	advance(t, s, keyA, at(5), checkpoint.Advanced)
+	do(t, os.Remove(path))
+	if r, err := avisofile.Restore(ctx, path, nil); err != nil || r.Kept != "" {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	wantAt(t, s, keyA, 1)
+
+	// A copy that is no good is not put in place.
+	do(t, os.WriteFile(path, cut, 0o600))
+	do(t, os.WriteFile(path+".good", cut, 0o600))
+	if _, err := avisofile.Restore(ctx, path, nil); !errors.Is(err, avisofile.ErrMalformed) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("got %v", err)
+	}
+	if _, err := avisofile.Open(path, nil); err == nil || !strings.Contains(err.Error(), "no last good copy") {
+		t.Errorf("got %v", err)
+	}
+	assertNoLeftOvers(t, path)
+}
+
+// TestGoodCopyIsTheStateBefore: the copy is another file than the state, so that
+// what cuts the one off leaves the other whole.
+func TestGoodCopyIsTheStateBefore(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, nil)
+	advance(t, s, keyA, at(1), checkpoint.Advanced)
+	if _, err := os.Stat(path + ".good"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a copy of nothing: %v", err)
+	}
+	for i := range uint64(5) {
+		before, err := os.ReadFile(path)
+		do(t, err)
+		advance(t, s, keyA, at(2+i), checkpoint.Advanced)
+		good, err := os.ReadFile(path + ".good")
+		do(t, err)
+		if string(good) != string(before) {
+			t.Errorf("got %s, want %s", good, before)
+		}
+	}
+	assertNoLeftOvers(t, path)
+}
