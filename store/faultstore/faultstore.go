@@ -1,0 +1,387 @@
+// Package faultstore is a decorator that injects the faults of networks and servers
+// into any store: requests and replies that are lost, writes that take effect late,
+// delays, outages.
+//
+//	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #3 lose; read * %0.1 fail"))
+//
+// # What it keeps
+//
+// A store with injected faults still keeps the contract of package store: it says
+// "unknown" when it does not tell what happened, and "not applied" only when that is
+// so. What it makes visible is whether its user can live with the contract. Only one
+// promise of the store below becomes weaker: a write with an unknown outcome may
+// take effect later, as over any network.
+//
+// # Schedules
+//
+// A [Schedule] chooses the calls that suffer by operation, key and number, or by a
+// seed and probabilities. It is a value with a textual form. What was really done is
+// recorded: [Store.Produced] returns a schedule without chances that does the same
+// again, so that a test which failed under a seed can print what to replay.
+//
+// # Time
+//
+// Delays and late writes use the timers of package time, and no mutex is held while
+// anything waits: inside a bubble of testing/synctest a day of faults takes no time.
+//
+// Late writes with a time are carried out on a goroutine of their timer. That is the
+// one exception to the rule that decorators start none; [Store.Drain] and
+// [Store.Close] wait for it.
+package faultstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ErrInjected is matched by every error that this package made up.
+var ErrInjected = errors.New("injected fault")
+
+// Store passes calls on to another store, with faults. It has exactly the abilities
+// of that store. Its methods may be called from any number of goroutines.
+type Store struct {
+	store.Store // passes through call
+
+	mu       sync.Mutex
+	schedule Schedule
+	matched  []int            // for each rule, how many calls its Op and Key have matched
+	calls    map[identity]int // how many calls there were
+	produced []Rule
+	late     []*lateWrite // not begun yet, oldest first
+	running  []*lateWrite // begun
+	closed   bool
+}
+
+// identity is what calls are counted by.
+type identity struct {
+	op  store.Kind
+	key string
+}
+
+// New returns inner with the faults of the schedule. It panics when the schedule
+// makes no sense, as [Schedule.Check] reports it.
+func New(inner store.Store, schedule Schedule) *Store {
+	s := new(Store)
+	s.Store = store.Intercept(inner, s.call)
+	s.Set(schedule)
+	return s
+}
+
+// As hands out the abilities of the store below, with faults, and s itself.
+func (s *Store) As(target any) bool {
+	if t, ok := target.(**Store); ok {
+		*t = s
+		return true
+	}
+	return s.Store.(interface{ As(target any) bool }).As(target)
+}
+
+// Set replaces the schedule: an empty one ends all faults. Calls are counted anew,
+// and the record of [Store.Produced] starts anew. Late writes that are under way stay
+// so. After [Store.Close] it has no effect. It panics when the schedule makes no sense.
+func (s *Store) Set(schedule Schedule) {
+	if err := schedule.Check(); err != nil {
+		panic("faultstore: " + err.Error())
+	}
+	schedule.Rules = slices.Clone(schedule.Rules)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.set(schedule)
+	}
+}
+
+// set is called with the mutex held.
+func (s *Store) set(schedule Schedule) {
+	s.schedule = schedule
+	s.matched = make([]int, len(schedule.Rules))
+	s.calls = make(map[identity]int)
+	s.produced = nil
+}
+
+// Produced returns the faults that were injected since the schedule was set, as a
+// schedule that names each call by its operation, key and number. On calls that come
+// in the same order for each operation and key, it does the same again.
+func (s *Store) Produced() Schedule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Schedule{Rules: slices.Clone(s.produced)}
+}
+
+// call carries out an operation with the faults that are due.
+func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) error {
+	if ctx.Err() != nil || !sent(op) {
+		return next(ctx, op) // there is no request that could be lost
+	}
+	p := s.plan(op)
+	for _, l := range p.due {
+		s.finish(context.WithoutCancel(ctx), l)
+	}
+	if err := sleep(ctx, p.before); err != nil {
+		return unknown(op, err)
+	}
+	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
+	switch p.fault.Action {
+	case Fail:
+		return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkNotApplied(fault)}
+	case Drop:
+		return unknown(op, fault)
+	case Late:
+		if op.Kind.Write() {
+			s.postpone(ctx, op, next, p.fault)
+		}
+		return unknown(op, fault)
+	}
+	answer := *op
+	err := next(ctx, &answer)
+	if late := sleep(ctx, p.after); late != nil {
+		return unknown(op, late)
+	}
+	if p.fault.Action == Lose {
+		return unknown(op, fault)
+	}
+	*op = answer
+	return err
+}
+
+// sent reports whether the operation is valid. What is not is refused before
+// anything is sent.
+func sent(op *store.Op) bool {
+	switch {
+	case op.Kind == store.OpList && op.Key == "":
+		return true
+	case op.Kind == store.OpPut || op.Kind == store.OpPutVolatile:
+		return store.CheckPut(op.Key, op.Value) == nil
+	case op.Kind == store.OpDelete:
+		return store.CheckDelete(op.Key, op.Prev) == nil
+	}
+	return store.CheckKey(op.Key) == nil
+}
+
+func unknown(op *store.Op, err error) error {
+	return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkUnknown(err)}
+}
+
+// sleep waits, and returns the cause when the context ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// plan is what happens to one call.
+type plan struct {
+	before, after time.Duration
+	fault         Rule         // with an Action, if it suffers one
+	due           []*lateWrite // take effect before it
+}
+
+// plan counts a call and decides what happens to it.
+func (s *Store) plan(op *store.Op) plan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := identity{op.Kind, op.Key}
+	if op.Kind == store.OpList {
+		who.key = "" // the text of a schedule has no word for the empty prefix
+	}
+	s.calls[who]++
+	n := s.calls[who]
+	var p plan
+	for i, r := range s.schedule.Rules {
+		if !r.matches(op) {
+			continue
+		}
+		s.matched[i]++
+		if m := s.matched[i]; m < r.First || r.Last > 0 && m > r.Last {
+			continue
+		}
+		delays := r.Action == Delay || r.Action == DelayReply
+		if !delays && p.fault.Action != "" {
+			continue
+		}
+		exact, ok := s.schedule.decide(i, who, n)
+		if !ok {
+			continue
+		}
+		s.produced = append(s.produced, exact)
+		switch r.Action {
+		case Delay:
+			p.before += exact.Wait
+		case DelayReply:
+			p.after += exact.Wait
+		default:
+			p.fault = exact
+		}
+	}
+	p.due = s.takeDue(op)
+	return p
+}
+
+// matches reports whether the rule is about calls like this.
+func (r Rule) matches(op *store.Op) bool {
+	if r.Key != "" && r.Key != op.Key {
+		return false
+	}
+	switch r.Op {
+	case "", AnyOp, op.Kind:
+		return true
+	case ReadOp:
+		return !op.Kind.Write() && op.Kind != store.OpWatch
+	case WriteOp:
+		return op.Kind.Write()
+	}
+	return false
+}
+
+// lateWrite is a write that was answered and is yet to be applied.
+type lateWrite struct {
+	op    store.Op
+	next  store.Handler
+	timer *time.Timer   // of a write that waits for a time
+	calls int           // how many more calls on its key a write waits for; 0: it does not
+	done  chan struct{} // closed when it was carried out
+}
+
+func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, r Rule) {
+	l := &lateWrite{op: *op, next: next, calls: r.Calls, done: make(chan struct{})}
+	l.op.Value = bytes.Clone(op.Value) // the caller may change the slice now
+	ctx = context.WithoutCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return // like those that Close found
+	}
+	s.late = append(s.late, l)
+	if r.Wait > 0 {
+		l.timer = time.AfterFunc(r.Wait, func() {
+			if s.claim(l) {
+				s.finish(ctx, l)
+			}
+		})
+	}
+}
+
+// takeDue claims the late writes that wait for this call. It is called with the
+// mutex held.
+func (s *Store) takeDue(op *store.Op) (due []*lateWrite) {
+	if op.Kind == store.OpList {
+		return nil
+	}
+	s.late = slices.DeleteFunc(s.late, func(l *lateWrite) bool {
+		if l.op.Key != op.Key || l.calls == 0 {
+			return false
+		}
+		l.calls--
+		if l.calls == 0 {
+			due = append(due, l)
+		}
+		return l.calls == 0
+	})
+	s.running = append(s.running, due...)
+	return due
+}
+
+// claim reports whether the caller is to carry out the late write: nobody else has
+// begun or dropped it.
+func (s *Store) claim(l *lateWrite) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.late, l)
+	if i < 0 {
+		return false
+	}
+	s.late = slices.Delete(s.late, i, i+1)
+	s.running = append(s.running, l)
+	return true
+}
+
+// finish carries out a late write that was claimed. Nobody waits for its answer.
+func (s *Store) finish(ctx context.Context, l *lateWrite) {
+	_ = l.next(ctx, &l.op)
+	s.mu.Lock()
+	s.running = slices.DeleteFunc(s.running, func(r *lateWrite) bool { return r == l })
+	s.mu.Unlock()
+	close(l.done)
+}
+
+// Pending returns the number of late writes that are yet to take effect.
+func (s *Store) Pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.late) + len(s.running)
+}
+
+// Drain carries out all late writes now, in the order in which they were sent,
+// whatever they wait for, and waits for those that have begun. It returns the
+// context's error when that ends first.
+func (s *Store) Drain(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		var l *lateWrite
+		if len(s.late) > 0 {
+			l = s.late[0]
+		}
+		s.mu.Unlock()
+		if l == nil {
+			return s.settle(ctx)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if s.claim(l) {
+			l.stop()
+			s.finish(ctx, l)
+		}
+	}
+}
+
+// settle waits for the late writes that have begun.
+func (s *Store) settle(ctx context.Context) error {
+	s.mu.Lock()
+	running := slices.Clone(s.running)
+	s.mu.Unlock()
+	for _, l := range running {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (l *lateWrite) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// Close drops the late writes that have not begun, which then never take effect, and
+// waits for those that have. From then on calls are passed on without faults. It does
+// not close the store below. Its error is nil.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.set(Schedule{})
+	dropped := s.late
+	s.late, s.closed = nil, true
+	s.mu.Unlock()
+	for _, l := range dropped {
+		l.stop()
+	}
+	return s.settle(context.Background())
+}
