@@ -30,7 +30,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, 
 	settled, cancel := context.WithTimeout(ctx, c.set.TTL)
 	defer cancel()
 	sent := map[string]time.Duration{} // when each nonce was sent
-	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	pause := c.settling()
 	for {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
@@ -166,7 +166,7 @@ func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 	if base.rec != nil {
 		free.Grant, free.Holder = base.rec.Grant, base.rec.Holder
 	}
-	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	pause := c.settling()
 	for {
 		free.Nonce = rand.Text()
 		value, err := free.encode()

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type Client struct {
 	clock    *clock
 	presence store.Presence // nil where the store knows of none
 
+	random func() float64 // from [0,1), for jitter
+
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 
@@ -37,7 +40,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{st: st, set: set, clock: newClock(readClocks), grants: map[*grant]struct{}{}}
+	c := &Client{st: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	if !set.NoPresence {
 		c.presence, _ = store.As[store.Presence](st)
@@ -157,7 +160,7 @@ func (c *Client) fetch(ctx context.Context, name, key string) (*seen, error) {
 
 // settle reads until it can tell the state, or ctx ends.
 func (c *Client) settle(ctx context.Context, name, key string) (*seen, error) {
-	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	pause := c.settling()
 	for {
 		call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
 		s, err := c.fetch(call, name, key)

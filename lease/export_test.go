@@ -16,6 +16,9 @@ func SetClock(c *Client, read func() Reading) {
 	})
 }
 
+// SetRandom makes the jitter repeatable.
+func SetRandom(c *Client, random func() float64) { c.random = random }
+
 // Encode and Decode make the record's format testable.
 func Encode(r *Record) ([]byte, error) { return r.encode() }
 

@@ -89,7 +89,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		return err
 	}
 	data = bytes.Clone(data)
-	pause := backoff{min: g.g.c.set.MinPoll, max: g.g.c.set.MaxPoll}
+	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
 		err := g.g.renew(ctx, durably, func(r *Record) { r.Data = data })
 		if err == nil && bytes.Equal(g.Data(), data) {

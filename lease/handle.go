@@ -63,8 +63,8 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 		waiting  string // the grant that a waiting event was sent for
 		failing  bool
 		since    time.Duration // when the store began to fail
-		problems = backoff{min: h.c.set.MinPoll, max: h.c.set.MaxPoll}
-		polls    backoff
+		problems = h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)
+		polls    *backoff
 	)
 	for {
 		began := h.c.clock.look()
@@ -81,10 +81,10 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 			failing = false
 			if id := held.Record.Grant; waiting != id || id == "" {
 				waiting = id
-				polls = backoff{min: h.c.set.MinPoll, max: min(h.c.set.MaxPoll, held.Record.TTL/3)}
+				polls = h.c.backoff(h.c.set.MinPoll, min(h.c.set.MaxPoll, held.Record.TTL/3))
 				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
 			}
-			h.await(ctx, held, &polls)
+			h.await(ctx, held, polls)
 		case permanent(err):
 			return nil, err
 		default:

@@ -103,7 +103,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, now bool)
 	}
 	rec.Now, rec.Grant, rec.Renewed = now, rand.Text(), c.clock.wall()
 	sent := map[string]bool{}
-	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	pause := c.settling()
 	for {
 		rec.Nonce = rand.Text()
 		value, err := rec.encode()

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -15,12 +14,12 @@ import (
 func (g *grant) renewAll(ctx context.Context) {
 	defer g.cut()
 	set := g.c.set
-	pause := backoff{min: min(set.MinPoll, set.Renew/4), max: set.Renew / 2}
+	pause := g.c.backoff(min(set.MinPoll, set.Renew/4), set.Renew/2)
 	next := func() time.Duration {
 		g.mu.Lock()
 		due := g.sent + set.Renew
 		g.mu.Unlock()
-		stray := time.Duration((2*mathrand.Float64() - 1) * renewalJitter * float64(set.Renew))
+		stray := time.Duration((2*g.c.random() - 1) * renewalJitter * float64(set.Renew))
 		return max(0, due+stray-g.c.clock.look())
 	}
 	timer := time.NewTimer(next())
@@ -210,7 +209,7 @@ func (g *grant) free(ctx context.Context) error {
 	rec.State, rec.Presence = Free, ""
 	sent := map[string]bool{}
 	unclear := false // whether one of them may have been applied
-	pause := backoff{min: 10 * time.Millisecond, max: time.Second}
+	pause := g.c.settling()
 	var last error
 	for {
 		g.mu.Lock()

@@ -65,7 +65,7 @@ func (w *world) observe(c int, rec record) {
 	case again && w.Fault != WaitAnewEachLook:
 		w.note(SeenUnchanged)
 		wait = cl.wait
-	case w.Fault == WaitAcrossVersions && cl.base.kind != none:
+	case w.Fault == WaitAcrossVersions && cl.base.kind == held:
 		wait = min(wait, cl.wait)
 	case w.Fault == WaitFromSending:
 		wait -= min(wait, cl.asking)

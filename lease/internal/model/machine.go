@@ -37,7 +37,7 @@ type Config struct {
 	// it must get the lock, and keep it if it has it. 0 is never.
 	Probe int
 
-	// Plain leaves out those reductions that rest on an argument; see state.go.
+	// Plain leaves out the reductions that rest on what the rules make irrelevant.
 	Plain bool
 
 	// MaxStates ends the search after the level in which it is passed; 0 is never.
@@ -53,9 +53,9 @@ type machine struct {
 	ttl    [2]uint8
 	ignore [properties]bool
 
-	// blind: some writes are not conditional. bury: attempts that can never be seen
-	// are made alike; some faults look at them nevertheless.
-	blind, bury bool
+	// reduce: states are reduced by what the rules make irrelevant. Some faults look at
+	// what the right rules do not.
+	reduce bool
 }
 
 func newMachine(c Config) *machine {
@@ -73,11 +73,10 @@ func newMachine(c Config) *machine {
 	}
 	m := &machine{Config: c, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
 	switch c.Fault {
-	case BlindAcquire, BlindRenewal, BlindRelease:
-		m.blind = true
-	case LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName, DeadlineFromUnknown:
+	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
+		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease:
 	default:
-		m.bury = !c.Plain
+		m.reduce = !c.Plain
 	}
 	for _, p := range c.Ignore {
 		m.ignore[p] = true

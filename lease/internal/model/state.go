@@ -119,15 +119,20 @@ func start() state {
 	return s
 }
 
-// canonical brings a state into a form in which states that no future can tell
-// apart are mostly equal: requests that can no longer be applied are gone, what a
-// client no longer uses is zero, requests stand in one order, and versions, grants and
-// tokens are numbered anew. It returns by how much the largest token rose.
+// canonical brings a state into a form in which states that no future can tell apart
+// are mostly equal: requests that can no longer be applied are gone, what nobody uses any
+// more is zero, requests stand in one order, and versions, grants and tokens are numbered
+// anew. It returns by how much the largest token rose.
 func (m *machine) canonical(s *state) (raised uint8) {
 	m.dropDead(s)
-	s.tidyRegister()
-	for c := range s.cl {
-		m.tidy(s, c)
+	for i := range s.cl {
+		s.cl[i].tidy()
+		if m.reduce {
+			m.reduceClient(s, i)
+		}
+	}
+	if m.reduce {
+		s.reduceRegister()
 	}
 	raised = s.max - topToken
 	if raised != 0 {
@@ -161,25 +166,10 @@ func (m *machine) dropDead(s *state) {
 	s.n = n
 }
 
-// tidyRegister zeroes what nobody can use any more of the register.
-func (s *state) tidyRegister() {
-	r := &s.reg
-	switch r.kind {
-	case broken:
-		r.owner = 0
-		if r.grant != s.cl[0].grant && r.grant != s.cl[1].grant {
-			r.grant = 0
-		}
-	case brokenNow:
-		r.owner, r.grant, r.ttl = 0, 0, 0
-	}
-}
-
-// tidy zeroes what client i cannot use any more in its present mode.
-func (m *machine) tidy(s *state, i int) {
-	c := &s.cl[i]
-	if c.base.kind != none {
-		c.base = record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+// tidy zeroes what does not belong to the client's present mode.
+func (c *client) tidy() {
+	if c.io != answered {
+		c.reply = record{}
 	}
 	if c.io != asked && c.io != answered {
 		c.asking = 0
@@ -192,32 +182,57 @@ func (m *machine) tidy(s *state, i int) {
 	} else {
 		c.wait = 0
 	}
-	m.tidyReply(s, i)
-	if m.bury {
-		s.buryAttempts(c)
-	}
-	if m.Plain || m.blind {
-		return
-	}
-	// Every write on a version that is gone will be refused, whatever it says.
-	if c.base.kind != none && c.base.ver != s.reg.ver && c.io != confirmed {
-		c.base.tok = lowToken
-	}
-	if c.io == answered && c.reply.ver != s.reg.ver {
-		c.reply.tok = lowToken
+}
+
+// reduceRegister zeroes what nobody can use any more of the register.
+func (s *state) reduceRegister() {
+	r := &s.reg
+	switch r.kind {
+	case broken:
+		r.owner = 0
+		if r.grant != s.cl[0].grant && r.grant != s.cl[1].grant {
+			r.grant = 0
+		}
+	case brokenNow:
+		r.owner, r.grant, r.ttl = 0, 0, 0
 	}
 }
 
-// tidyReply reduces an answer on its way to client i to what it will tell: whether it is
-// of the client's grant, and else how long it makes the client wait.
-func (m *machine) tidyReply(s *state, i int) {
+// reduceClient zeroes what client i cannot use any more, or makes it alike.
+func (m *machine) reduceClient(s *state, i int) {
 	c := &s.cl[i]
-	switch r := &c.reply; {
-	case c.io != answered:
-		*r = record{}
-	case m.Plain, m.Fault == AdoptByName, m.Fault == AdoptByEqualName, r.kind == held && r.grant == c.grant:
+	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
+		c.base = record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+	}
+	if c.io == answered {
+		m.reduceReply(s, i)
+	}
+	hopeless := s.buryAttempts(c)
+	// Every write on a version that is gone will be refused, whatever it says.
+	stale := c.base.kind != none && c.base.ver != s.reg.ver && c.io != confirmed
+	if stale {
+		c.base.tok = lowToken
+	}
+	if stale && c.mode == acquiring && hopeless || c.mode >= releasing {
+		c.tok, c.exempt = lowToken, 0
+	}
+}
+
+// reduceReply reduces an answer on its way to client i to what it will tell: whether it
+// is of the client's grant, and else how long it makes the client wait.
+func (m *machine) reduceReply(s *state, i int) {
+	c := &s.cl[i]
+	r := &c.reply
+	if r.ver != s.reg.ver {
+		r.tok = lowToken
+	}
+	switch {
+	case r.kind == held && r.grant == c.grant:
 	case c.mode == holding && r.kind >= broken: // is told apart, to be counted
 		r.owner, r.grant = 0, 0
+		if r.kind == brokenNow {
+			r.ttl = 0
+		}
 	case m.patience(i, *r) == 0:
 		*r = record{ver: r.ver, kind: free, tok: r.tok}
 	default:
@@ -226,13 +241,18 @@ func (m *machine) tidyReply(s *state, i int) {
 }
 
 // buryAttempts makes the attempts of c alike that can never be seen: those that are
-// neither in flight, nor in the register, nor in an answer on its way to c.
-func (s *state) buryAttempts(c *client) {
+// neither in flight, nor in the register, nor in an answer on its way to c. It reports
+// whether that is true of all.
+func (s *state) buryAttempts(c *client) (all bool) {
+	all = true
 	for i := range c.n {
-		if a := &c.att[i]; a.ver != deadVersion && !s.canBeSeen(c, a.ver) {
+		if a := &c.att[i]; a.ver == deadVersion || !s.canBeSeen(c, a.ver) {
 			*a = attempt{ver: deadVersion}
+		} else {
+			all = false
 		}
 	}
+	return all
 }
 
 func (s *state) canBeSeen(c *client, ver uint8) bool {

@@ -113,7 +113,7 @@ func fate(c *client) string {
 }
 
 func then(c *client) string {
-	return "; now it is " + [...]string{idle: "idle", acquiring: "acquiring", holding: "holding", releasing: "releasing", givingUp: "giving up"}[c.mode]
+	return "; it is " + [...]string{idle: "idle", acquiring: "acquiring", holding: "holding", releasing: "releasing", givingUp: "giving up"}[c.mode]
 }
 
 func (t *tracer) record(r *record) string {

@@ -1,0 +1,69 @@
+// Package model checks the protocol of a single lock by visiting every state that a
+// small world of it can reach. It is a check of the rules, not of the code in package
+// lease, which it does not import.
+//
+// # What is modelled
+//
+// One register with compare-and-swap on versions that never return. Two clients, A and
+// B, with different TTLs, each of which may read, acquire, take over, renew, release,
+// give up an acquire whose outcome it does not know, read back, send again on the same
+// predecessor, forget everything, and begin anew with a new grant. An operator who
+// breaks the lock, with and without --now.
+//
+// A network that carries out a request at once, later, much later (when its sender has
+// long since begun another grant) or never, that loses replies and delays them, and
+// that tells a conflict with or without the value which was met. A client may be stopped
+// between any two steps for any time.
+//
+// Clocks that differ. A tick of true time is 1.5 units of a right clock; each clock
+// advances by one unit or by two in a tick, as the worst case demands, so that rho is
+// 1/3 and f = (1+rho)/(1-rho) is 2. With a TTL of four units a slow holder believes for
+// four ticks; a fast waiter that waits TTL x f takes over after four, one that waits
+// TTL x (1+rho) after three. With a real rho of 1 % nothing of this would show. The
+// rates between the extremes are left out: a belief ends no later, and a wait no earlier,
+// than at one of them. A machine may sleep: its monotonic clock stands still, by which
+// waiters count, while the other clocks of holders go on. A wall clock may jump forward.
+//
+// Runs have no bound. The numbers of versions and grants, tokens and instants are
+// normalised after each step, so that the states are finitely many, and a search that
+// ends has seen them all.
+//
+// # What is checked
+//
+//   - No two clients believe at one instant that they hold the lock; after a break with
+//     --now they may, but then the older one has the smaller token.
+//   - Tokens rise strictly from grant to grant, and never fall in the register.
+//   - No client takes a record for its own that is not of its present grant.
+//   - A grant is reported as lost, released or given up only when the register no longer
+//     holds it, and from then on it is never written again, however late a request
+//     arrives.
+//   - A release frees its own grant's record and nothing else.
+//   - From a sample of the states: a client that is left alone with a good network gets
+//     the lock, and a holder with an unsettled renewal that is left alone keeps it.
+//
+// All of it means little unless the rules are tried: so each [Event] has to occur, and
+// each [Fault], a copy of the rules with one of them wrong, has to be caught. The tests
+// print the shortest run that catches it.
+//
+// # What is not modelled
+//
+// The register itself, which packages storetest and fold look after: conflicts are never
+// one's own, reads are linearizable. The margin before a deadline, which is zero here, as
+// if the holder's look at the clock came as late as it may. Sessions, handles shared by
+// goroutines, and the ways to take over sooner (presence, the store's own clock,
+// observations that persist, ReclaimOwn). Three clients or more. A store that is emptied
+// or restored. The work under the lock, which a stopped process may continue for an
+// instant after it wakes: that is what the token is for.
+//
+// Bounds: how many writes of one grant may be unresolved at a time, and how many writes
+// that can still take effect may be under way at a time ([Config]). A state is known by
+// a 64-bit hash of it; see visited.go for the chance that one is overlooked.
+//
+// # Running it
+//
+// The tests visit about 1.5 million states, fewer under the race detector. With
+// HOLDFAST_TORTURE=1 (make torture) they visit all 15 million of the full world, which
+// takes one to four minutes and less than 1 GB, and try every fault in it:
+//
+//	HOLDFAST_TORTURE=1 go test -v -timeout 30m ./lease/internal/model
+package model

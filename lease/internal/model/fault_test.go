@@ -1,0 +1,126 @@
+package model_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease/internal/model"
+)
+
+// The worlds in which faults are looked for: small ones, so that little runs long.
+var (
+	plainWorld  = model.Config{Attempts: 1, Flight: 1}
+	retryWorld  = model.Config{Attempts: 2, Flight: 2}
+	lateWorld   = model.Config{Attempts: 1, Flight: 2}
+	breakWorld  = model.Config{Attempts: 1, Flight: 1, Break: true}
+	sleepyWorld = model.Config{Attempts: 1, Flight: 1, Sleep: true}
+	jumpyWorld  = model.Config{Attempts: 1, Flight: 1, Jump: true}
+	probedWorld = model.Config{Attempts: 2, Flight: 2, Probe: 1}
+)
+
+// catches says what must be found of each fault, and how long the shortest run to it is.
+// A fault stands more than once if more than one property tells of it.
+var catches = []struct {
+	fault  model.Fault
+	world  model.Config
+	breaks model.Property
+	steps  int
+}{
+	{model.DeadlineFromReply, plainWorld, model.Exclusion, 12},
+	{model.DeadlineFromUnknown, plainWorld, model.Exclusion, 14},
+	{model.HolderMonotonicOnly, sleepyWorld, model.Exclusion, 12},
+	{model.BeliefDuringRelease, plainWorld, model.Exclusion, 12},
+	{model.WaitFromSending, plainWorld, model.Exclusion, 14},
+	{model.WaitNot, plainWorld, model.Exclusion, 10},
+	{model.WaitWithoutRho, plainWorld, model.Exclusion, 11},
+	{model.WaitWithRhoOnce, plainWorld, model.Exclusion, 13},
+	{model.WaitOwnTTL, plainWorld, model.Exclusion, 12},
+	{model.WaitAcrossVersions, plainWorld, model.Exclusion, 17},
+	{model.WaitAnewEachLook, probedWorld, model.Progress, 4},
+	{model.WaitByWallClock, jumpyWorld, model.Exclusion, 11},
+	{model.WaitNotForBroken, breakWorld, model.Exclusion, 12},
+	{model.LastNonceJudges, retryWorld, model.NoFalseLoss, 8},
+	{model.LastNonceTimes, retryWorld, model.Exclusion, 15},
+	{model.AdoptByName, plainWorld, model.OwnGrant, 15},
+	{model.AdoptByEqualName, plainWorld, model.OwnGrant, 9},
+	{model.AdoptByEqualName, plainWorld, model.Exclusion, 10},
+	{model.ConflictIsLoss, retryWorld, model.NoFalseLoss, 7},
+	{model.ConflictIsLoss, probedWorld, model.KeptAlone, 8},
+	{model.RetryOnConflict, retryWorld, model.TokenRises, 9},
+	{model.RetryOnConflict, retryWorld, model.Exclusion, 14},
+	{model.GiveUpInSilence, plainWorld, model.NoFalseLoss, 6},
+	{model.GiveUpInSilence, plainWorld, model.EndedStaysEnded, 6},
+	{model.GiveUpOnConflict, plainWorld, model.NoFalseLoss, 7},
+	{model.BlindAcquire, retryWorld, model.TokenRises, 7},
+	{model.BlindAcquire, retryWorld, model.Exclusion, 10},
+	{model.BlindRenewal, retryWorld, model.NoFalseLoss, 11},
+	{model.BlindRenewal, retryWorld, model.EndedStaysEnded, 11},
+	{model.BlindRenewal, lateWorld, model.Exclusion, 21},
+	{model.BlindRelease, retryWorld, model.OwnRelease, 9},
+	{model.BlindRelease, retryWorld, model.Exclusion, 15},
+	{model.TokenKept, plainWorld, model.TokenRises, 4},
+	{model.BreakKeepsToken, breakWorld, model.TokenRises, 6},
+	{model.DeleteOnRelease, plainWorld, model.TokenRises, 11},
+	{model.RenewalShortensTTL, plainWorld, model.Exclusion, 13},
+}
+
+// only returns c with all properties but p out of sight.
+func only(c model.Config, p model.Property) model.Config {
+	for q := range model.Progress + 1 {
+		if q != p {
+			c.Ignore = append(slices.Clip(c.Ignore), q)
+		}
+	}
+	return c
+}
+
+// TestFaults looks for a run that shows what is wrong with each wrong rule.
+func TestFaults(t *testing.T) {
+	missing := model.Faults()
+	for _, c := range catches {
+		missing = slices.DeleteFunc(missing, func(f model.Fault) bool { return f == c.fault })
+		t.Run(c.fault.String(), func(t *testing.T) {
+			t.Logf("%s", c.fault.Why())
+			world := only(c.world, c.breaks)
+			world.Fault = c.fault
+			caught(t, world, c.breaks, c.steps)
+		})
+	}
+	if len(missing) > 0 {
+		t.Errorf("nobody looks for %v", missing)
+	}
+}
+
+func caught(t *testing.T, c model.Config, breaks model.Property, steps int) {
+	t.Helper()
+	r := explore(t, c)
+	switch v := r.Violation; {
+	case v == nil:
+		t.Errorf("not caught: %s", c.Fault.Why())
+	case v.Property != breaks || v.Steps != steps:
+		t.Errorf("caught after %d steps, as %s; want %d, %s", v.Steps, v.Property, steps, breaks)
+		fallthrough
+	default:
+		t.Logf("caught after %d steps: %s", v.Steps, v.Property)
+		for _, line := range v.Trace {
+			t.Log(line)
+		}
+	}
+}
+
+// TestFaultsInTheFullWorld looks for the faults, all properties in sight, where everything
+// may happen: none of them hides behind another rule.
+func TestFaultsInTheFullWorld(t *testing.T) {
+	torture(t)
+	for _, f := range model.Faults() {
+		t.Run(f.String(), func(t *testing.T) {
+			c := everything
+			c.Fault, c.Probe = f, 16
+			if r := explore(t, c); r.Violation == nil {
+				t.Errorf("not caught: %s", f.Why())
+			} else {
+				t.Logf("after %d steps %s", r.Violation.Steps, r.Violation.Property)
+			}
+		})
+	}
+}

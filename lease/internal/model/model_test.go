@@ -1,0 +1,86 @@
+package model_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease/internal/model"
+)
+
+// everything is a world in which all may happen that the model knows.
+var everything = model.Config{Attempts: 2, Flight: 3, Break: true, Crash: true, Sleep: true, Jump: true}
+
+func torture(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_TORTURE") == "" {
+		t.Skip("takes minutes: set HOLDFAST_TORTURE=1")
+	}
+}
+
+func explore(t *testing.T, c model.Config) model.Result {
+	t.Helper()
+	r := model.Explore(c)
+	t.Logf("%d states, %d transitions, depth %d, all of them: %t, %d left alone, %.1f s",
+		r.States, r.Edges, r.Depth, r.Complete, r.Probed, r.Elapsed.Seconds())
+	return r
+}
+
+func noViolation(t *testing.T, r model.Result) {
+	t.Helper()
+	if v := r.Violation; v != nil {
+		t.Errorf("after %d steps %s:", v.Steps, v.Property)
+		for _, line := range v.Trace {
+			t.Log(line)
+		}
+	}
+}
+
+// happens fails for each event that never happened, but for those that cannot.
+func happens(t *testing.T, r model.Result, cannot ...model.Event) {
+	t.Helper()
+	for _, e := range model.Events() {
+		t.Logf("%9d  %s", r.Counts[e], e)
+		if never := r.Counts[e] == 0; never != slices.Contains(cannot, e) {
+			t.Errorf("%d times: %s", r.Counts[e], e)
+		}
+	}
+}
+
+// TestProtocol visits all states of a world without an operator.
+func TestProtocol(t *testing.T) {
+	c := model.Config{Attempts: 2, Flight: 3, Crash: true, Sleep: true, Jump: true, Probe: 64}
+	least := 1_000_000
+	if raceEnabled {
+		c.TTL, c.Sleep = [2]int{2, 2}, false
+		c.Flight, least = 1, 50_000
+	}
+	r := explore(t, c)
+	noViolation(t, r)
+	if !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
+// TestEverythingHappens visits the nearest states of a world in which everything may
+// happen, and everything does.
+func TestEverythingHappens(t *testing.T) {
+	c := everything
+	c.TTL, c.Flight, c.Probe, c.MaxStates = [2]int{2, 2}, 2, 64, 300_000
+	r := explore(t, c)
+	noViolation(t, r)
+	happens(t, r)
+}
+
+// TestProtocolAtLength visits all states of the full world.
+func TestProtocolAtLength(t *testing.T) {
+	torture(t)
+	c := everything
+	c.Probe = 64
+	r := explore(t, c)
+	noViolation(t, r)
+	happens(t, r)
+	if least := 10_000_000; !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}

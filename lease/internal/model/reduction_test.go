@@ -1,0 +1,45 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease/internal/model"
+)
+
+func compareReduced(t *testing.T, c model.Config, limit int) {
+	t.Helper()
+	states, reduced, differs := model.CompareReduced(c, limit)
+	t.Logf("%d states have %d reduced forms", states, reduced)
+	for _, line := range differs {
+		t.Error(line)
+	}
+}
+
+// TestReductions compares states with their reduced forms, step by step: the nearest ones
+// of the right protocol and of each fault.
+func TestReductions(t *testing.T) {
+	c := everything
+	c.TTL = [2]int{2, 2}
+	limit := 40_000
+	if raceEnabled {
+		limit = 4_000
+	}
+	compareReduced(t, c, limit)
+	for p := range model.Progress + 1 {
+		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
+	}
+	for _, f := range model.Faults() {
+		t.Run(f.String(), func(t *testing.T) {
+			c.Fault = f
+			compareReduced(t, c, limit/40)
+		})
+	}
+}
+
+// TestReductionsAtLength compares all states of a small world, and many of the full one.
+func TestReductionsAtLength(t *testing.T) {
+	torture(t)
+	small := model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Crash: true}
+	compareReduced(t, small, 1_000_000)
+	compareReduced(t, everything, 500_000)
+}
