@@ -1,0 +1,252 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// The test binary is also the program.
+func TestMain(m *testing.M) {
+	if os.Getenv("HOLDFAST_FOLLOW") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// duration is how long workers are killed: a few seconds, or minutes in the long run.
+func duration() time.Duration {
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
+		return 2 * time.Minute
+	}
+	return 4 * time.Second
+}
+
+// worker starts a process that follows the file.
+func worker(t *testing.T, dir string, out *os.File) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "--store", filepath.Join(dir, "store"), "--ttl", "1s", "--every", "20", filepath.Join(dir, "events"))
+	cmd.Env = append(os.Environ(), "HOLDFAST_FOLLOW=1")
+	cmd.Stdout = out
+	if testing.Verbose() && os.Getenv("HOLDFAST_TORTURE") == "" {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestWorkersKilledAtRandom lets several workers follow a file that grows, kills
+// them with -9 or stops them past their lease at random, and demands that each line
+// was handled, and that the checkpoint never went back.
+func TestWorkersKilledAtRandom(t *testing.T) {
+	dir := t.TempDir()
+	events, err := os.OpenFile(filepath.Join(dir, "events"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	out, err := os.OpenFile(filepath.Join(dir, "handled"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+
+	ctx, stop := context.WithTimeout(t.Context(), duration())
+	defer stop()
+	var wg sync.WaitGroup
+	written := 0
+	wg.Go(func() { written = grow(t, ctx, events) })
+	watching, unwatch := context.WithCancel(t.Context())
+	defer unwatch()
+	var watched sync.WaitGroup
+	position := make(chan uint64, 1)
+	watched.Go(func() { watch(t, watching, filepath.Join(dir, "store"), position) })
+
+	const workers = 4
+	var kills, stops int
+	running := make([]*exec.Cmd, workers)
+	defer func() {
+		for _, cmd := range running {
+			end(t, cmd, syscall.SIGKILL)
+		}
+	}()
+	for ctx.Err() == nil {
+		for i, cmd := range running {
+			if cmd == nil {
+				running[i] = worker(t, dir, out)
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		i := rand.IntN(workers)
+		if rand.IntN(8) == 0 {
+			// It stands still past its lease, and then goes on as if nothing were.
+			stops++
+			send(t, running[i], syscall.SIGSTOP)
+			time.Sleep(1500 * time.Millisecond)
+			send(t, running[i], syscall.SIGCONT)
+			continue
+		}
+		kills++
+		end(t, running[i], syscall.SIGKILL)
+		running[i] = nil
+	}
+	wg.Wait()
+
+	// Whoever is left, or a last one, finishes.
+	if running[0] == nil {
+		running[0] = worker(t, dir, out)
+	}
+	info, err := events.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	for at := uint64(0); at != uint64(info.Size()); {
+		select {
+		case at = <-position:
+		case <-deadline:
+			t.Fatalf("the checkpoint stands at %d of %d", at, info.Size())
+		}
+	}
+	unwatch()
+	watched.Wait()
+	for i, cmd := range running {
+		end(t, cmd, syscall.SIGTERM)
+		running[i] = nil
+	}
+	handled, again, leases := count(t, out.Name())
+	t.Logf("%d lines, %d kills, %d stops, %d leases, %d lines handled again", written, kills, stops, leases, again)
+	for n := range written {
+		if handled[n] == 0 {
+			t.Errorf("line %d was lost", n)
+		}
+	}
+	if len(handled) != written {
+		t.Errorf("%d different lines were handled, %d written", len(handled), written)
+	}
+	if leases < 2 {
+		t.Error("no worker ever went on where another had stopped: the test tests nothing")
+	}
+}
+
+// grow appends lines, some of them in two pieces, and returns how many.
+func grow(t *testing.T, ctx context.Context, f *os.File) int {
+	n := 0
+	for ; ctx.Err() == nil; n++ {
+		line := fmt.Sprintf("%d %s\n", n, strings.Repeat("x", rand.IntN(200)))
+		cut := rand.IntN(len(line))
+		for _, piece := range []string{line[:cut], line[cut:]} {
+			if _, err := f.WriteString(piece); err != nil {
+				t.Error(err)
+				return n
+			}
+			if n%10 == 0 {
+				time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+			}
+		}
+	}
+	return n
+}
+
+// watch reads the checkpoint all the time and demands that it never goes back.
+func watch(t *testing.T, ctx context.Context, dir string, position chan uint64) {
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer st.Close()
+	k, err := checkpoint.New(st, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	last, token := uint64(0), uint64(0)
+	for cp, err := range k.Watch(ctx, "follow/events") {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+			return
+		}
+		if cp.Sequence < last || cp.Token < token {
+			t.Errorf("the checkpoint went back from %d under %d to %d under %d", last, token, cp.Sequence, cp.Token)
+		}
+		last, token = cp.Sequence, cp.Token
+		select {
+		case <-position:
+		default:
+		}
+		position <- last
+	}
+}
+
+// count returns how often each line was handled, how many times again, and under how
+// many leases.
+func count(t *testing.T, path string) (handled map[int]int, again, leases int) {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	handled = map[int]int{}
+	tokens := map[string]bool{}
+	in := bufio.NewScanner(f)
+	for in.Scan() {
+		fields := strings.Fields(in.Text())
+		if len(fields) < 2 {
+			t.Fatalf("a torn line: %q", in.Text())
+		}
+		tokens[fields[0]] = true
+		n, err := strconv.Atoi(fields[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if handled[n]++; handled[n] > 1 {
+			again++
+		}
+	}
+	if err := in.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return handled, again, len(tokens)
+}
+
+func send(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
+	if err := cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+}
+
+// end ends a worker and waits for it.
+func end(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
+	if cmd == nil {
+		return
+	}
+	send(t, cmd, s)
+	err := cmd.Wait()
+	if s == syscall.SIGTERM && err != nil {
+		t.Errorf("a worker that was told to stop: %v", err)
+	}
+}
