@@ -145,7 +145,7 @@ func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], han
 				err = fmt.Errorf("%w: %w", cause, err)
 			}
 			return err
-		case errors.Is(err, errTermOver) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
+		case errors.As(err, new(termOver)) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
 			o.Logger.Info("checkpoint: term over", "key", key, "cause", err)
 		default:
 			return err
@@ -160,8 +160,10 @@ func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], han
 	}
 }
 
-// errTermOver is the end of a term whose lease is lost.
-var errTermOver = errors.New("lease lost")
+// termOver is the end of a term whose lease is lost; the error tells how.
+type termOver struct{ error }
+
+func (e termOver) Unwrap() error { return e.error }
 
 type tokenKey struct{}
 
@@ -207,7 +209,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 		defer w.release(ctx, guard)
 		t.token = guard.Token()
 		held := guard.Context()
-		defer context.AfterFunc(held, func() { end(fmt.Errorf("%w: %w", errTermOver, context.Cause(held))) })()
+		defer context.AfterFunc(held, func() { end(termOver{context.Cause(held)}) })()
 		tctx = context.WithValue(tctx, tokenKey{}, t.token)
 	}
 	from, err := t.begin(tctx)
@@ -376,10 +378,10 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 		if err == nil || permanent(err) {
 			return err
 		}
-		w.opts.Logger.Warn("checkpoint: "+what, "key", w.key, "error", err)
 		if sleep(limited, pause) != nil {
 			return cause(ctx, err)
 		}
+		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
 	}
 }
 
