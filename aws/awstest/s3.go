@@ -1,0 +1,521 @@
+package awstest
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// S3Broken is what a server does wrong. All of it was seen in real servers, or is
+// what a proxy in between can do.
+type S3Broken struct {
+	IgnoreIfNoneMatch bool // of a PUT
+	IgnoreIfMatch     bool // of a PUT
+	IgnoreIfMatchGone bool // of a PUT on what does not exist: it creates
+	IgnoreOnDelete    bool
+	IgnoreOnCopy      bool // the conditions on the destination
+	IgnoreCopySource  bool // the conditions on the source
+	IgnoreOnComplete  bool // of an upload in parts
+	RefuseAndWrite    bool // answers 412 to a PUT, and writes all the same
+	MarkerExists      bool // a delete marker counts as an object in If-None-Match
+	EqualETags        bool // an ETag made of the size alone
+	StaleList         bool // a listing that lags one write behind
+	NoConditions      bool // answers 501 to every condition of a write
+	Cached            bool // answers carry an Age header
+	NoDate            bool // answers carry no Date
+
+	// Skew is added to the clock of the server, and LastModifiedSkew to that of
+	// Last-Modified beside it.
+	Skew             time.Duration
+	LastModifiedSkew time.Duration
+}
+
+// S3 is a stand-in for Amazon S3: an [http.RoundTripper] that answers any host,
+// with the bucket in the path. Use it before the first request only to set its
+// fields.
+type S3 struct {
+	server
+	Broken S3Broken
+
+	// Versioned says that the buckets keep versions and delete markers.
+	Versioned bool
+
+	// ObjectLock says that the buckets have Object Lock, and Lifecycle that a rule
+	// removes old versions.
+	ObjectLock, Lifecycle bool
+
+	// PageSize bounds the pages of listings; 0 means 1,000.
+	PageSize int
+
+	mu      sync.Mutex
+	buckets map[string]*s3Bucket
+	ids     int
+	stale   []string // the keys of the last listing but one write
+}
+
+type s3Bucket struct {
+	objects map[string]*s3Object // the current version; a delete marker where versioned
+	uploads map[string]*s3Upload
+}
+
+type s3Object struct {
+	body     []byte
+	etag     string
+	modified time.Time
+	header   http.Header // content type and metadata
+	marker   bool
+	version  string
+}
+
+type s3Upload struct {
+	key    string
+	header http.Header
+	parts  map[int][]byte
+}
+
+// NewS3 returns a server with these buckets.
+func NewS3(buckets ...string) *S3 {
+	s := &S3{buckets: make(map[string]*s3Bucket)}
+	for _, name := range buckets {
+		s.buckets[name] = &s3Bucket{objects: make(map[string]*s3Object), uploads: make(map[string]*s3Upload)}
+	}
+	return s
+}
+
+// Client returns a client of the SDK whose requests all go to s.
+func (s *S3) Client(opts ...func(*s3.Options)) *s3.Client {
+	return s3.New(s3.Options{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String("http://s3.test"),
+		UsePathStyle: true,
+		Credentials:  credentials.NewStaticCredentialsProvider("TESTACCESSKEY", "test-secret-key", ""),
+		HTTPClient:   &http.Client{Transport: s},
+	}, opts...)
+}
+
+// Body returns the body of an object; nil if there is none.
+func (s *S3) Body(bucket, key string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.buckets[bucket].current(key); o != nil {
+		return bytes.Clone(o.body)
+	}
+	return nil
+}
+
+// Put puts an object, as another program would.
+func (s *S3) Put(bucket, key string, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store(s.buckets[bucket], key, body, nil)
+}
+
+// Keys returns the keys of all objects of a bucket.
+func (s *S3) Keys(bucket string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buckets[bucket].keys()
+}
+
+// Uploads returns how many uploads in parts are neither completed nor aborted.
+func (s *S3) Uploads(bucket string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.buckets[bucket].uploads)
+}
+
+func (b *s3Bucket) current(key string) *s3Object {
+	if o := b.objects[key]; o != nil && !o.marker {
+		return o
+	}
+	return nil
+}
+
+func (b *s3Bucket) keys() []string {
+	var keys []string
+	for key, o := range b.objects {
+		if !o.marker {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// s3Request is a request taken apart.
+type s3Request struct {
+	*http.Request
+	op, bucket, key string
+	query           url.Values
+}
+
+func parseS3(r *http.Request) s3Request {
+	q := s3Request{Request: r, query: r.URL.Query()}
+	q.bucket, q.key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	q.op = q.name()
+	return q
+}
+
+func (r s3Request) name() string {
+	has := r.query.Has
+	if r.key == "" {
+		switch {
+		case r.Method == http.MethodHead:
+			return "HeadBucket"
+		case has("versioning"):
+			return "GetBucketVersioning"
+		case has("object-lock"):
+			return "GetObjectLockConfiguration"
+		case has("lifecycle"):
+			return "GetBucketLifecycleConfiguration"
+		}
+		return "ListObjectsV2"
+	}
+	copied := r.Header.Get("X-Amz-Copy-Source") != ""
+	switch {
+	case r.Method == http.MethodPost && has("uploads"):
+		return "CreateMultipartUpload"
+	case r.Method == http.MethodPost:
+		return "CompleteMultipartUpload"
+	case r.Method == http.MethodPut && has("partNumber") && copied:
+		return "UploadPartCopy"
+	case r.Method == http.MethodPut && has("partNumber"):
+		return "UploadPart"
+	case r.Method == http.MethodPut && copied:
+		return "CopyObject"
+	case r.Method == http.MethodPut:
+		return "PutObject"
+	case r.Method == http.MethodDelete && has("uploadId"):
+		return "AbortMultipartUpload"
+	case r.Method == http.MethodDelete:
+		return "DeleteObject"
+	case r.Method == http.MethodHead:
+		return "HeadObject"
+	}
+	return "GetObject"
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *S3) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := parseS3(r)
+	serve := func(body []byte) *http.Response {
+		if r.Header.Get("Content-Encoding") == "aws-chunked" {
+			body = unchunk(body)
+		}
+		return s.serve(q, body)
+	}
+	fail := func(status int, code string) *http.Response { return s.fail(q, status, code) }
+	resp, err := s.carry(r, Request{Op: q.op, Key: q.key}, serve, fail)
+	if err != nil {
+		return nil, err
+	}
+	if s.Broken.Cached {
+		resp.Header.Set("Age", "7")
+	}
+	resp.Header.Set("Date", s.now().UTC().Format(http.TimeFormat))
+	if s.Broken.NoDate {
+		resp.Header.Del("Date")
+	}
+	if r.Method == http.MethodHead {
+		resp.Body = http.NoBody
+	}
+	return resp, nil
+}
+
+func (s *S3) now() time.Time { return time.Now().Add(s.Broken.Skew) }
+
+func (s *S3) fail(r s3Request, status int, code string) *http.Response {
+	h := http.Header{"Content-Type": {"application/xml"}, "X-Test-Code": {code}}
+	if r.Method == http.MethodHead || status == http.StatusNotModified {
+		return respond(status, h, nil)
+	}
+	body, _ := xml.Marshal(struct {
+		XMLName   xml.Name `xml:"Error"`
+		Code      string
+		Message   string
+		RequestID string `xml:"RequestId"`
+	}{Code: code, Message: "this is a test: " + code, RequestID: "TEST"})
+	return respond(status, h, body)
+}
+
+func (s *S3) serve(r s3Request, body []byte) *http.Response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.buckets[r.bucket]
+	if b == nil {
+		return s.fail(r, http.StatusNotFound, "NoSuchBucket")
+	}
+	switch r.op {
+	case "HeadBucket":
+		return respond(http.StatusOK, nil, nil)
+	case "GetBucketVersioning", "GetObjectLockConfiguration", "GetBucketLifecycleConfiguration":
+		return s.configuration(r)
+	case "ListObjectsV2":
+		return s.list(r, b)
+	case "GetObject", "HeadObject":
+		return s.get(r, b)
+	case "DeleteObject":
+		return s.delete(r, b)
+	case "PutObject":
+		return s.put(r, b, body)
+	case "CopyObject":
+		return s.copy(r, b)
+	}
+	return s.multipart(r, b, body)
+}
+
+func (s *S3) configuration(r s3Request) *http.Response {
+	var body string
+	switch {
+	case r.op == "GetBucketVersioning" && s.Versioned:
+		body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+	case r.op == "GetBucketVersioning":
+		body = "<VersioningConfiguration/>"
+	case r.op == "GetObjectLockConfiguration" && s.ObjectLock:
+		body = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>3</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
+	case r.op == "GetObjectLockConfiguration":
+		return s.fail(r, http.StatusNotFound, "ObjectLockConfigurationNotFoundError")
+	case s.Lifecycle:
+		body = "<LifecycleConfiguration><Rule><ID>x</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule></LifecycleConfiguration>"
+	default:
+		return s.fail(r, http.StatusNotFound, "NoSuchLifecycleConfiguration")
+	}
+	return respond(http.StatusOK, nil, []byte(body))
+}
+
+// condition returns the failure of a write's condition, or nil.
+func (s *S3) condition(r s3Request, b *s3Bucket, key string, ignoreMatch, ignoreNoneMatch bool) *http.Response {
+	match, noneMatch := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	if s.Broken.NoConditions && match+noneMatch != "" {
+		return s.fail(r, http.StatusNotImplemented, "NotImplemented")
+	}
+	current := b.current(key)
+	exists := current != nil || s.Broken.MarkerExists && b.objects[key] != nil
+	switch {
+	case noneMatch != "" && !ignoreNoneMatch && exists:
+		return s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
+	case match == "" || ignoreMatch:
+	case current == nil:
+		if !s.Broken.IgnoreIfMatchGone {
+			return s.fail(r, http.StatusNotFound, "NoSuchKey")
+		}
+	case current.etag != match:
+		return s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
+	}
+	return nil
+}
+
+func (s *S3) put(r s3Request, b *s3Bucket, body []byte) *http.Response {
+	if resp := s.condition(r, b, r.key, s.Broken.IgnoreIfMatch, s.Broken.IgnoreIfNoneMatch); resp != nil {
+		if s.Broken.RefuseAndWrite {
+			s.store(b, r.key, body, objectHeader(r.Header))
+		}
+		return resp
+	}
+	o := s.store(b, r.key, body, objectHeader(r.Header))
+	return respond(http.StatusOK, http.Header{"Etag": {o.etag}}, nil)
+}
+
+func (s *S3) store(b *s3Bucket, key string, body []byte, header http.Header) *s3Object {
+	sum := md5.Sum(body)
+	etag := `"` + hex.EncodeToString(sum[:]) + `"`
+	if s.Broken.EqualETags {
+		etag = fmt.Sprintf(`"%032x"`, len(body))
+	}
+	return s.storeAs(b, key, body, header, etag)
+}
+
+func (s *S3) storeAs(b *s3Bucket, key string, body []byte, header http.Header, etag string) *s3Object {
+	s.stale = b.keys()
+	s.ids++
+	o := &s3Object{
+		body:     bytes.Clone(body),
+		etag:     etag,
+		header:   header,
+		modified: s.now().Add(s.Broken.LastModifiedSkew).Truncate(time.Second),
+		version:  strconv.Itoa(s.ids),
+	}
+	b.objects[key] = o
+	return o
+}
+
+// objectHeader is what is kept of the header of a request.
+func objectHeader(h http.Header) http.Header {
+	kept := http.Header{"Content-Type": {cmp.Or(h.Get("Content-Type"), "binary/octet-stream")}}
+	for name, values := range h {
+		if strings.HasPrefix(name, "X-Amz-Meta-") {
+			kept[name] = values
+		}
+	}
+	return kept
+}
+
+func (s *S3) delete(r s3Request, b *s3Bucket) *http.Response {
+	if resp := s.condition(r, b, r.key, s.Broken.IgnoreOnDelete, true); resp != nil {
+		return resp
+	}
+	s.stale = b.keys()
+	if s.Versioned {
+		s.ids++
+		b.objects[r.key] = &s3Object{marker: true, version: strconv.Itoa(s.ids)}
+	} else {
+		delete(b.objects, r.key)
+	}
+	return respond(http.StatusNoContent, nil, nil)
+}
+
+func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
+	o := b.current(r.key)
+	if o == nil {
+		return s.fail(r, http.StatusNotFound, "NoSuchKey")
+	}
+	if match := r.Header.Get("If-Match"); match != "" && match != o.etag {
+		return s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
+	}
+	h := o.header.Clone()
+	if h == nil {
+		h = make(http.Header)
+	}
+	h.Set("Etag", o.etag)
+	h.Set("Last-Modified", o.modified.UTC().Format(http.TimeFormat))
+	if r.Header.Get("If-None-Match") == o.etag {
+		return respond(http.StatusNotModified, h, nil)
+	}
+	from, to, ok := parseRange(r.Header.Get("Range"), int64(len(o.body)))
+	if !ok {
+		return s.fail(r, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+	}
+	status := http.StatusOK
+	if r.Header.Get("Range") != "" {
+		status = http.StatusPartialContent
+		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(o.body)))
+	}
+	h.Set("Content-Length", strconv.FormatInt(to-from, 10))
+	return respond(status, h, o.body[from:to])
+}
+
+// parseRange returns the bytes that a Range header asks for, the end excluded.
+func parseRange(header string, size int64) (from, to int64, ok bool) {
+	spec, found := strings.CutPrefix(header, "bytes=")
+	if !found {
+		return 0, size, true
+	}
+	first, last, _ := strings.Cut(spec, "-")
+	from, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || from >= size {
+		return 0, 0, false
+	}
+	to = size
+	if n, err := strconv.ParseInt(last, 10, 64); err == nil {
+		to = min(n+1, size)
+	}
+	return from, to, true
+}
+
+type s3Contents struct {
+	Key          string
+	LastModified string
+	ETag         string
+	Size         int
+}
+
+func (s *S3) list(r s3Request, b *s3Bucket) *http.Response {
+	keys := b.keys()
+	if s.Broken.StaleList {
+		keys = s.stale
+	}
+	size := cmp.Or(s.PageSize, 1000)
+	if n, err := strconv.Atoi(r.query.Get("max-keys")); err == nil {
+		size = min(size, n)
+	}
+	after := cmp.Or(r.query.Get("continuation-token"), r.query.Get("start-after"))
+	escape := func(key string) string { return key }
+	if r.query.Get("encoding-type") == "url" {
+		escape = func(key string) string { return strings.ReplaceAll(url.QueryEscape(key), "%2F", "/") }
+	}
+	result := struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		Name                  string
+		IsTruncated           bool
+		EncodingType          string `xml:",omitempty"`
+		NextContinuationToken string `xml:",omitempty"`
+		KeyCount              int
+		Contents              []s3Contents
+	}{Name: r.bucket, EncodingType: r.query.Get("encoding-type")}
+	for _, key := range keys {
+		if !strings.HasPrefix(key, r.query.Get("prefix")) || key <= after {
+			continue
+		}
+		if len(result.Contents) == size {
+			result.IsTruncated = true
+			break
+		}
+		o := b.current(key)
+		if o == nil {
+			o = &s3Object{} // a stale listing
+		}
+		result.NextContinuationToken = key
+		result.Contents = append(result.Contents, s3Contents{escape(key), o.modified.UTC().Format("2006-01-02T15:04:05.000Z"), o.etag, len(o.body)})
+	}
+	if !result.IsTruncated {
+		result.NextContinuationToken = ""
+	}
+	result.KeyCount = len(result.Contents)
+	body, _ := xml.Marshal(result)
+	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+}
+
+// source returns what a copy takes its body from, or why it cannot.
+func (s *S3) source(r s3Request) (*s3Object, *http.Response) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
+	if err != nil {
+		return nil, s.fail(r, http.StatusBadRequest, "InvalidArgument")
+	}
+	bucket, key, _ := strings.Cut(name, "/")
+	var o *s3Object
+	if b := s.buckets[bucket]; b != nil {
+		o = b.current(key)
+	}
+	if o == nil {
+		return nil, s.fail(r, http.StatusNotFound, "NoSuchKey")
+	}
+	if match := r.Header.Get("X-Amz-Copy-Source-If-Match"); match != "" && match != o.etag && !s.Broken.IgnoreCopySource {
+		return nil, s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
+	}
+	return o, nil
+}
+
+func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
+	from, resp := s.source(r)
+	if resp == nil {
+		resp = s.condition(r, b, r.key, s.Broken.IgnoreOnCopy, s.Broken.IgnoreOnCopy)
+	}
+	if resp != nil {
+		return resp
+	}
+	header := from.header
+	if r.Header.Get("X-Amz-Metadata-Directive") == "REPLACE" {
+		header = objectHeader(r.Header)
+	}
+	o := s.store(b, r.key, from.body, header)
+	return respond(http.StatusOK, nil, copyResult("CopyObjectResult", o))
+}
+
+func copyResult(name string, o *s3Object) []byte {
+	return fmt.Appendf(nil, "<%s><ETag>%s</ETag><LastModified>%s</LastModified></%s>",
+		name, strings.ReplaceAll(o.etag, `"`, "&quot;"), o.modified.UTC().Format("2006-01-02T15:04:05.000Z"), name)
+}

@@ -1,0 +1,40 @@
+package dynamostore
+
+import (
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// errBusy: another write of the same item was in flight.
+var errBusy = errors.New("another write of this item is in flight")
+
+// classify says what an answer of DynamoDB means. Most refusals have status 400, so
+// that the code tells.
+func (s *Store) classify(c *awscall.Call, err error) error {
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		return err
+	}
+	text := awscall.Text(err)
+	switch awscall.Code(err) {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s", text)
+	case "TransactionConflictException", "ReplicatedWriteConflictException":
+		return c.Fail(err, errBusy, store.NotApplied, "%s", text)
+	case "ResourceNotFoundException":
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; holdfast init makes it (is the region or the endpoint right?)")
+	case "ValidationException":
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", attrPart, attrKey, text)
+	case "AccessDeniedException":
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
+	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", text)
+	case "InternalServerError", "ServiceUnavailable":
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", text)
+	}
+	return c.Classify(err)
+}

@@ -1,0 +1,85 @@
+package dynamostore
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
+)
+
+// Config is a URL dynamodb://TABLE/PREFIX?PARAMETERS taken apart. The parameters:
+//
+//	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
+//	region      us-east-1 if there is an endpoint, else as the AWS command has it
+//	profile     of the files of the AWS command
+//	anonymous   sends no signature
+//	fips, dualstack   the kind of AWS endpoint
+//	timeout     of a request, such as 3s
+//	unsafe      what the user insists on doing without: conditions, global-table
+//
+// Credentials come from where the AWS command has them, never from the URL.
+type Config struct {
+	Table  string
+	Prefix string // without slashes at its ends; may be empty
+
+	params  awsconfig.Params
+	timeout time.Duration
+	unsafe  []Lack
+}
+
+// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+func ParseURL(raw string) (*Config, error) {
+	u, err := awsconfig.Parse(raw, "dynamodb")
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{Table: u.Host, Prefix: u.Prefix, params: u.Params(), timeout: u.Duration("timeout")}
+	for _, name := range u.List("unsafe") {
+		l := Lack(name)
+		if l != ConditionsIgnored && l != GlobalTable {
+			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL: there is no %q", name)
+		}
+		c.unsafe = append(c.unsafe, l)
+	}
+	return c, u.Rest()
+}
+
+// Client makes a client of the SDK. It sends nothing.
+func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
+	cfg, err := c.params.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
+	}), nil
+}
+
+// Options returns opts with what the URL says, which wins.
+func (c *Config) Options(opts *Options) *Options {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Prefix = c.Prefix
+	if c.timeout != 0 {
+		o.Timeout = c.timeout
+	}
+	o.Unsafe = append(append([]Lack(nil), o.Unsafe...), c.unsafe...)
+	return &o
+}
+
+// Open returns the registers that a URL names; see [Config]. It sends nothing.
+func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
+	c, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, c.Table, c.Options(opts))
+}
