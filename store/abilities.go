@@ -108,7 +108,10 @@ func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value
 		return c.GetIfChanged(ctx, key, seen)
 	}
 	value, v, err = s.Get(ctx, key)
-	return value, v, err != nil || v != seen, err
+	if err == nil && v == seen {
+		return nil, v, false, nil
+	}
+	return value, v, true, err
 }
 
 // Peeker is a store whose Get waits until what it read is certain, and that can

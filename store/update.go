@@ -44,7 +44,8 @@ func Update(ctx context.Context, s Store, key string, change func(value []byte) 
 		if err == nil {
 			return Entry{Key: key, Value: value, Version: v}, nil
 		}
-		if !errors.Is(err, ErrConflict) {
+		// A conflict that was marked as unknown may be our own write.
+		if !errors.Is(err, ErrConflict) || OutcomeOf(err) != NotApplied {
 			return Entry{}, err
 		}
 		var conflict *ConflictError

@@ -20,7 +20,7 @@ const DefaultPoll = 5 * time.Second
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var last Entry
-		for first := true; ; first = false {
+		for first := true; ; {
 			value, v, err := s.Get(ctx, key)
 			if ctx.Err() != nil {
 				yield(Entry{Key: key}, context.Cause(ctx))
@@ -34,7 +34,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				_ = sleep(ctx, poll) // its error is the context's, which the next round tells
 				continue
 			case first || v != last.Version:
-				last = Entry{Key: key, Value: value, Version: v}
+				last, first = Entry{Key: key, Value: value, Version: v}, false
 				if !yield(last, nil) {
 					return
 				}

@@ -162,7 +162,7 @@ func TestLateAfterTime(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		synctest.Wait()
 		want(t, m, "job", "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		want(t, m, "job", "one")
 

@@ -85,13 +85,14 @@ func forces(when func(op *store.Op) bool) handler {
 		if !op.Kind.Write() || !when(op) {
 			return next(ctx, op)
 		}
-		_, v, err := m.Get(ctx, op.Key)
+		_, v, _ := m.Get(ctx, op.Key)
 		forced := *op
 		forced.Prev = v
 		if op.Kind == store.OpDelete && v == "" {
 			return nil
 		}
-		if err = next(ctx, &forced); err == nil {
+		err := next(ctx, &forced)
+		if err == nil {
 			op.Version = forced.Version
 		}
 		return err
