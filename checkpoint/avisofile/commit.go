@@ -147,7 +147,11 @@ func (s *Store) judgeAll(batch []*op, v *view) *work {
 func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 	v := w.base
 	next := &view{stateImage: v.stateImage, fenceImage: v.fenceImage, state: v.state, fences: w.fences}
-	if err := s.writeBoth(h, w, next, c); err != nil {
+	doubt := s.doubt.Swap(false)
+	if err := s.writeBoth(h, w, next, doubt, c); err != nil {
+		if doubt || store.OutcomeOf(err) == store.Unknown {
+			s.doubt.Store(true)
+		}
 		next.closeUnless(v)
 		return nil, err
 	}
@@ -155,29 +159,30 @@ func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 		// If this fails, whoever takes the lock next finds out the same.
 		if err := s.writeFences(h, next, settled, c); err != nil {
 			next.fences = settled
+			s.doubt.Store(true)
 		}
 	}
 	next.durable.Store(true)
 	return next, nil
 }
 
-func (s *Store) writeBoth(h *hold, w *work, next *view, c *Commit) error {
+// writeBoth rewrites what has changed, and in doubt what there is.
+func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *Commit) error {
 	v := w.base
 	if !v.durable.Load() {
 		if err := v.fenceImage.sync(); err != nil { // the state is about to rest on it
 			return store.MarkNotApplied(err)
 		}
 	}
-	if len(w.guards) > 0 || s.doubtFence {
+	if len(w.guards) > 0 || doubt && v.fenceImage.info != nil {
 		if err := s.writeFences(h, next, w.fences.with(w.guards), c); err != nil {
 			return err
 		}
 	}
-	if w.written || s.doubtState && v.stateImage.info != nil {
+	if w.written || doubt && v.stateImage.info != nil {
 		return s.writeState(h, next, v.state.with(w.entries), c)
 	}
 	if err := v.sync(h.place); err != nil {
-		s.doubtState, s.doubtFence = true, true
 		return store.MarkUnknown(fmt.Errorf("what %s holds may not survive a power cut: %w", h.place.file(), err))
 	}
 	return nil
@@ -190,7 +195,6 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
 		return store.MarkNotApplied(err)
 	}
 	m, err := h.replace(h.place.file()+fenceSuffix, content)
-	s.doubtFence = err != nil && (s.doubtFence || store.OutcomeOf(err) == store.Unknown)
 	if err != nil {
 		return err
 	}
@@ -212,7 +216,6 @@ func (s *Store) writeState(h *hold, next *view, state state, c *Commit) error {
 		return store.MarkNotApplied(denied(err))
 	}
 	m, err := h.replace(h.place.file(), content)
-	s.doubtState = err != nil && (s.doubtState || store.OutcomeOf(err) == store.Unknown)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -69,10 +70,12 @@ type Store struct {
 	loading chan struct{} // one slot: one call reads the files at a time
 
 	// These belong to the goroutine that commits.
-	next       time.Time // not before then is the lock taken again
-	swept      bool      // nothing of ours is left over
-	doubtState bool      // the state file may not survive, whatever a sync says
-	doubtFence bool
+	next  time.Time // not before then is the lock taken again
+	swept bool      // nothing of ours is left over
+
+	// doubt says that a sync has failed: the files may not survive a power cut,
+	// whatever another sync says. The next commit rewrites them.
+	doubt atomic.Bool
 
 	mu      sync.Mutex // never held during I/O
 	known   *view      // nil: nothing is known
@@ -293,14 +296,15 @@ func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
 			err = store.MarkNotApplied(context.Cause(ctx))
 		}
 		if err != nil {
-			return nil, denied(err)
+			return nil, store.MarkNotApplied(denied(err))
 		}
 		err = v.sync(p)
 		if errors.Is(err, os.ErrClosed) {
 			continue // replaced meanwhile
 		}
-		if err != nil && !unreadable(err) {
-			return nil, err
+		if err != nil && !cannotSync(err) {
+			s.doubt.Store(true)
+			return nil, store.MarkNotApplied(fmt.Errorf("what %s holds may not survive a power cut: %w", p.file(), err))
 		}
 		return v, nil
 	}

@@ -28,4 +28,4 @@ func syncDir(string) error { return nil }
 
 func keepOwner(f *os.File, old os.FileInfo) error { return f.Chmod(old.Mode().Perm()) }
 
-func unreadable(error) bool { return false }
+func cannotSync(error) bool { return false }

@@ -78,9 +78,9 @@ func keepOwner(f *os.File, old os.FileInfo) error {
 	return f.Chmod(old.Mode().Perm())
 }
 
-// unreadable reports whether err says that this user or this file system offers no
+// cannotSync reports whether err says that this user or this file system offers no
 // way to sync: no matter for somebody who only reads.
-func unreadable(err error) bool {
+func cannotSync(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
 		errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP)
 }

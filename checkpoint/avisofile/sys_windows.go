@@ -62,4 +62,4 @@ func syncDir(string) error { return nil }
 // keepOwner does nothing: a new file takes its rights from the directory.
 func keepOwner(*os.File, os.FileInfo) error { return nil }
 
-func unreadable(error) bool { return false }
+func cannotSync(error) bool { return false }

@@ -72,7 +72,7 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 			os.Remove(path) // what stays is swept later
 		}
 	}()
-	if _, err := f.Write(content); err != nil {
+	if _, err := f.WriteAt(content, 0); err != nil {
 		return nil, err
 	}
 	if like != nil {
