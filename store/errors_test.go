@@ -1,0 +1,118 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestOutcomeOf(t *testing.T) {
+	plain := errors.New("connection reset")
+	conflict := &store.ConflictError{Key: "job"}
+	for _, c := range []struct {
+		name string
+		err  error
+		want store.Outcome
+	}{
+		{"nil", nil, store.Applied},
+		{"anything", plain, store.Unknown},
+		{"a context's error", context.DeadlineExceeded, store.Unknown},
+		{"ErrConflict", store.ErrConflict, store.NotApplied},
+		{"ErrKey", store.ErrKey, store.NotApplied},
+		{"ErrVersion", store.ErrVersion, store.NotApplied},
+		{"ErrTooLarge", store.ErrTooLarge, store.NotApplied},
+		{"ErrUnsafe", store.ErrUnsafe, store.NotApplied},
+		{"ErrDenied", store.ErrDenied, store.NotApplied},
+		{"ErrMisconfigured", store.ErrMisconfigured, store.NotApplied},
+		{"ErrClosed", store.ErrClosed, store.NotApplied},
+		{"ErrNotFound", store.ErrNotFound, store.Unknown},
+		{"ErrCorrupt", store.ErrCorrupt, store.Unknown},
+		{"ErrUnavailable", store.ErrUnavailable, store.Unknown},
+		{"a conflict", conflict, store.NotApplied},
+		{"a conflict in an OpError", &store.OpError{Op: "put", Key: "job", Err: conflict}, store.NotApplied},
+		{"a conflict wrapped twice", fmt.Errorf("lease: %w", &store.OpError{Op: "put", Key: "job", Err: conflict}), store.NotApplied},
+		{"marked as not applied", store.MarkNotApplied(plain), store.NotApplied},
+		{"marked and wrapped", fmt.Errorf("put: %w", store.MarkNotApplied(plain)), store.NotApplied},
+		{"a conflict marked as unknown", store.MarkUnknown(conflict), store.Unknown},
+		{"the outermost mark counts", store.MarkNotApplied(fmt.Errorf("put: %w", store.MarkUnknown(plain))), store.NotApplied},
+		{"also the other way", store.MarkUnknown(fmt.Errorf("put: %w", store.MarkNotApplied(plain))), store.Unknown},
+	} {
+		if got := store.OutcomeOf(c.err); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMarksKeepTheError(t *testing.T) {
+	plain := errors.New("connection reset")
+	for _, err := range []error{store.MarkNotApplied(plain), store.MarkUnknown(plain)} {
+		if !errors.Is(err, plain) || err.Error() != plain.Error() {
+			t.Errorf("got %v, want it to be, and to read like, %v", err, plain)
+		}
+	}
+	if store.MarkNotApplied(nil) != nil || store.MarkUnknown(nil) != nil {
+		t.Error("a nil error does not stay nil")
+	}
+}
+
+func TestConflictError(t *testing.T) {
+	for _, c := range []struct {
+		err  *store.ConflictError
+		want string
+	}{
+		{&store.ConflictError{Key: "job"}, `"job" was changed by another`},
+		{&store.ConflictError{Key: "job", Known: true}, `"job" does not exist`},
+		{&store.ConflictError{Key: "job", Known: true, Version: "7"}, `"job" is in another state`},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+		if !errors.Is(c.err, store.ErrConflict) || errors.Is(c.err, store.ErrNotFound) {
+			t.Errorf("%v matches the wrong sentinels", c.err)
+		}
+	}
+}
+
+func TestOpError(t *testing.T) {
+	err := &store.OpError{Op: "get", Key: "job", Err: store.ErrNotFound}
+	if got, want := err.Error(), "get job: not found"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Error("it hides its cause")
+	}
+}
+
+func TestCheckContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := store.CheckContext(ctx); err != nil {
+		t.Errorf("a living context: %v", err)
+	}
+	cause := errors.New("the operator said so")
+	cancel(cause)
+	if err := store.CheckContext(ctx); !errors.Is(err, cause) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("got %v, want the cause, not applied", err)
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for got, want := range map[string]string{
+		store.Unknown.String(): "outcome unknown", store.Applied.String(): "applied", store.NotApplied.String(): "not applied",
+		store.LivenessUnknown.String(): "unknown", store.Alive.String(): "alive", store.Dead.String(): "dead",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	var zero store.Outcome
+	if zero != store.Unknown {
+		t.Error("the zero outcome is not unknown")
+	}
+	var nothing store.Liveness
+	if nothing != store.LivenessUnknown {
+		t.Error("the zero liveness is not unknown")
+	}
+}

@@ -1,0 +1,98 @@
+package store_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+func prefix(t *testing.T, s store.Store, prefix string) store.Store {
+	t.Helper()
+	p, err := store.Prefix(s, prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPrefix(t *testing.T) {
+	f := newFull()
+	if got := prefix(t, f, ""); got != store.Store(f) {
+		t.Error("an empty prefix changes the store")
+	}
+	want := everything(t, newFull())
+	if got := everything(t, prefix(t, f, "p/q")); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	wantAsked := []string{
+		"put-volatile p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b",
+		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "peek p/q/a/job", "token-floor p/q/a/job",
+	}
+	if !slices.Equal(f.asked, wantAsked) {
+		t.Errorf("the store below was asked\n%q, want\n%q", f.asked, wantAsked)
+	}
+}
+
+func TestPrefixInvalid(t *testing.T) {
+	for _, bad := range []string{"/", "p/", "/p", "p//q", ".", "..", "p/..", "\xff", strings.Repeat("x", store.MaxKey+1)} {
+		if s, err := store.Prefix(memstore.New(), bad); !errors.Is(err, store.ErrKey) || s != nil {
+			t.Errorf("Prefix(%.20q): got %v, %v, want ErrKey", bad, s, err)
+		}
+	}
+}
+
+// TestPrefixKeepsIn checks that no key of a prefixed store reaches beyond the prefix.
+func TestPrefixKeepsIn(t *testing.T) {
+	m := memstore.New()
+	for _, key := range []string{"x", "p", "p-2/x", "q/x"} {
+		put(t, m, key, "", "outside")
+	}
+	s := prefix(t, m, "p")
+	for _, key := range []string{"", "..", "../x", "../q/x", "/x", "../p-2/x", "."} {
+		if _, _, err := s.Get(t.Context(), key); !errors.Is(err, store.ErrKey) {
+			t.Errorf("get %q: %v", key, err)
+		}
+		w, _ := store.As[store.Watcher](s)
+		if err := w.Watch(t.Context(), key, "x"); !errors.Is(err, store.ErrKey) {
+			t.Errorf("watch %q: %v", key, err)
+		}
+		for got, err := range store.List(t.Context(), s, key) {
+			if key == "" || !errors.Is(err, store.ErrKey) {
+				t.Errorf("list %q: %q, %v", key, got, err)
+			}
+		}
+	}
+}
+
+func TestPrefixNested(t *testing.T) {
+	m := memstore.New()
+	s := prefix(t, prefix(t, m, "a"), "b/c")
+	v := put(t, s, "job", "", "one")
+	want(t, m, "a/b/c/job", "one")
+	put(t, s, "job", v, "two")
+	var keys []string
+	for key, err := range store.List(t.Context(), s, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if !slices.Equal(keys, []string{"job"}) {
+		t.Errorf("list: %q", keys)
+	}
+}
+
+func TestPrefixLongest(t *testing.T) {
+	s := prefix(t, memstore.New(), "pre")
+	longest := strings.Repeat("x", store.MaxKey-len("pre/"))
+	put(t, s, longest, "", "one")
+	_, err := s.Put(t.Context(), longest+"x", "", nil)
+	if !errors.Is(err, store.ErrKey) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("a key too long together with its prefix: %v", err)
+	}
+}

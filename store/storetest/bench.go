@@ -1,0 +1,232 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// RequestCounter is an ability of stores that know how many requests they have sent
+// to their server so far, whether these were answered or not. [Bench] reports
+// requests/op for them.
+type RequestCounter interface {
+	Requests() uint64
+}
+
+// Bench measures the store that open returns, each operation as a benchmark of its
+// own, on values as large as the record of a lock. Where the store is a
+// [RequestCounter], requests/op is exact and does not depend on the machine. For
+// contended puts, tries/op says how many tries one success took.
+func Bench(b *testing.B, open func(b *testing.B) store.Store) {
+	for _, bench := range []struct {
+		name string
+
+		// prepare returns the operation to measure.
+		prepare func(b *testing.B, s store.Store) func() error
+	}{
+		{"Get", benchGet},
+		{"GetAbsent", benchGetAbsent},
+		{"GetIfChanged", benchGetIfChanged},
+		{"Put", benchPut},
+		{"PutVolatile", benchPutVolatile},
+		{"PutRefused", benchPutRefused},
+		{"Create", benchCreate},
+		{"CreateDelete", benchCreateDelete},
+		{"Wake", benchWake},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := open(b)
+			op := bench.prepare(b, s)
+			requests := countRequests(s)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := op(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			requests.report(b)
+		})
+	}
+	b.Run("PutContended", func(b *testing.B) { benchContended(b, open(b)) })
+}
+
+// requests counts from a moment on; the zero value counts nothing.
+type requests struct {
+	counter RequestCounter
+	before  uint64
+}
+
+func countRequests(s store.Store) requests {
+	c, ok := store.As[RequestCounter](s)
+	if !ok {
+		return requests{}
+	}
+	return requests{c, c.Requests()}
+}
+
+func (r requests) report(b *testing.B) {
+	if r.counter != nil {
+		b.ReportMetric(float64(r.counter.Requests()-r.before)/float64(b.N), "requests/op")
+	}
+}
+
+func benchValue() []byte { return []byte(fillValue('x', 300)) }
+
+func benchCreated(b *testing.B, s store.Store, key string) store.Version {
+	b.Helper()
+	v, err := s.Put(b.Context(), key, "", benchValue())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+func benchGet(b *testing.B, s store.Store) func() error {
+	benchCreated(b, s, "job")
+	return func() error {
+		_, _, err := s.Get(b.Context(), "job")
+		return err
+	}
+}
+
+func benchGetAbsent(b *testing.B, s store.Store) func() error {
+	return func() error {
+		_, _, err := s.Get(b.Context(), "job")
+		return expected(err, store.ErrNotFound)
+	}
+}
+
+// expected is an error unless err matches want.
+func expected(err, want error) error {
+	if !errors.Is(err, want) {
+		return fmt.Errorf("got %v, want %v", err, want)
+	}
+	return nil
+}
+
+func benchGetIfChanged(b *testing.B, s store.Store) func() error {
+	if _, ok := store.As[store.ConditionalGetter](s); !ok {
+		b.Skip("the store is no ConditionalGetter")
+	}
+	v := benchCreated(b, s, "job")
+	return func() error {
+		_, _, _, err := store.GetIfChanged(b.Context(), s, "job", v)
+		return err
+	}
+}
+
+func benchPut(b *testing.B, s store.Store) func() error {
+	v, value := benchCreated(b, s, "job"), benchValue()
+	return func() (err error) {
+		v, err = s.Put(b.Context(), "job", v, value)
+		return err
+	}
+}
+
+func benchPutVolatile(b *testing.B, s store.Store) func() error {
+	p, ok := store.As[store.VolatilePutter](s)
+	if !ok {
+		b.Skip("the store is no VolatilePutter")
+	}
+	v, value := benchCreated(b, s, "job"), benchValue()
+	return func() (err error) {
+		v, err = p.PutVolatile(b.Context(), "job", v, value)
+		return err
+	}
+}
+
+func benchPutRefused(b *testing.B, s store.Store) func() error {
+	benchCreated(b, s, "job")
+	value := benchValue()
+	return func() error {
+		_, err := s.Put(b.Context(), "job", "", value)
+		return expected(err, store.ErrConflict)
+	}
+}
+
+func benchCreate(b *testing.B, s store.Store) func() error {
+	n, value := 0, benchValue()
+	return func() error {
+		n++
+		_, err := s.Put(b.Context(), fmt.Sprintf("job/%d", n), "", value)
+		return err
+	}
+}
+
+func benchCreateDelete(b *testing.B, s store.Store) func() error {
+	value := benchValue()
+	return func() error {
+		v, err := s.Put(b.Context(), "job", "", value)
+		if err != nil {
+			return err
+		}
+		return s.Delete(b.Context(), "job", v)
+	}
+}
+
+// benchWake measures a put until a watch of another goroutine has returned.
+func benchWake(b *testing.B, s store.Store) func() error {
+	w, ok := store.As[store.Watcher](s)
+	if !ok {
+		b.Skip("the store is no Watcher")
+	}
+	v, value := benchCreated(b, s, "job"), benchValue()
+	watch := make(chan store.Version)
+	woken := make(chan error)
+	ctx, cancel := context.WithCancel(b.Context())
+	b.Cleanup(func() { cancel(); close(watch) })
+	go func() {
+		for seen := range watch {
+			woken <- w.Watch(ctx, "job", seen)
+		}
+	}()
+	return func() (err error) {
+		watch <- v
+		if v, err = s.Put(ctx, "job", v, value); err != nil {
+			return err
+		}
+		return <-woken
+	}
+}
+
+// benchContended lets goroutines swap one register by reading and conditional
+// writing, with the state that a conflict tells, if it does.
+func benchContended(b *testing.B, s store.Store) {
+	benchCreated(b, s, "job")
+	requests := countRequests(s)
+	var tries atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(4)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		value := benchValue()
+		var v store.Version
+		for pb.Next() {
+			for {
+				tries.Add(1)
+				w, err := s.Put(b.Context(), "job", v, value)
+				if err == nil {
+					v = w
+					break
+				}
+				var c *store.ConflictError
+				switch {
+				case errors.As(err, &c) && c.Known:
+					v = c.Version
+				case errors.Is(err, store.ErrConflict):
+					_, v, err = s.Get(b.Context(), "job")
+				}
+				if err != nil && !errors.Is(err, store.ErrConflict) {
+					b.Errorf("a contended put: %v", err)
+					return
+				}
+			}
+		}
+	})
+	b.ReportMetric(float64(tries.Load())/float64(b.N), "tries/op")
+	requests.report(b)
+}

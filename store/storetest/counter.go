@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Counter is a decorator that counts the calls of a store by their operation, so
+// that a test can hold a protocol to what it costs. Its methods may be called from
+// any number of goroutines.
+type Counter struct {
+	store.Store
+
+	mu    sync.Mutex
+	calls map[store.Kind]int
+}
+
+// NewCounter returns a store that passes everything on to s and counts it.
+func NewCounter(s store.Store) *Counter {
+	c := &Counter{calls: make(map[store.Kind]int)}
+	c.Store = store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		c.mu.Lock()
+		c.calls[op.Kind]++
+		c.mu.Unlock()
+		return next(ctx, op)
+	})
+	return c
+}
+
+// As hands out the abilities of the store below, counted, and c itself.
+func (c *Counter) As(target any) bool {
+	if t, ok := target.(**Counter); ok {
+		*t = c
+		return true
+	}
+	return c.Store.(interface{ As(target any) bool }).As(target)
+}
+
+// Calls returns the number of calls of these operations since the last [Counter.Reset],
+// or of all but watches when none is named.
+func (c *Counter) Calls(kinds ...store.Kind) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, kind := range kinds {
+		n += c.calls[kind]
+	}
+	if len(kinds) > 0 {
+		return n
+	}
+	for kind, calls := range c.calls {
+		if kind != store.OpWatch {
+			n += calls
+		}
+	}
+	return n
+}
+
+// Reset begins to count anew.
+func (c *Counter) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.calls)
+}

@@ -1,0 +1,289 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// full is a store with every ability. It notes the keys that it is asked for.
+type full struct {
+	*memstore.Store
+	asked []string
+}
+
+func (f *full) ask(what, key string) { f.asked = append(f.asked, what+" "+key) }
+
+func (f *full) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	f.ask("get", key)
+	return f.Store.Get(ctx, key)
+}
+
+func (f *full) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	f.ask("put-volatile", key)
+	return f.Put(ctx, key, prev, value)
+}
+
+func (f *full) Watch(_ context.Context, key string, seen store.Version) error {
+	f.ask("watch", key+" "+string(seen))
+	return nil
+}
+
+func (f *full) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	f.ask("list", prefix)
+	return f.Store.List(ctx, prefix)
+}
+
+func (f *full) GetAge(_ context.Context, key string) ([]byte, store.Version, time.Duration, error) {
+	f.ask("get-age", key)
+	return []byte("aged"), "7", time.Minute, nil
+}
+
+func (f *full) GetIfChanged(_ context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+	f.ask("get-if-changed", key+" "+string(seen))
+	return []byte("changed"), "8", true, nil
+}
+
+func (f *full) Peek(_ context.Context, key string) ([]byte, store.Version, error) {
+	f.ask("peek", key)
+	return []byte("peeked"), "9", nil
+}
+
+func (f *full) TokenFloor(_ context.Context, key string) (uint64, error) {
+	f.ask("token-floor", key)
+	return 41, nil
+}
+
+func (f *full) Announce(context.Context) (string, error) { return "me", nil }
+
+func (f *full) Judge(context.Context, string) store.Liveness { return store.Alive }
+
+func (f *full) Await(context.Context, string) error { return nil }
+
+// Extra is an ability that package store does not know.
+func (f *full) Extra() string { return "extra" }
+
+type extra interface{ Extra() string }
+
+var (
+	_ store.Watcher           = (*full)(nil)
+	_ store.Lister            = (*full)(nil)
+	_ store.VolatilePutter    = (*full)(nil)
+	_ store.Ager              = (*full)(nil)
+	_ store.ConditionalGetter = (*full)(nil)
+	_ store.Peeker            = (*full)(nil)
+	_ store.TokenFloorer      = (*full)(nil)
+	_ store.Presence          = (*full)(nil)
+)
+
+func newFull() *full { return &full{Store: memstore.New()} }
+
+// wrapper is a decorator that may be passed over.
+type wrapper struct{ store.Store }
+
+func (w wrapper) Unwrap() store.Store { return w.Store }
+
+// hider is a decorator without Unwrap: it shows what it has itself and no more.
+type hider struct{ plain }
+
+func TestAs(t *testing.T) {
+	f := newFull()
+	pass := func(ctx context.Context, op *store.Op, next store.Handler) error { return next(ctx, op) }
+	prefixed, err := store.Prefix(f, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]store.Store{
+		"the store": f, "in a wrapper": wrapper{f}, "in two wrappers": wrapper{wrapper{f}}, "intercepted": store.Intercept(f, pass),
+		"under a prefix": prefixed, "in all of them": wrapper{store.Intercept(wrapper{prefixed}, pass)},
+	} {
+		for ability, ok := range abilities(s) {
+			if !ok {
+				t.Errorf("%s: %s is hidden", name, ability)
+			}
+		}
+		if got, ok := store.As[*full](s); !ok || got != f {
+			t.Errorf("%s: the concrete type is not found", name)
+		}
+		if got, ok := store.As[extra](s); !ok || got.Extra() != "extra" {
+			t.Errorf("%s: an ability that the package does not know is not found", name)
+		}
+		if store.TraitsOf(s).Name != "memory" {
+			t.Errorf("%s: no traits", name)
+		}
+	}
+	for name, s := range map[string]store.Store{
+		"hidden": hider{plain{f}}, "hidden, then intercepted": store.Intercept(hider{plain{f}}, pass), "nothing to unwrap": wrapper{},
+	} {
+		for ability, ok := range abilities(s) {
+			if ok {
+				t.Errorf("%s: %s is found", name, ability)
+			}
+		}
+		if got := store.TraitsOf(s); got != (store.Traits{}) {
+			t.Errorf("%s: traits %+v", name, got)
+		}
+	}
+	if _, ok := store.As[store.Watcher](nil); ok {
+		t.Error("a nil store can watch")
+	}
+}
+
+func abilities(s store.Store) map[string]bool {
+	return map[string]bool{
+		"Watcher": has[store.Watcher](s), "Lister": has[store.Lister](s), "VolatilePutter": has[store.VolatilePutter](s), "Ager": has[store.Ager](s),
+		"ConditionalGetter": has[store.ConditionalGetter](s), "Peeker": has[store.Peeker](s), "TokenFloorer": has[store.TokenFloorer](s),
+		"Presence": has[store.Presence](s), "Describer": has[store.Describer](s),
+	}
+}
+
+func has[T any](s store.Store) bool {
+	_, ok := store.As[T](s)
+	return ok
+}
+
+// everything uses the store and every ability of it once, and returns the results.
+func everything(t *testing.T, s store.Store) []any {
+	t.Helper()
+	ctx := t.Context()
+	v, err := s.Put(ctx, "a/job", "", []byte("one"))
+	results := []any{err}
+	v, err = store.PutVolatile(ctx, s, "a/job", v, []byte("two"))
+	results = append(results, err)
+	value, w, err := s.Get(ctx, "a/job")
+	results = append(results, string(value), w == v, err)
+	watcher, _ := store.As[store.Watcher](s)
+	results = append(results, watcher.Watch(ctx, "a/job", "seen"))
+	for _, prefix := range []string{"", "a", "b"} {
+		for key, err := range store.List(ctx, s, prefix) {
+			results = append(results, key, err)
+		}
+	}
+	ager, _ := store.As[store.Ager](s)
+	value, w, age, err := ager.GetAge(ctx, "a/job")
+	results = append(results, string(value), w, age, err)
+	value, w, changed, err := store.GetIfChanged(ctx, s, "a/job", "seen")
+	results = append(results, string(value), w, changed, err)
+	value, w, err = store.Peek(ctx, s, "a/job")
+	results = append(results, string(value), w, err)
+	floorer, _ := store.As[store.TokenFloorer](s)
+	floor, err := floorer.TokenFloor(ctx, "a/job")
+	results = append(results, floor, err)
+	return append(results, s.Delete(ctx, "a/job", v))
+}
+
+func TestInterceptPassesEverything(t *testing.T) {
+	plain, f := newFull(), newFull()
+	var kinds []store.Kind
+	s := store.Intercept(f, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		kinds = append(kinds, op.Kind)
+		return next(ctx, op)
+	})
+	want := everything(t, plain)
+	if got := everything(t, s); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if !slices.Equal(f.asked, plain.asked) {
+		t.Errorf("the store below was asked %q, want %q", f.asked, plain.asked)
+	}
+	wantKinds := []store.Kind{
+		store.OpPut, store.OpPutVolatile, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
+		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpDelete,
+	}
+	if !slices.Equal(kinds, wantKinds) {
+		t.Errorf("the handler saw %q, want %q", kinds, wantKinds)
+	}
+	writes := slices.DeleteFunc(kinds, func(k store.Kind) bool { return !k.Write() })
+	if !slices.Equal(writes, []store.Kind{store.OpPut, store.OpPutVolatile, store.OpDelete}) {
+		t.Errorf("writes are %q", writes)
+	}
+}
+
+// TestInterceptChanges checks that a handler can change arguments and results, and
+// answer without the store.
+func TestInterceptChanges(t *testing.T) {
+	m := memstore.New()
+	denied := errors.New("denied")
+	s := store.Intercept(m, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		switch {
+		case op.Key == "denied":
+			return denied
+		case op.Kind == store.OpPut:
+			op.Value = append([]byte("<"), op.Value...)
+			return next(ctx, op)
+		case op.Kind == store.OpGet:
+			err := next(ctx, op)
+			op.Value, op.Version = append(op.Value, '>'), "mine"
+			return err
+		}
+		return next(ctx, op)
+	})
+	value := []byte("one")
+	if _, err := s.Put(t.Context(), "job", "", value); err != nil || string(value) != "one" {
+		t.Fatal(err, value)
+	}
+	want(t, m, "job", "<one")
+	if got, v, err := s.Get(t.Context(), "job"); err != nil || string(got) != "<one>" || v != "mine" {
+		t.Errorf("got %q version %q, %v", got, v, err)
+	}
+	if _, _, err := s.Get(t.Context(), "denied"); !errors.Is(err, denied) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := s.Put(t.Context(), "denied", "", nil); !errors.Is(err, denied) {
+		t.Errorf("put: %v", err)
+	}
+	n := 0
+	for key, err := range store.List(t.Context(), s, "denied") {
+		if n++; key != "" || !errors.Is(err, denied) {
+			t.Errorf("list: %q, %v", key, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("a denied list yields %d times", n)
+	}
+}
+
+func TestFallbacks(t *testing.T) {
+	ctx := t.Context()
+	s := plain{memstore.New()}
+	v, err := store.PutVolatile(ctx, s, "job", "", []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, w, err := store.Peek(ctx, s, "job"); err != nil || w != v || string(value) != "one" {
+		t.Errorf("peek: got %q version %q, %v", value, w, err)
+	}
+	for _, c := range []struct {
+		key, value string
+		seen, v    store.Version
+		changed    bool
+		err        error
+	}{
+		{"job", "", v, v, false, nil},
+		{"job", "one", "", v, true, nil},
+		{"job", "one", "older", v, true, nil},
+		{"absent", "", "", "", true, store.ErrNotFound},
+		{"absent", "", v, "", true, store.ErrNotFound},
+	} {
+		value, w, changed, err := store.GetIfChanged(ctx, s, c.key, c.seen)
+		if string(value) != c.value || w != c.v || changed != c.changed || !errors.Is(err, c.err) {
+			t.Errorf("%s, seen %q: got %q version %q, changed %v, %v", c.key, c.seen, value, w, changed, err)
+		}
+	}
+	n := 0
+	for key, err := range store.List(ctx, s, "") {
+		if n++; key != "" || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("list: %q, %v", key, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("list yields %d times, want one error", n)
+	}
+}
