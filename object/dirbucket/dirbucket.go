@@ -1,0 +1,467 @@
+// Package dirbucket keeps objects in a directory, with every condition of package
+// object.
+//
+// # How
+//
+// A body is a file that is written once, under a name of its own, and never
+// changed. Which file is the body of which key stands in a register of a
+// [store.Store], the index: a filestore beside the files for the processes of one
+// machine, or a register elsewhere for machines that share the directory. A put
+// writes the file and makes it durable, then swaps the register; so a change has the
+// outcome of that one write, readers see whole bodies, and every version is unique.
+//
+// The file that a put or a delete replaces is removed afterwards. A process that is
+// killed in between leaves a file that nothing names; [Bucket.Sweep] removes such
+// files after a day.
+//
+// A directory that is made here gets the mode 0700, and its files 0600. One that was
+// made before, for a group say, hands its mode on.
+package dirbucket
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultGrace is how old a file that nothing names must be to be swept.
+	DefaultGrace = 24 * time.Hour
+
+	// MinGrace is the shortest grace.
+	MinGrace = time.Minute
+)
+
+// Options are the options of [New].
+type Options struct {
+	// Grace is how old a file that nothing names must be before Sweep removes it. A
+	// put fails that takes longer than half of it from its first byte to the swap of
+	// the register. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
+	// directory must agree on it.
+	Grace time.Duration
+}
+
+// Bucket is a space of objects in a directory. It may be used by any number of
+// goroutines, and starts none.
+type Bucket struct {
+	dir   string
+	mode  os.FileMode // of dir, which what is made in it takes over
+	index store.Store
+	grace time.Duration
+}
+
+var (
+	_ object.Bucket    = (*Bucket)(nil)
+	_ object.Copier    = (*Bucket)(nil)
+	_ object.Describer = (*Bucket)(nil)
+)
+
+// entry is the value of a register of the index.
+type entry struct {
+	Key         string            `json:"key"`
+	File        string            `json:"file"`
+	Size        int64             `json:"size"`
+	Modified    time.Time         `json:"modified"`
+	ContentType string            `json:"content_type"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+}
+
+// New returns the bucket whose bodies lie in dir, which is made if it is not there,
+// and whose index is in a space of registers of its own; see [store.Prefix].
+func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
+	b := &Bucket{dir: dir, index: index, grace: DefaultGrace}
+	if opts != nil && opts.Grace != 0 {
+		b.grace = opts.Grace
+	}
+	if b.grace < MinGrace {
+		return nil, fmt.Errorf("dirbucket: Options.Grace is %v, at least %v is needed", b.grace, MinGrace)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	stat, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	b.mode = stat.Mode().Perm()
+	return b, nil
+}
+
+// Traits implements [object.Describer].
+func (b *Bucket) Traits() object.Traits {
+	return object.Traits{Name: "dir:" + b.dir, Local: true, Trusted: true, UniqueVersions: true}
+}
+
+// register returns the key of the register of an object: the object's key, with
+// segments that a register cannot have written otherwise, or a hash if that is too
+// long. The full key stands in the entry.
+func register(key string) string {
+	segments := strings.Split(key, "/")
+	for i, s := range segments {
+		s = strings.ReplaceAll(s, "%", "%25")
+		switch s {
+		case "":
+			s = "%"
+		case ".", "..":
+			s = "%" + s
+		}
+		segments[i] = s
+	}
+	if r := "k/" + strings.Join(segments, "/"); len(r) <= maxRegister {
+		return r
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "h/" + hex.EncodeToString(sum[:])
+}
+
+// maxRegister leaves room for a prefix that the index may have.
+const maxRegister = store.MaxKey - 112
+
+// load returns the entry of a key and its version.
+func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, error) {
+	value, v, err := b.index.Get(ctx, register(key))
+	if err != nil {
+		return entry{}, "", plain(err)
+	}
+	e, err := decode(value)
+	if err == nil && e.Key != key {
+		err = fmt.Errorf("%w: it is the entry of another key", store.ErrCorrupt)
+	}
+	return e, v, err
+}
+
+func decode(value []byte) (entry, error) {
+	var e entry
+	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || len(e.File) != len(newName()) || strings.ContainsAny(e.File, `/\.`) {
+		return entry{}, fmt.Errorf("%w: a register of the index is no entry", store.ErrCorrupt)
+	}
+	return e, nil
+}
+
+// plain takes the operation on the index out of an error: the caller names his own.
+func plain(err error) error {
+	var op *store.OpError
+	if errors.As(err, &op) && err == error(op) {
+		return op.Err
+	}
+	return err
+}
+
+func (e entry) info(v store.Version) object.Info {
+	return object.Info{
+		Key: e.Key, Version: object.Version(v), Size: e.Size, Modified: e.Modified,
+		ContentType: e.ContentType, Metadata: e.Metadata,
+	}
+}
+
+// Get implements [object.Bucket].
+func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	o, err := object.CheckGet(key, opts)
+	if err != nil {
+		return nil, opError("get", key, err)
+	}
+	// A file that is replaced between the look into the index and its opening is
+	// gone; then there is another entry.
+	var last store.Version
+	for {
+		e, v, err := b.load(ctx, key)
+		if err == nil {
+			err = check(key, e, v, o)
+		} else if errors.Is(err, store.ErrNotFound) && o.IfMatch != "" {
+			err = &object.ConflictError{Key: key, Known: true}
+		}
+		if err != nil {
+			return nil, opError("get", key, err)
+		}
+		f, err := os.Open(b.path(e.File))
+		if err == nil {
+			return b.reader(key, f, e, v, o)
+		}
+		if !errors.Is(err, fs.ErrNotExist) || v == last {
+			return nil, opError("get", key, fmt.Errorf("%w: %w", store.ErrCorrupt, err))
+		}
+		last = v
+	}
+}
+
+// check judges the conditions of a read.
+func check(key string, e entry, v store.Version, o object.GetOptions) error {
+	switch {
+	case o.IfMatch != "" && store.Version(o.IfMatch) != v:
+		return &object.ConflictError{Key: key, Known: true, Version: object.Version(v)}
+	case o.IfChanged != "" && store.Version(o.IfChanged) == v:
+		return object.ErrNotChanged
+	case o.Offset > 0 && o.Offset >= e.Size:
+		return object.ErrRange
+	}
+	return nil
+}
+
+func (b *Bucket) reader(key string, f *os.File, e entry, v store.Version, o object.GetOptions) (*object.Reader, error) {
+	stat, err := f.Stat()
+	if err == nil && stat.Size() != e.Size {
+		err = fmt.Errorf("%w: its file has %d bytes in place of %d", store.ErrCorrupt, stat.Size(), e.Size)
+	}
+	if err != nil {
+		f.Close()
+		return nil, opError("get", key, err)
+	}
+	length := e.Size - o.Offset
+	if o.Length > 0 {
+		length = min(length, o.Length)
+	}
+	return &object.Reader{ReadCloser: section{io.NewSectionReader(f, o.Offset, length), f}, Info: e.info(v)}, nil
+}
+
+type section struct {
+	io.Reader
+	io.Closer
+}
+
+// Stat implements [object.Bucket].
+func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
+	err := object.CheckKey(key)
+	var e entry
+	var v store.Version
+	if err == nil {
+		e, v, err = b.load(ctx, key)
+	}
+	if err != nil {
+		return object.Info{}, opError("stat", key, err)
+	}
+	return e.info(v), nil
+}
+
+// condition is that of a write.
+type condition struct {
+	ifAbsent bool
+	ifMatch  object.Version
+}
+
+// Put implements [object.Bucket].
+func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	o, err := object.CheckPut(key, opts)
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	if err != nil {
+		return object.Info{}, opError("put", key, err)
+	}
+	start := time.Now()
+	e := entry{Key: key, ContentType: cmp.Or(o.ContentType, "application/octet-stream"), Metadata: o.Metadata}
+	e.File, e.Size, err = b.write(func(f *os.File) (int64, error) { return io.Copy(f, body) })
+	if err != nil {
+		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
+	}
+	info, err := b.commit(ctx, e, condition{o.IfAbsent, o.IfMatch}, start)
+	if err != nil {
+		return object.Info{}, opError("put", key, err)
+	}
+	return info, nil
+}
+
+// commit makes e the entry of its key, and removes what it replaces. If that fails
+// for certain it removes the file of e.
+func (b *Bucket) commit(ctx context.Context, e entry, c condition, start time.Time) (object.Info, error) {
+	info, replaced, err := b.swap(ctx, e, c, start)
+	switch {
+	case err == nil:
+		b.remove(replaced)
+		return info, nil
+	case store.OutcomeOf(err) == store.NotApplied:
+		b.remove(e.File)
+	}
+	// Otherwise the entry may name it, or come to name it.
+	return object.Info{}, err
+}
+
+// swap is the conditional write of the index; without a condition it is repeated.
+func (b *Bucket) swap(ctx context.Context, e entry, c condition, start time.Time) (info object.Info, replaced string, err error) {
+	for {
+		old, v, err := b.load(ctx, e.Key)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return object.Info{}, "", store.MarkNotApplied(err)
+		case c.ifAbsent && v != "", c.ifMatch != "" && store.Version(c.ifMatch) != v:
+			return object.Info{}, "", &object.ConflictError{Key: e.Key, Known: true, Version: object.Version(v)}
+		case elapsed(start) > b.grace/2:
+			return object.Info{}, "", store.MarkNotApplied(fmt.Errorf("the put took longer than %v, its file may have been swept", b.grace/2))
+		}
+		e.Modified = time.Now().UTC()
+		value, err := json.Marshal(e)
+		if err != nil {
+			return object.Info{}, "", store.MarkNotApplied(err)
+		}
+		v, err = b.index.Put(ctx, register(e.Key), v, value)
+		if err == nil {
+			return e.info(v), old.File, b.late(e, start)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return object.Info{}, "", plain(err)
+		}
+		if c.ifAbsent || c.ifMatch != "" {
+			return object.Info{}, "", conflict(e.Key, err)
+		}
+	}
+}
+
+// late checks, after a swap that may have taken longer than the grace (the process
+// was stopped in the middle), that the body was not swept.
+func (b *Bucket) late(e entry, start time.Time) error {
+	if elapsed(start) <= b.grace {
+		return nil
+	}
+	if _, err := os.Stat(b.path(e.File)); err != nil {
+		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and its file was swept: put it again", store.ErrCorrupt, b.grace))
+	}
+	return nil
+}
+
+// elapsed is the time since start by the clock that says more: one of them may have
+// stood still while the machine slept.
+func elapsed(start time.Time) time.Duration {
+	return max(time.Since(start), time.Since(start.Round(0)))
+}
+
+// conflict turns a conflict of the index into one of the bucket.
+func conflict(key string, err error) error {
+	c := &object.ConflictError{Key: key}
+	var known *store.ConflictError
+	if errors.As(err, &known) && known.Known {
+		c.Known, c.Version = true, object.Version(known.Version)
+	}
+	return c
+}
+
+// Copy implements [object.Copier].
+func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
+	o, err := object.CheckCopy(source, destination, opts)
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	if err != nil {
+		return object.Info{}, opError("copy", source, err)
+	}
+	start := time.Now()
+	var get *object.GetOptions
+	if o.SourceIfMatch != "" {
+		get = &object.GetOptions{IfMatch: o.SourceIfMatch}
+	}
+	r, err := b.Get(ctx, source, get)
+	if err != nil {
+		return object.Info{}, opError("copy", source, store.MarkNotApplied(plain(err)))
+	}
+	defer r.Close()
+	e := entry{Key: destination, ContentType: r.Info.ContentType, Metadata: r.Info.Metadata}
+	if o.Metadata != nil {
+		e.Metadata, e.ContentType = o.Metadata, cmp.Or(o.ContentType, "application/octet-stream")
+	}
+	e.File, e.Size, err = b.write(func(f *os.File) (int64, error) { return io.Copy(f, r) })
+	if err != nil {
+		return object.Info{}, opError("copy", source, store.MarkNotApplied(err))
+	}
+	info, err := b.commit(ctx, e, condition{o.IfAbsent, o.IfMatch}, start)
+	if err != nil {
+		return object.Info{}, opError("copy", destination, err)
+	}
+	return info, nil
+}
+
+// Delete implements [object.Bucket].
+func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
+	o, err := object.CheckDelete(key, opts)
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	for err == nil {
+		var e entry
+		var v store.Version
+		e, v, err = b.load(ctx, key)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			err = store.MarkNotApplied(err)
+			continue
+		case o.IfMatch != "" && store.Version(o.IfMatch) != v:
+			err = &object.ConflictError{Key: key, Known: true, Version: object.Version(v)}
+			continue
+		case err != nil:
+			return nil // absent, and that is what was asked for
+		}
+		err = b.index.Delete(ctx, register(key), v)
+		switch {
+		case err == nil:
+			b.remove(e.File)
+			return nil
+		case errors.Is(err, store.ErrConflict) && o.IfMatch == "":
+			err = nil // somebody was faster; once more
+		case errors.Is(err, store.ErrConflict):
+			err = conflict(key, err)
+		default:
+			err = plain(err)
+		}
+	}
+	return opError("delete", key, err)
+}
+
+// List implements [object.Bucket]. It reads the register of each key.
+func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
+	var after string
+	if opts != nil {
+		after = opts.After
+	}
+	return func(yield func(object.Info, error) bool) {
+		for key, err := range store.List(ctx, b.index, "") {
+			var e entry
+			var v store.Version
+			if err == nil {
+				var value []byte
+				if value, v, err = b.index.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
+					continue // deleted meanwhile
+				}
+				if err == nil {
+					e, err = decode(value)
+				}
+			}
+			if err != nil {
+				yield(object.Info{}, opError("list", prefix, plain(err)))
+				return
+			}
+			if !strings.HasPrefix(e.Key, prefix) || after != "" && e.Key <= after {
+				continue
+			}
+			info := e.info(v)
+			info.ContentType, info.Metadata = "", nil
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func opError(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Err: err}
+}
+
+// newName returns the name of a new body.
+func newName() string { return rand.Text() }
+
+// path spreads the files over 32*32 directories.
+func (b *Bucket) path(name string) string { return filepath.Join(b.dir, name[:2], name[2:]) }
