@@ -55,6 +55,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, 
 			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", err, c.set.expiry(rec.TTL), ErrUnresolved)
 		}
 		now, seeErr := c.after(settled, h.name, h.key, err)
+		if errors.Is(seeErr, store.ErrCorrupt) {
+			return nil, nil, seeErr // base is gone, so nothing that was sent can land
+		}
 		if seeErr != nil {
 			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
 		}
@@ -62,6 +65,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, 
 			at, ours := time.Duration(0), false
 			if now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant {
 				at, ours = sent[now.rec.Nonce]
+			}
+			if mutant == "own holder adopted" && now.rec != nil && now.rec.State == Held && now.rec.Holder == rec.Holder {
+				ours = true
 			}
 			if ours {
 				return h.begin(ctx, base, now, at, reason)
@@ -92,6 +98,9 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		token, err := base.rec.nextToken()
 		if err != nil {
 			return nil, err
+		}
+		if mutant == "token stays" {
+			token = base.rec.Token
 		}
 		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
 	} else {
@@ -156,7 +165,7 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 	c := h.c
 	h.abandon(rec.Grant)
-	if c.set.traits.NoReadBack {
+	if c.set.traits.NoReadBack || mutant == "give up without a free record" {
 		return ErrUnresolved
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)

@@ -168,7 +168,7 @@ func (c *Client) settle(ctx context.Context, name, key string) (*seen, error) {
 		if err == nil {
 			return s, nil
 		}
-		if pause.wait(ctx) != nil {
+		if errors.Is(err, store.ErrCorrupt) || pause.wait(ctx) != nil {
 			return nil, err
 		}
 	}

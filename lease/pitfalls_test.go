@@ -367,6 +367,7 @@ func TestA11UnreadableIsNotAbsent(t *testing.T) {
 		"token":   `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":-1,"nonce":"x"}`,
 		"year":    `{"holdfast":1,"kind":"lease","name":"job","state":"held","token":1,"nonce":"x","grant":"g","ttl_ms":31536000000}`,
 		"future":  `{"holdfast":2,"kind":"lease","shape":"unheard of"}`,
+		"case":    `{"holdfast":1,"kind":"lease","name":"job","NAME":"x","state":"free","token":1,"nonce":"x"}`,
 		"max":     `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":18446744073709551615,"nonce":"x"}`,
 	} {
 		t.Run(name, func(t *testing.T) {

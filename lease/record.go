@@ -95,14 +95,14 @@ func (r *Record) encode() ([]byte, error) {
 			f.DataBase64 = r.Data
 		}
 	}
-	known, err := json.Marshal(f)
+	known, err := marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("lock record: %w", err)
 	}
 	if len(r.unknown) > 0 {
 		b := bytes.NewBuffer(known[:len(known)-1])
 		for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
-			key, err := json.Marshal(name)
+			key, err := marshal(name)
 			if err != nil {
 				return nil, fmt.Errorf("lock record: %w", err)
 			}
@@ -115,6 +115,15 @@ func (r *Record) encode() ([]byte, error) {
 		return nil, fmt.Errorf("lock record: %w: %d bytes with its data, at most %d are allowed", store.ErrTooLarge, len(known), store.MaxValue)
 	}
 	return known, nil
+}
+
+// marshal is json.Marshal without the escapes for HTML, which nobody wants to read.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // decodeRecord reads the value of a register as the record of the lock name. Its
@@ -172,11 +181,13 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 	for _, known := range knownFields {
 		delete(all, known)
 	}
-	// encoding/json matches names regardless of case; what it took as a known
-	// field must not be written a second time.
-	maps.DeleteFunc(all, func(key string, _ json.RawMessage) bool {
-		return slices.ContainsFunc(knownFields, func(known string) bool { return strings.EqualFold(known, key) })
-	})
+	// encoding/json matches names regardless of case, so that this would not be
+	// read by everybody alike.
+	for key := range all {
+		if slices.ContainsFunc(knownFields, func(known string) bool { return strings.EqualFold(known, key) }) {
+			return bad("a field %q", key)
+		}
+	}
 	if len(all) > 0 {
 		r.unknown = all
 	}

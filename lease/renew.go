@@ -81,6 +81,9 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 	}
 	at := g.c.clock.look()
 	version, err := put(ctx, g.c.st, g.h.key, g.version, value)
+	if mutant == "deadline from the reply" {
+		at = g.c.clock.look()
+	}
 	if err == nil {
 		return g.renewed(version, &rec, at)
 	}
@@ -112,7 +115,15 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration) er
 // resolve finds out what a failed write left behind. It returns nil if the lease
 // was renewed after all, and else an error; if the lease is lost it has ended.
 func (g *grant) resolve(ctx context.Context, err error) error {
+	if mutant == "conflict is lost" && errors.Is(err, store.ErrConflict) {
+		g.lose(ErrStolen, "", nil)
+		return g.cause()
+	}
 	now, seeErr := g.see(ctx, err)
+	if mutant == "unreadable is lost" && seeErr != nil {
+		g.lose(ErrStolen, "", nil)
+		return g.cause()
+	}
 	if seeErr != nil {
 		// Unreadable is neither lost nor absent: unknown, until the deadline.
 		return errors.Join(err, seeErr)
@@ -170,6 +181,10 @@ func (g *grant) release(ctx context.Context, reason error) error {
 		g.releasing = true
 		g.mu.Unlock()
 		g.check()
+		if mutant == "release before belief ends" {
+			g.result = g.free(ctx)
+			time.Sleep(time.Second)
+		}
 		g.halt(reason)
 		g.drain(ctx)
 		cause := g.cause()

@@ -1,0 +1,171 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// Take a lock, work under it, and release it.
+func Example() {
+	ctx := context.Background()
+	client, err := lease.New(&memstore.Store{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close(ctx)
+
+	guard, err := client.Acquire(ctx, "nightly")
+	if err != nil {
+		panic(err)
+	}
+	defer guard.Release(ctx)
+
+	// The work ends when the lease does, and hands the token on to every store
+	// that can refuse an old one.
+	work := func(ctx context.Context, token uint64) error { return ctx.Err() }
+	fmt.Println(work(guard.Context(), guard.Token()))
+	// Output: <nil>
+}
+
+// Somebody else holds the lock.
+func ExampleClient_TryAcquire() {
+	ctx := context.Background()
+	st := &memstore.Store{}
+	first, _ := lease.New(st, &lease.Options{Holder: "worker-1"})
+	second, _ := lease.New(st, nil)
+	guard, _ := first.TryAcquire(ctx, "nightly")
+
+	_, err := second.TryAcquire(ctx, "nightly")
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("busy:", held.Record.Holder)
+	}
+	_ = guard.Release(ctx)
+	_, err = second.TryAcquire(ctx, "nightly")
+	fmt.Println(err)
+	// Output:
+	// busy: worker-1
+	// <nil>
+}
+
+// Wait for a lock, but not for ever.
+func ExampleClient_Acquire() {
+	st := &memstore.Store{}
+	first, _ := lease.New(st, nil)
+	second, _ := lease.New(st, nil)
+	guard, _ := first.TryAcquire(context.Background(), "nightly")
+	defer guard.Release(context.Background())
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := second.Acquire(ctx, "nightly")
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, lease.ErrHeld))
+	// Output: true true
+}
+
+// A handle is re-entrant, and knows whether a cache is still good.
+func ExampleHandle() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	handle, _ := client.Handle("cache")
+
+	outer, _ := handle.Acquire(ctx)
+	inner, _ := handle.Acquire(ctx) // at once: the handle holds the lock
+	fmt.Println(inner.Token() == outer.Token())
+	_ = inner.Release(ctx)
+	fmt.Println(outer.Err())
+	_ = outer.Release(ctx)
+
+	again, _ := handle.Acquire(ctx)
+	fmt.Println("nobody else in between:", again.Continuous())
+	_ = again.Release(ctx)
+	// Output:
+	// true
+	// <nil>
+	// nobody else in between: true
+}
+
+// Several locks, or none, also across stores.
+func ExampleAll() {
+	ctx := context.Background()
+	here, _ := lease.New(&memstore.Store{}, nil)
+	there, _ := lease.New(&memstore.Store{}, nil)
+	a, _ := here.Handle("old")
+	b, _ := there.Handle("new")
+
+	set, err := lease.All(ctx, a, b)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(set.Err(), len(set.Guards()))
+	_ = set.Release(ctx)
+	// Output: <nil> 2
+}
+
+// Data in the record can be read by everybody while the lock is held.
+func ExampleGuard_SetData() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	guard, _ := client.Acquire(ctx, "import")
+	defer guard.Release(ctx)
+	if err := guard.SetData(ctx, []byte("file 3 of 7")); err != nil {
+		panic(err)
+	}
+	info, _ := client.Inspect(ctx, "import")
+	fmt.Printf("%s: %s\n", info.Record.State, info.Record.Data)
+	// Output: held: file 3 of 7
+}
+
+// End the grant of somebody who is known to be dead.
+func ExampleClient_Break() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	guard, _ := client.Acquire(ctx, "deploy")
+
+	info, _ := client.Inspect(ctx, "deploy")
+	if _, err := client.Break(ctx, "deploy", info.Record.Token, true); err != nil {
+		panic(err)
+	}
+	next, err := client.TryAcquire(ctx, "deploy")
+	fmt.Println(err, next.Token() > guard.Token())
+	fmt.Println(errors.Is(guard.Release(ctx), lease.ErrLost))
+	_ = next.Release(ctx)
+	// Output:
+	// <nil> true
+	// true
+}
+
+// Hand a lease to another process: the ticket can be stored as JSON.
+func ExampleGuard_Detach() {
+	ctx := context.Background()
+	st := &memstore.Store{}
+	o := &lease.Options{TTL: time.Hour, Manual: true, NoPresence: true}
+	first, _ := lease.New(st, o)
+	guard, _ := first.Acquire(ctx, "pipeline")
+	ticket, err := guard.Detach(ctx)
+	if err != nil {
+		panic(err)
+	}
+
+	second, _ := lease.New(st, o) // in another process
+	guard, err = second.Attach(ctx, ticket)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(guard.Renew(ctx), guard.Release(ctx))
+	// Output: <nil> <nil>
+}
+
+// A process that is restarted under the same name takes its own old lock at once.
+func ExampleOptions_reclaimOwn() {
+	host, _ := os.Hostname()
+	_, err := lease.New(&memstore.Store{}, &lease.Options{Holder: host + "/ingest-0", ReclaimOwn: true})
+	fmt.Println(err)
+	// Output: <nil>
+}

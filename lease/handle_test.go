@@ -1,0 +1,647 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Requests per operation, as the design states them: exact.
+func TestHandleRequests(t *testing.T) {
+	plain := func(st store.Store) store.Store { return &plainStore{st} }
+	for name, c := range map[string]struct {
+		wrap                                           func(store.Store) store.Store
+		options                                        *lease.Options
+		create, contended, renewal, release, again, of int
+	}{
+		"conflict tells":  {func(st store.Store) store.Store { return st }, nil, 1, 1, 1, 1, 1, 2},
+		"plain register":  {plain, nil, 2, 1, 1, 1, 1, 2},
+		"plain and fresh": {plain, &lease.Options{Fresh: true}, 1, 2, 1, 1, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(c.wrap(st))
+				client1, client2 := client(t, w, c.options), client(t, w, c.options)
+				check := func(what string, want int) {
+					t.Helper()
+					if got := w.requests(); got != want {
+						t.Errorf("%s: %d requests, want %d", what, got, want)
+					}
+				}
+				h := handle(t, client1, "job")
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				check("a new lock", c.create)
+				wantHeld(t, client2, "job")
+				check("contended", c.contended)
+				time.Sleep(client1.Options().Renew * 11 / 10)
+				check("renewal", c.renewal)
+				mustRelease(t, g)
+				check("release", c.release)
+				if g, err = h.Acquire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				check("again by this handle", c.again)
+				mustRelease(t, g)
+				w.requests()
+				mustRelease(t, mustTry(t, client2, "job"))
+				check("an existing lock, cold, with its release", c.of+c.release)
+			})
+		})
+	}
+}
+
+// plainStore tells nothing in its conflicts.
+type plainStore struct{ st store.Store }
+
+func (p *plainStore) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return p.st.Get(ctx, key)
+}
+
+func (p *plainStore) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := p.st.Put(ctx, key, prev, value)
+	if errors.Is(err, store.ErrConflict) {
+		err = &store.ConflictError{Key: key}
+	}
+	return v, err
+}
+
+func (p *plainStore) Delete(ctx context.Context, key string, prev store.Version) error {
+	return p.st.Delete(ctx, key, prev)
+}
+
+// A handle is re-entrant: many goroutines hold through it, and the lease ends with
+// the last of them.
+func TestHandleIsReentrant(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c, other := client(t, w, nil), client(t, st, nil)
+		h := handle(t, c, "job")
+		var wg sync.WaitGroup
+		guards := make([]*lease.Guard, 20)
+		for i := range guards {
+			wg.Go(func() {
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				guards[i] = g
+			})
+		}
+		wg.Wait()
+		if n := w.requests(); n != 1 {
+			t.Errorf("20 guards took %d requests", n)
+		}
+		for i, g := range guards {
+			if g.Token() != guards[0].Token() {
+				t.Errorf("tokens %d and %d in one grant", g.Token(), guards[0].Token())
+			}
+			wantHeld(t, other, "job")
+			mustRelease(t, g)
+			if err := g.Err(); !errors.Is(err, lease.ErrReleased) {
+				t.Errorf("Err after the release = %v", err)
+			}
+			if i+1 < len(guards) && guards[i+1].Err() != nil {
+				t.Errorf("releasing guard %d ended guard %d", i, i+1)
+			}
+		}
+		next, err := h.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.Token() <= guards[0].Token() || !next.Continuous() {
+			t.Errorf("token %d after %d, continuous %v", next.Token(), guards[0].Token(), next.Continuous())
+		}
+		_ = guards[0].Release(t.Context()) // late, of an old grant
+		if err := next.Err(); err != nil {
+			t.Error(err)
+		}
+		mustRelease(t, next)
+		mustRelease(t, mustTry(t, other, "job"))
+		if next, err = h.TryAcquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if next.Continuous() {
+			t.Error("another has held the lock in between")
+		}
+		mustRelease(t, next)
+	})
+}
+
+// An acquire that meets a release of the same handle waits for it.
+func TestHandleAcquireDuringItsRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind == store.OpPut {
+				time.Sleep(time.Second)
+			}
+			return next(ctx, op)
+		})
+		h := handle(t, client(t, slow, nil), "job")
+		old, err := h.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = old.Release(t.Context()) }()
+		synctest.Wait()
+		g, err := h.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Token() <= old.Token() {
+			t.Errorf("token %d after %d", g.Token(), old.Token())
+		}
+		mustRelease(t, g)
+	})
+}
+
+// The work of a lost grant may still be stopping: the same handle does not begin
+// anew beside it, unless the guard was released.
+func TestHandleLostGrantIsWaitedOut(t *testing.T) {
+	for _, released := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			h := handle(t, client(t, w, nil), "job")
+			began := time.Now()
+			old, err := h.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.set(everything(fail))
+			<-old.Context().Done()
+			w.set(nil)
+			if released {
+				_ = old.Release(t.Context())
+			}
+			g, err := h.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(began); released != (waited < ttl-time.Millisecond) {
+				t.Errorf("released %v: the next grant came after %v", released, waited)
+			}
+			mustRelease(t, g)
+		})
+	}
+}
+
+func TestHandleData(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		g := mustTry(t, c, "job")
+		if g.Data() != nil {
+			t.Errorf("data %q of a new lock", g.Data())
+		}
+		for _, want := range [][]byte{[]byte("step 1"), {0xff, 0}, {}, nil} {
+			w.set(nth(1, lose))
+			if err := g.SetData(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			w.set(nil)
+			if got := wantState(t, c, "job", lease.Held).Data; !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+				t.Errorf("stored %q, want %q", got, want)
+			}
+			time.Sleep(ttl)
+			if got := g.Data(); !bytes.Equal(got, want) {
+				t.Errorf("after renewals %q, want %q", got, want)
+			}
+		}
+		if err := g.SetData(t.Context(), make([]byte, store.MaxValue)); !errors.Is(err, store.ErrTooLarge) {
+			t.Errorf("too much data: %v", err)
+		}
+		if err := g.SetData(t.Context(), []byte("last")); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+		if g = mustTry(t, c, "job"); string(g.Data()) != "last" {
+			t.Errorf("the next grant finds %q", g.Data())
+		}
+		mustRelease(t, g)
+		if err := g.SetData(t.Context(), nil); !errors.Is(err, lease.ErrReleased) {
+			t.Errorf("SetData after the release = %v", err)
+		}
+	})
+}
+
+func TestHandleManualRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, &lease.Options{Manual: true})
+		g := mustTry(t, c, "job")
+		for range 10 {
+			time.Sleep(ttl / 2)
+			if err := g.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(ttl)
+		wantLost(t, g, lease.ErrExpired)
+		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Renew of a lost lease = %v", err)
+		}
+	})
+}
+
+func TestHandleReclaimOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, &lease.Options{Holder: "worker-1", ReclaimOwn: true})
+		g := mustTry(t, c, "job")
+		wantHeld(t, c, "job") // the same process never reclaims from itself
+		value, v, err := st.Get(t.Context(), "lock/job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := lease.Decode("job", value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := g.Token()
+		rec.Process = "an earlier life"
+		if value, err = lease.Encode(rec); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Put(t.Context(), "lock/job", v, value); err != nil {
+			t.Fatal(err)
+		}
+		if g = mustTry(t, c, "job"); g.Token() <= token {
+			t.Errorf("token %d after %d", g.Token(), token)
+		}
+		mustRelease(t, g)
+	})
+}
+
+func TestHandleBreak(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, nil), client(t, st, nil)
+		if _, err := b.Break(t.Context(), "job", 1, false); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Break of nothing = %v", err)
+		}
+		g := mustTry(t, a, "job")
+		if _, err := b.Break(t.Context(), "job", g.Token()+1, false); !errors.Is(err, lease.ErrToken) {
+			t.Errorf("Break of another token = %v", err)
+		}
+		rec, err := b.Break(t.Context(), "job", g.Token(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Token != g.Token()+1 || rec.State != lease.Broken {
+			t.Errorf("Break wrote %+v", rec)
+		}
+		began := time.Now()
+		won, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited < ttl || waited > ttl*11/10 {
+			t.Errorf("taken %v after the break; want a TTL and the allowance", waited)
+		}
+		wantLost(t, g, lease.ErrBroken)
+		mustRelease(t, won)
+		if _, err := b.Break(t.Context(), "job", won.Token(), true); !errors.Is(err, lease.ErrNotHeld) {
+			t.Errorf("Break of a free lock = %v", err)
+		}
+		// With a lost reply the break is recognised.
+		g = mustTry(t, a, "job")
+		w := newWire(st)
+		w.set(nth(1, lose))
+		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), true); err != nil || rec.Token != g.Token()+1 {
+			t.Errorf("Break with a lost reply = %+v, %v", rec, err)
+		}
+		mustRelease(t, mustTry(t, b, "job"))
+	})
+}
+
+func TestHandleAll(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, nil), client(t, st, nil)
+		// Opposite orders, over and over: nobody waits for ever.
+		var wg sync.WaitGroup
+		for i, c := range []*lease.Client{a, b} {
+			wg.Go(func() {
+				for range 20 {
+					x, y := handle(t, c, "x"), handle(t, c, "y")
+					if i == 1 {
+						x, y = y, x
+					}
+					set, err := lease.All(t.Context(), x, y)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if set.Guard("x") == nil || set.Guard("y") == nil || set.Guard("z") != nil || set.Err() != nil {
+						t.Errorf("the set holds %v", set.Guards())
+					}
+					time.Sleep(time.Second)
+					if err := set.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		// All or none.
+		g := mustTry(t, b, "y")
+		if _, err := lease.TryAll(t.Context(), handle(t, a, "x"), handle(t, a, "y")); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAll = %v", err)
+		}
+		wantState(t, a, "x", lease.Free)
+		mustRelease(t, g)
+		// The set ends with the first of its leases.
+		set, err := lease.TryAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), true); err != nil {
+			t.Fatal(err)
+		}
+		<-set.Context().Done()
+		if err := context.Cause(set.Context()); !errors.Is(err, lease.ErrBroken) {
+			t.Errorf("the set ended with %v", err)
+		}
+		if err := set.Release(t.Context()); !errors.Is(err, lease.ErrBroken) {
+			t.Errorf("Release = %v", err)
+		}
+		wantState(t, a, "y", lease.Free)
+	})
+}
+
+// A lock that is lost while the next one of the set is waited for is taken anew.
+func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, nil), client(t, st, nil)
+		g := mustTry(t, b, "y")
+		go func() {
+			time.Sleep(time.Minute)
+			info, err := b.Inspect(t.Context(), "x")
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := b.Break(t.Context(), "x", info.Record.Token, true); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			_ = g.Release(t.Context())
+		}()
+		set, err := lease.All(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Err(); err != nil {
+			t.Error(err)
+		}
+		if err := set.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHandleTicket(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		o := &lease.Options{TTL: time.Minute, NoPresence: true, Manual: true}
+		a, b := client(t, st, o), client(t, st, o)
+		g := mustTry(t, a, "job")
+		ticket, err := g.Detach(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Err(); !errors.Is(err, lease.ErrDetached) {
+			t.Errorf("Err of a detached guard = %v", err)
+		}
+		wantHeld(t, a, "job")
+		for range 5 {
+			time.Sleep(30 * time.Second)
+			if g, err = b.Attach(t.Context(), ticket); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if ticket, err = g.Detach(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if g, err = a.Attach(t.Context(), ticket); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+		wantState(t, a, "job", lease.Free)
+		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrReleased) {
+			t.Errorf("Attach after the release = %v", err)
+		}
+		// Too late: it is lost, and freed.
+		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if _, err := b.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrExpired) {
+			t.Errorf("Attach after the deadline = %v", err)
+		}
+		wantState(t, a, "job", lease.Free)
+		// Somebody else's by now.
+		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Break(t.Context(), "job", ticket.Token, true); err != nil {
+			t.Fatal(err)
+		}
+		g = mustTry(t, b, "job")
+		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrStolen) {
+			t.Errorf("Attach to another's lock = %v", err)
+		}
+		mustRelease(t, g)
+	})
+}
+
+func TestHandleStoreAge(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		dead := client(t, st, &lease.Options{Manual: true})
+		mustTry(t, dead, "job")
+		aged := &agedStore{Store: st, age: -1}
+		for _, c := range []struct {
+			name  string
+			age   time.Duration
+			later time.Duration // how much the wall clock of this machine has gone on
+			off   bool
+			open  bool
+		}{
+			{"not known", -1, time.Hour, false, false},
+			{"too young", ttl, time.Hour, false, false},
+			{"vetoed by the holder's own clock", time.Hour, 0, false, false},
+			{"switched off", time.Hour, time.Hour, true, false},
+			{"old enough", time.Hour, time.Hour, false, true},
+		} {
+			aged.age = c.age
+			waiter := client(t, aged, &lease.Options{NoStoreAge: c.off})
+			clock := newClocks()
+			lease.SetClock(waiter, clock.read)
+			clock.change(func(cl *clocks) { cl.jumped += c.later })
+			g, err := waiter.TryAcquire(t.Context(), "job")
+			if c.open != (err == nil) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if err == nil {
+				mustRelease(t, g)
+			}
+		}
+	})
+}
+
+// agedStore is a store with a clock that says what the test wants.
+type agedStore struct {
+	store.Store
+	age time.Duration
+}
+
+func (s *agedStore) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
+	value, v, err := s.Get(ctx, key)
+	return value, v, s.age, err
+}
+
+func TestHandlePresence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
+		a, b := client(t, p, &lease.Options{Manual: true}), client(t, p, nil)
+		g := mustTry(t, a, "job")
+		if rec := wantState(t, a, "job", lease.Held); rec.Presence != "here" {
+			t.Errorf("the record names the presence %q", rec.Presence)
+		}
+		wantHeld(t, b, "job")
+		p.set(store.LivenessUnknown)
+		wantHeld(t, b, "job")
+		began := time.Now()
+		go func() {
+			time.Sleep(5 * time.Second)
+			p.set(store.Dead)
+			close(p.died)
+		}()
+		won, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited != 5*time.Second {
+			t.Errorf("taken over after %v", waited)
+		}
+		mustRelease(t, won)
+		if rec := wantState(t, b, "job", lease.Free); rec.Presence != "" {
+			t.Errorf("a free record names the presence %q", rec.Presence)
+		}
+		_ = g.Release(t.Context())
+	})
+}
+
+type presence struct {
+	store.Store
+	mu      sync.Mutex
+	verdict store.Liveness
+	died    chan struct{}
+}
+
+func (p *presence) Unwrap() store.Store { return p.Store }
+
+func (p *presence) set(l store.Liveness) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.verdict = l
+}
+
+func (p *presence) Announce(context.Context) (string, error) { return "here", nil }
+
+func (p *presence) Judge(_ context.Context, announcement string) store.Liveness {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if announcement != "here" {
+		return store.LivenessUnknown
+	}
+	return p.verdict
+}
+
+func (p *presence) Await(ctx context.Context, _ string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.died:
+		return nil
+	}
+}
+
+func TestHandleNames(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		for _, bad := range []string{"", "/", "a//b", "../x", "a/../b", ".", "x\xff", strings.Repeat("x", store.MaxKey-4)} {
+			if _, err := c.TryAcquire(t.Context(), bad); !errors.Is(err, store.ErrKey) {
+				t.Errorf("a lock named %.20q: %v", bad, err)
+			}
+		}
+		for _, good := range []string{"a", "a/b", "Größe", "a b", "CON", "%2e%2e", strings.Repeat("x", store.MaxKey-5)} {
+			mustRelease(t, mustTry(t, c, good))
+		}
+	})
+}
+
+func TestHandleOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		for name, o := range map[string]*lease.Options{
+			"TTL too short":      {TTL: 499 * time.Millisecond},
+			"TTL of a year":      {TTL: 365 * 24 * time.Hour},
+			"negative TTL":       {TTL: -time.Second},
+			"TTL in nanoseconds": {TTL: time.Second + 1},
+			"margin and grace":   {TTL: 10 * time.Second, Margin: 2 * time.Second, Grace: 3 * time.Second},
+			"margin":             {Margin: time.Millisecond},
+			"renewals too rare":  {Renew: 20 * time.Second},
+			"rho":                {Rho: 0.5},
+			"rho is NaN":         {Rho: math.NaN()},
+			"polling":            {MinPoll: time.Second, MaxPoll: time.Millisecond},
+			"holder":             {Holder: strings.Repeat("x", 1025)},
+			"reclaim":            {ReclaimOwn: true},
+			"prefix":             {KeyPrefix: "../x"},
+		} {
+			if _, err := lease.New(st, o); !errors.Is(err, lease.ErrOptions) {
+				t.Errorf("%s: %v; want ErrOptions", name, err)
+			}
+		}
+		if _, err := lease.New(&plainStore{st}, &lease.Options{TTL: time.Second}); !errors.Is(err, lease.ErrOptions) {
+			t.Errorf("one second on a store that may be remote: %v", err)
+		}
+		o := client(t, st, nil).Options()
+		if o.TTL != 30*time.Second || o.Renew != 10*time.Second || o.Margin != 3*time.Second || o.Grace != 5*time.Second {
+			t.Errorf("defaults: %+v", o)
+		}
+	})
+}
+
+// Patience bounds how long Acquire puts up with a store that does not answer.
+func TestHandlePatience(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		w.set(everything(refuse))
+		c := client(t, w, &lease.Options{Patience: 20 * time.Second})
+		began := time.Now()
+		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, errNetwork) {
+			t.Errorf("Acquire = %v", err)
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		// Without it, a store that heals is waited for.
+		go func() {
+			time.Sleep(time.Hour)
+			w.set(nil)
+		}()
+		g, err := client(t, w, nil).Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+	})
+}
