@@ -209,7 +209,7 @@ func (e *env) add(s store.Store, key string) {
 }
 
 func caseRaceCounter(e *env) {
-	each := max(1, e.Rounds/4)
+	each := max(1, e.Rounds/8)
 	e.race(e.Racers, func(_ int, s store.Store) {
 		for range each {
 			e.add(s, "counter")

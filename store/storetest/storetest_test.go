@@ -23,7 +23,7 @@ func TestIntercepted(t *testing.T) {
 		return store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
 			return next(ctx, op)
 		})
-	}, nil)
+	}, &storetest.Options{Rounds: 8})
 }
 
 func TestPrefixed(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPrefixed(t *testing.T) {
 			t.Fatal(err)
 		}
 		return p
-	}, &storetest.Options{MaxKey: store.MaxKey - len(prefix) - len("/999/")})
+	}, &storetest.Options{MaxKey: store.MaxKey - len(prefix) - len("/999/"), Rounds: 8})
 }
 
 // TestBubble runs the suite where time is not real: cases must not spin, nor wait
@@ -66,7 +66,7 @@ func TestCases(t *testing.T) {
 
 func TestCheckNamesTheRule(t *testing.T) {
 	open := func(*testing.T) store.Store { return newBare() }
-	failures := storetest.Check(t, open, nil)
+	failures := storetest.Check(t, open, &storetest.Options{Rounds: 2})
 	if len(failures) != 1 || failures[0].Case != "ErrorsNameTheKey" || !strings.Contains(failures[0].String(), "names the key") {
 		t.Errorf("got %v, want one failure, of ErrorsNameTheKey", failures)
 	}

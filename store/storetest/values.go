@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -23,11 +24,11 @@ func awkwardValue() string {
 
 // big returns a value of n bytes in which no two places look alike.
 func big(n int) string {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "%d,", i)
+	b := make([]byte, 0, n+20)
+	for i := int64(0); len(b) < n; i++ {
+		b = append(strconv.AppendInt(b, i, 10), ',')
 	}
-	return b.String()[:n]
+	return string(b[:n])
 }
 
 // valueCases are the rules of values: bytes, and nothing but bytes.
