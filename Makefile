@@ -1,0 +1,28 @@
+# What people and CI call. The work is in the scripts that are named here.
+
+.PHONY: test quick lint bench torture tidy
+
+# Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
+# tests with the race detector, those against real servers too. It fetches and
+# builds what it needs, and caches it in the user's cache directory.
+test: lint
+	bash internal/test.sh
+
+# The tests that need no server.
+quick:
+	go test ./... ./cmd/... ./aws/...
+
+lint:
+	bash internal/lint.sh
+
+# Requests per operation and times, beside raw requests and beside peers.
+bench:
+	bash internal/bench.sh
+
+# The long campaigns: kills, power cuts, model checks, simulations. Hours.
+torture:
+	HOLDFAST_TORTURE=1 bash internal/test.sh -timeout 6h
+
+# Tidies all modules.
+tidy:
+	bash internal/tidy.sh

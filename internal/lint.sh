@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Formatting, vet, staticcheck, and builds for the systems that are not tested here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. internal/modules.sh
+
+echo "== gofmt"
+unformatted=$(git ls-files --cached --others --exclude-standard '*.go' | xargs gofmt -l)
+if [ -n "$unformatted" ]; then
+  echo "gofmt would change:" >&2
+  echo "$unformatted" >&2
+  exit 1
+fi
+
+echo "== go vet"
+go vet "${packages[@]}"
+go vet -tags mutant ./...
+for os in darwin windows; do
+  echo "== go vet for $os"
+  GOOS=$os go vet "${released[@]}"
+done
+
+echo "== staticcheck"
+tools=$(cache tools)
+GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
+"$tools/staticcheck" "${packages[@]}"

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# All tests, with the race detector. Arguments go to go test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. internal/modules.sh
+
+# Programs of the system that tests need: file systems to cut the power of, a tracer
+# to make system calls fail, a terminal multiplexer, Java for DynamoDB Local.
+declare -A package=(
+  [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
+  [java]=default-jre-headless [npm]=npm
+)
+missing=()
+for program in "${!package[@]}"; do
+  command -v "$program" >/dev/null || missing+=("${package[$program]}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "== installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+  else
+    echo "missing: ${missing[*]}: tests that need them will say so" >&2
+  fi
+fi
+
+echo "== go test"
+go test -race -timeout 25m "$@" "${released[@]}"
+
+echo "== go test against real servers"
+go test -race -timeout 25m "$@" ./internal/integration/... ./internal/peers/...
