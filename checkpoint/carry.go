@@ -133,7 +133,7 @@ func (l *line) askHolder(ctx context.Context, c *call, base state) error {
 	return nil
 }
 
-// plan judges the calls one after the other, as if each had come alone, and marks
+// plan judges the calls one after the other, in the order of their arrival, and marks
 // those that have a part in the write. Calls whose callers have left are passed over.
 func (l *line) plan(batch []*call, base state) (plan, error) {
 	l.mu.Lock()
@@ -156,6 +156,13 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	}
 	if !p.write {
 		return p, nil
+	}
+	// What stands in the way of the others is what the batch comes to: states
+	// between are never seen by anybody.
+	for i, c := range batch {
+		if v := &p.verdicts[i]; c.verb == verbAdvance && !c.gone && !v.write && v.status != RolledBack {
+			v.status = c.on(p.next).status
+		}
 	}
 	p.next = p.next.follow()
 	var err error

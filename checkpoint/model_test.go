@@ -9,13 +9,13 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
@@ -79,62 +79,12 @@ func (h *history) during(register string, from, to int) []stored {
 	return found
 }
 
-// faulty puts delays and faults of every kind in the way of a store.
-func faulty(st store.Store, r *rand.Rand, late *sync.WaitGroup) store.Store {
-	var mu sync.Mutex
-	draw := func(n int) int {
-		mu.Lock()
-		defer mu.Unlock()
-		return r.IntN(n)
-	}
-	pause := func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(draw(50)) * time.Millisecond):
-			return nil
-		}
-	}
-	return store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-		if err := pause(ctx); err != nil {
-			return store.MarkNotApplied(err)
-		}
-		fate := draw(100)
-		if !op.Kind.Write() {
-			if fate < 5 {
-				return store.ErrUnavailable
-			}
-			return next(ctx, op)
-		}
-		switch {
-		case fate < 8: // the request is lost
-			return store.ErrUnavailable
-		case fate < 16: // the reply is lost
-			_ = next(ctx, op)
-			return store.ErrUnavailable
-		case fate < 22: // it arrives after all
-			delayed := *op
-			late.Go(func() {
-				time.Sleep(time.Duration(draw(20_000)) * time.Millisecond)
-				_ = next(context.WithoutCancel(ctx), &delayed)
-			})
-			return context.DeadlineExceeded
-		case fate < 26:
-			return store.MarkNotApplied(syscall.ENOSPC)
-		}
-		if err := next(ctx, op); err != nil {
-			return err
-		}
-		return pause(ctx) // a context that ends here loses the reply
-	})
-}
-
 // TestModel lets keepers, several goroutines in each, do everything at once on a
 // store with every kind of fault, and then holds each answer against what really
 // happened. HOLDFAST_SEED replays one seed (the schedule of the goroutines is not
 // part of it).
 func TestModel(t *testing.T) {
-	first, runs := rand.Uint64(), 60
+	first, runs := rand.Uint64(), 40
 	if s := os.Getenv("HOLDFAST_SEED"); s != "" {
 		var err error
 		if first, err = strconv.ParseUint(s, 10, 64); err != nil {
@@ -161,11 +111,14 @@ func TestModel(t *testing.T) {
 
 func model(t *testing.T, seed uint64, total map[string]int) {
 	h := &history{st: memstore.New(), states: map[string][]stored{}}
-	var work, late sync.WaitGroup
+	var work sync.WaitGroup
 	var mu sync.Mutex
 	var calls []modelCall
+	var stores []*faultstore.Store
 	for i := range uint64(3) {
-		k := open(t, faulty(h.store(), rand.New(rand.NewPCG(seed, i)), &late), &checkpoint.Options{Settle: time.Second})
+		st := faultstore.New(h.store(), faultstore.Random(seed+i))
+		stores = append(stores, st)
+		k := open(t, st, &checkpoint.Options{Settle: time.Second})
 		for j := range uint64(3) {
 			r := rand.New(rand.NewPCG(seed+1, i<<8|j))
 			work.Go(func() {
@@ -179,12 +132,21 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 		}
 	}
 	work.Wait()
-	late.Wait()
+	for _, st := range stores {
+		if err := st.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 	for register, states := range h.states {
 		checkStates(t, register, states)
 	}
 	for _, c := range calls {
 		total[c.check(t, h)]++
+	}
+	if t.Failed() {
+		for i, st := range stores {
+			t.Logf("keeper %d: %v", i, st.Produced())
+		}
 	}
 }
 

@@ -179,8 +179,8 @@ func wrap(op, key string, err error) error {
 }
 
 // Advance implements [Keeper]. Calls on one key that come while a write is under
-// way share the next one, and each gets the status that it would have got alone, in
-// the order of their arrival.
+// way share the next one: it brings the checkpoint to the highest of them, those on
+// the way there have advanced it, too, and the others are told what stands then.
 //
 // An unknown outcome is settled by reading back. An error whose [store.OutcomeOf]
 // is Unknown is left only when that failed, when the store cannot be read back, or

@@ -1,0 +1,226 @@
+//go:build unix
+
+package checkpoint_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// The test binary is also the process that is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("HOLDFAST_ADVANCE"); dir != "" {
+		if err := advanceForEver(dir); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// advanceForEver advances one key from two goroutines, and prints a line before
+// each try and one for each answer.
+func advanceForEver(dir string) error {
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	k, err := checkpoint.New(st, nil)
+	if err != nil {
+		return err
+	}
+	ctx, limit := context.Background(), 1<<62
+	if n := os.Getenv("HOLDFAST_ADVANCES"); n != "" {
+		if limit, err = strconv.Atoi(n); err != nil {
+			return err
+		}
+	}
+	c, err := k.Get(ctx, "k", nil)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var wg sync.WaitGroup
+	for g := range 2 {
+		wg.Go(func() {
+			next := c.Sequence + 1
+			for range limit {
+				p := checkpoint.Position{Sequence: next, EventID: fmt.Sprintf("%d-%d", os.Getpid(), g)}
+				fmt.Printf("try %d\n", next)
+				r, err := k.Advance(ctx, "k", p, nil)
+				switch {
+				case err != nil:
+					fmt.Printf("failed %d %v %v\n", next, store.OutcomeOf(err) == store.NotApplied, err)
+				case r.Status == checkpoint.Advanced:
+					fmt.Printf("advanced %d\n", next)
+				}
+				next = max(next, r.Current.Sequence) + 1
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// child is a running process, and what it has said.
+type child struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when its output is read to the end
+}
+
+// ledger is what all processes have said.
+type ledger struct {
+	mu       sync.Mutex
+	tried    uint64
+	advanced map[uint64]int // how often each sequence was acknowledged
+	highest  uint64
+	failed   []string
+}
+
+// acknowledged returns the highest sequence that was acknowledged so far.
+func (l *ledger) acknowledged() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.highest
+}
+
+func (l *ledger) read(out io.Reader) {
+	in := bufio.NewScanner(out)
+	for in.Scan() {
+		verb, rest, _ := strings.Cut(in.Text(), " ")
+		digits, _, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseUint(digits, 10, 64)
+		l.mu.Lock()
+		switch {
+		case err != nil || verb == "failed" || verb == "error":
+			l.failed = append(l.failed, in.Text())
+		case verb == "try":
+			l.tried = max(l.tried, n)
+		case verb == "advanced":
+			l.advanced[n]++
+			l.highest = max(l.highest, n)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// start starts a process that advances the checkpoint in dir, below the command that
+// is given, if any.
+func (l *ledger) start(t *testing.T, dir string, env []string, above ...string) *child {
+	t.Helper()
+	args := append(above, os.Args[0])
+	cmd := exec.Command(args[0], args[1:]...)
+	// The race detector would sleep a second at the exit of each process.
+	cmd.Env = append(append(os.Environ(), "HOLDFAST_ADVANCE="+dir, "GORACE=atexit_sleep_ms=0"), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd, make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		l.read(out)
+	}()
+	return c
+}
+
+// kill ends the process as a crash would, and waits until all that it said is known.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.done
+	_ = c.cmd.Wait()
+}
+
+// TestKilled kills processes that advance one checkpoint, with -9, at any instant,
+// again and again: nothing that was acknowledged is lost, nothing goes back, nothing
+// is torn, and no sequence is acknowledged twice.
+func TestKilled(t *testing.T) {
+	kills := 30
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
+		kills = 10_000
+	}
+	dir := t.TempDir()
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	l := &ledger{advanced: map[uint64]int{}}
+	const processes = 3
+	children := make([]*child, processes)
+	defer func() {
+		for _, c := range children {
+			if c != nil {
+				c.kill()
+			}
+		}
+	}()
+	last := uint64(0)
+	for i := range kills {
+		for j, c := range children {
+			if c == nil {
+				children[j] = l.start(t, dir, nil)
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		victim := rand.IntN(processes)
+		if i%10 == 9 { // all at once, as when the machine's memory is full
+			for j, c := range children {
+				c.kill()
+				children[j] = nil
+			}
+		} else {
+			children[victim].kill()
+			children[victim] = nil
+		}
+		known := l.acknowledged()
+		k := open(t, st, nil) // a keeper without memory
+		c, err := k.Get(t.Context(), "k", nil)
+		if err != nil && !(errors.Is(err, store.ErrNotFound) && known == 0) {
+			t.Fatal(err)
+		}
+		if c.Sequence < max(known, last) {
+			t.Fatalf("kill %d: %d is saved, %d was acknowledged, %d seen", i, c.Sequence, known, last)
+		}
+		last = c.Sequence
+	}
+	for i, c := range children {
+		if c != nil {
+			c.kill()
+			children[i] = nil
+		}
+	}
+	if last > l.tried {
+		t.Errorf("%d is saved, and only %d was ever tried", last, l.tried)
+	}
+	for n, times := range l.advanced {
+		if times > 1 {
+			t.Errorf("sequence %d was acknowledged %d times", n, times)
+		}
+	}
+	if len(l.failed) > 0 {
+		t.Errorf("calls failed: %q", l.failed[:min(len(l.failed), 5)])
+	}
+	t.Logf("%d kills, %d acknowledged, at %d", kills, len(l.advanced), last)
+	if len(l.advanced) < kills {
+		t.Error("too little was acknowledged: the test tests nothing")
+	}
+}
