@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +43,10 @@ func (f *floors) copy() map[string]uint64 {
 // read at any time, no key goes back, and nothing that was acknowledged is lost.
 func TestLiveBesideAnotherProgram(t *testing.T) {
 	path := statePath(t)
-	const rounds = 40
+	rounds := 40
+	if torture() {
+		rounds = 1000
+	}
 	acked := &floors{at: map[string]uint64{}}
 	var wg sync.WaitGroup
 	s := open(t, path, nil)
@@ -266,201 +268,4 @@ func TestKill(t *testing.T) {
 	advance(t, open(t, path, nil), keyA, at(1), checkpoint.Advanced)
 	assertNoLeftOvers(t, path)
 	t.Logf("%d kills, %d times a key was acknowledged", kills, total)
-}
-
-// needStrace skips the test where there is no strace, but not on the machines that
-// guard the project.
-func needStrace(t *testing.T) {
-	t.Helper()
-	err := exec.Command("strace", "-qq", "-e", "trace=none", "true").Run()
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("strace is needed here: %v", err)
-	}
-	if err != nil {
-		t.Skipf("no strace: %v", err)
-	}
-}
-
-// underStrace runs the store's commands with faults in its system calls. paths, if
-// there are any, are the only files whose calls fail.
-func underStrace(t *testing.T, inject string, paths ...string) *process {
-	t.Helper()
-	line := []string{"strace", "-f", "-qq", "-o", "/dev/null"}
-	for _, path := range paths {
-		line = append(line, "-P", path)
-	}
-	call, _, _ := strings.Cut(inject, ":")
-	line = append(line, "-e", "trace="+call, "-e", "inject="+inject)
-	return start(t, command(t, "store", line))
-}
-
-// TestFaults lets the system calls of a writer fail, one kind after the other. What
-// was acknowledged is in the file, what is said not to be applied is not, and after
-// every error the memory is what the file has.
-func TestFaults(t *testing.T) {
-	needStrace(t)
-	all := []struct {
-		inject  string
-		dir     bool // only calls on the directory
-		outcome string
-	}{
-		{"pwrite64:error=EIO:when=%d", false, "not applied"},
-		{"pwrite64:error=ENOSPC:when=%d", false, "not applied"},
-		{"fsync:error=EIO:when=%d", false, ""}, // of the file or of the directory
-		{"fsync:error=EIO:when=%d", true, "outcome unknown"},
-		{"fsync:error=ENOSPC:when=%d", true, "outcome unknown"},
-		{"renameat:error=EIO:when=%d", false, "not applied"},
-		{"renameat:error=ENOSPC:when=%d", false, "not applied"},
-		{"fchmod:error=EIO:when=%d", false, "not applied"},
-	}
-	for _, tt := range all {
-		for _, when := range []string{"1", "2+3", "1+"} {
-			inject := strings.ReplaceAll(tt.inject, "%d", when)
-			t.Run(fmt.Sprintf("%s,directory=%v", inject, tt.dir), func(t *testing.T) {
-				t.Parallel()
-				runFaults(t, inject, tt.dir, tt.outcome, when == "1+")
-			})
-		}
-	}
-}
-
-func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always bool) {
-	path := statePath(t)
-	s := open(t, path, nil)
-	advance(t, s, resumeKey("k"), at(1), checkpoint.Advanced)
-	closeStore(t, s)
-	var paths []string
-	if onlyDir {
-		paths = []string{path[:len(path)-len("/state.json")]}
-	}
-	p := underStrace(t, inject, paths...)
-	p.want("ok", "open %s", path)
-	now, failed := uint64(1), 0
-	for seq := uint64(2); seq < 7; seq++ {
-		answer := p.ask("put k %d null", seq)
-		raw, err := loadPeer(path)
-		if err != nil {
-			t.Fatalf("after %q the file cannot be read: %v", answer, err)
-		}
-		disk := raw[resumeKey("k")].Sequence
-		switch {
-		case answer == "advanced":
-			if disk != seq {
-				t.Fatalf("acknowledged %d, the file has %d", seq, disk)
-			}
-		case strings.HasPrefix(answer, "err not applied"):
-			failed++
-			if disk != now {
-				t.Fatalf("%q, and the file has %d, not %d", answer, disk, now)
-			}
-		case strings.HasPrefix(answer, "err outcome unknown"):
-			failed++
-			if disk != now && disk != seq {
-				t.Fatalf("%q, and the file has %d", answer, disk)
-			}
-		default:
-			t.Fatalf("got %q", answer)
-		}
-		if strings.HasPrefix(answer, "err") && !strings.HasPrefix(answer, "err "+outcome) {
-			t.Errorf("got %q, want the outcome %q", answer, outcome)
-		}
-		now = disk
-		for _, read := range []string{"read", "get"} {
-			want := fmt.Sprintf("%d epoch 1 token 0", now)
-			// A read syncs, too, what is not known to be durable.
-			refused := "err not applied: checkpoint get " + resumeKey("k") + ": what " + path + " holds may not survive"
-			if got := p.ask("%s k", read); got != want && !(strings.HasPrefix(inject, "fsync") && strings.HasPrefix(got, refused)) {
-				t.Fatalf("after %q: %s got %q, want %q", answer, read, got, want)
-			}
-		}
-	}
-	if always && failed != 5 {
-		t.Errorf("%d of 5 writes failed", failed)
-	}
-	// Afterwards everything goes on, and nothing is left over.
-	s = open(t, path, nil)
-	wantAt(t, s, resumeKey("k"), now)
-	advance(t, s, resumeKey("k"), at(100), checkpoint.Advanced)
-	assertNoLeftOvers(t, path)
-}
-
-// TestInterruptedLock: a signal that interrupts the wait for the lock is no error.
-func TestInterruptedLock(t *testing.T) {
-	needStrace(t)
-	path := statePath(t)
-	p := underStrace(t, "flock:error=EINTR:when=1..3")
-	p.want("ok", "open %s", path)
-	p.want("advanced", "put k 1 null")
-}
-
-// TestKilledBetweenTwoLines kills a writer at each of its system calls: then the file
-// has the state before or the one after, with the fences of at least the one it has,
-// and the next writer goes on.
-func TestKilledBetweenTwoLines(t *testing.T) {
-	needStrace(t)
-	for _, call := range []string{"pwrite64", "fsync", "linkat", "renameat", "unlinkat", "flock"} {
-		for n := 1; n <= 4; n++ {
-			t.Run(fmt.Sprint(call, n), func(t *testing.T) {
-				t.Parallel()
-				killAt(t, call, n)
-			})
-		}
-	}
-}
-
-func killAt(t *testing.T, call string, n int) {
-	path := statePath(t)
-	s := open(t, path, nil)
-	advance(t, s, resumeKey("k"), at(100), checkpoint.Advanced)
-	advance(t, s, resumeKey("k"), at(101), checkpoint.Advanced)
-	p := underStrace(t, fmt.Sprintf("%s:signal=KILL:when=%d", call, n))
-	p.want("ok", "open %s", path)
-	p.send("reset k 10")
-	line, err := p.out.ReadString('\n')
-	if err == nil && line != "ok\n" {
-		t.Fatalf("got %q", line)
-	}
-	answered := err == nil
-	r, err := s.Advance(t.Context(), resumeKey("k"), at(102), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := get(t, open(t, path, nil), resumeKey("k"))
-	switch {
-	case answered && (c.Sequence != 10 || c.Epoch != 2),
-		c.Sequence == 10 && c.Epoch != 2,
-		(r.Status == checkpoint.Advanced) != (c.Epoch == 1 && c.Sequence == 102),
-		c.Sequence != 10 && c.Sequence != 101 && c.Sequence != 102:
-		t.Errorf("answered %v, then %v, now %+v", answered, r.Status, c)
-	}
-	get(t, s, resumeKey("k"))
-	advance(t, s, resumeKey("k"), at(103), checkpoint.Advanced)
-	advance(t, open(t, path, nil), keyA, at(1), checkpoint.Advanced) // the first write of a store sweeps
-	assertNoLeftOvers(t, path)
-}
-
-// TestLockReplacedDuringAWrite: the lock file is replaced while a writer that holds
-// the old one is stopped before its rename. It notices, and writes under the new one.
-func TestLockReplacedDuringAWrite(t *testing.T) {
-	needStrace(t)
-	path := statePath(t)
-	s := open(t, path, nil)
-	advance(t, s, keyA, at(1), checkpoint.Advanced)
-	p := underStrace(t, "fsync:delay_enter=1s:when=1")
-	p.want("ok", "open %s", path)
-	p.send("put k 5 null")
-	// Wait until it is in the middle: its temporary file is there.
-	for {
-		if all, _ := os.ReadDir(path[:len(path)-len("/state.json")]); strings.HasPrefix(all[0].Name(), ".") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	do(t, os.Remove(path+".lock"))
-	advance(t, s, keyA, at(2), checkpoint.Advanced) // under the new lock
-	if got := p.receive(); got != "advanced" {
-		t.Fatalf("got %q", got)
-	}
-	wantAt(t, s, keyA, 2)
-	wantAt(t, s, resumeKey("k"), 5)
 }

@@ -150,6 +150,10 @@ func replacePeer(path string, all map[string]mark) error {
 	if err != nil {
 		return err
 	}
+	return replaceBytes(path, b)
+}
+
+func replaceBytes(path string, b []byte) error {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".peer")
 	if err != nil {
 		return err

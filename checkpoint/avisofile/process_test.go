@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		serve(peerCommands())
 	case "store":
 		serve(storeCommands())
+	case "bench":
+		benchProcess(os.Args[1], os.Args[2], os.Args[3])
 	case "writers":
 		writers(os.Args[1], os.Args[2], os.Args[3])
 	default:

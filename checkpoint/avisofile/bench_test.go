@@ -1,0 +1,182 @@
+package avisofile_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+)
+
+// spread calls do n times from so many goroutines. do is given the number of the
+// goroutine, and how often it was called there before.
+func spread(writers, n int, do func(writer, call int) error) error {
+	var left atomic.Int64
+	left.Store(int64(n))
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for call := 0; left.Add(-1) >= 0 && errs[w] == nil; call++ {
+				errs[w] = do(w, call)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advancer returns a function for spread that advances a key for each writer.
+func advancer(ctx context.Context, s *avisofile.Store, process string) func(writer, call int) error {
+	return func(writer, call int) error {
+		r, err := s.Advance(ctx, resumeKey(fmt.Sprint(process, "w", writer)), at(uint64(call)+1), nil)
+		if err == nil && r.Status != checkpoint.Advanced {
+			err = r.Status.Err()
+		}
+		return err
+	}
+}
+
+// benchDir is where the benchmarks write: a directory of HOLDFAST_BENCH_DIR if that
+// is set, since a temporary directory can lie in memory.
+func benchDir(b *testing.B) string {
+	dir, err := os.MkdirTemp(os.Getenv("HOLDFAST_BENCH_DIR"), "avisofile")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// BenchmarkAdvance measures durable advances: group commit, and one rewrite with its
+// syncs for each put, as a program without it does.
+func BenchmarkAdvance(b *testing.B) {
+	for _, keys := range []int{10, 1000, 10000} {
+		for _, writers := range []int{1, 4, 16, 64} {
+			b.Run(fmt.Sprintf("keys=%d/writers=%d", keys, writers), func(b *testing.B) {
+				path := filepath.Join(benchDir(b), "state.json")
+				fill(b, path, keys)
+				var rewrites atomic.Int64
+				s := open(b, path, &avisofile.Options{OnCommit: func(c avisofile.Commit) { rewrites.Add(int64(c.Rewrites)) }})
+				b.ResetTimer()
+				if err := spread(writers, b.N, advancer(b.Context(), s, "")); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				closeStore(b, s)
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
+				b.ReportMetric(float64(rewrites.Load())/float64(b.N), "rewrites/op")
+			})
+		}
+		b.Run(fmt.Sprintf("keys=%d/rewrite-per-put", keys), func(b *testing.B) {
+			path := filepath.Join(benchDir(b), "state.json")
+			fill(b, path, keys)
+			b.ResetTimer()
+			for range b.N {
+				if err := rewritePerPut(path); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
+			b.ReportMetric(1, "rewrites/op")
+		})
+	}
+}
+
+// rewritePerPut does what a put costs where each is written by itself: the file is
+// locked, read, decoded, encoded, and replaced with two syncs. It has the codec of
+// this package, so that the measurement compares the orders of steps.
+func rewritePerPut(path string) error {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if b, err = avisofile.Rewrite(b); err != nil {
+		return err
+	}
+	return replaceBytes(path, b)
+}
+
+// benchProcess is a process of BenchmarkProcesses: it advances when it is told to.
+func benchProcess(path, writers, name string) {
+	s, err := avisofile.Open(path, nil)
+	if err != nil {
+		panic(err)
+	}
+	w, _ := strconv.Atoi(writers)
+	serve(func(ctx context.Context, f []string) string {
+		n, _ := strconv.Atoi(f[1])
+		return told(spread(w, n, advancer(ctx, s, name)))
+	})
+}
+
+// BenchmarkProcesses measures durable advances of several processes on one file.
+func BenchmarkProcesses(b *testing.B) {
+	const keys = 1000
+	for _, processes := range []int{1, 2, 4} {
+		for _, writers := range []int{1, 4, 16} {
+			b.Run(fmt.Sprintf("keys=%d/processes=%d/writers=%d", keys, processes, writers), func(b *testing.B) {
+				path := filepath.Join(benchDir(b), "state.json")
+				fill(b, path, keys)
+				all := make([]*process, processes)
+				for i := range all {
+					// The name is new in each run, since a run begins at 1.
+					name := fmt.Sprint(i, "-", b.N)
+					all[i] = start(b, command(b, "bench", nil, path, strconv.Itoa(writers), name))
+				}
+				for i, p := range all {
+					if got := p.ask("key %d", i); len(got) != 64 {
+						b.Fatal(got)
+					}
+				}
+				b.ResetTimer()
+				for i, p := range all {
+					p.send("advance %d", (b.N+i)/processes)
+				}
+				for _, p := range all {
+					if got := p.receive(); got != "ok" {
+						b.Fatal(got)
+					}
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
+			})
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	for _, cached := range []bool{false, true} {
+		b.Run(fmt.Sprintf("cached=%v", cached), func(b *testing.B) {
+			path := filepath.Join(benchDir(b), "state.json")
+			fill(b, path, 1000)
+			s := open(b, path, nil)
+			for b.Loop() {
+				if _, err := s.Get(b.Context(), resumeKey("key1"), &checkpoint.GetOptions{Cached: cached}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
