@@ -205,3 +205,6 @@ func signalNumber(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal)
 	return int(n)
 }
+
+// ignorePipe turns a write to a closed pipe into an error.
+func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
@@ -15,7 +15,6 @@ import (
 type waitStatus struct{ code int }
 
 func (waitStatus) Stopped() bool { return false }
-func (waitStatus) Ended() bool   { return true }
 
 // child is the command of run, in a job object that ends with this process.
 type child struct {
@@ -54,12 +53,14 @@ func killOnCloseJob() (windows.Handle, error) {
 	if err != nil {
 		return 0, err
 	}
-	return job, setKillOnClose(job)
+	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
+	}
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	return job, err
 }
 
 func forwardable() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
-
-func ignoredSignal(os.Signal) bool { return signal.Ignored(os.Interrupt) }
 
 func terminating(os.Signal) bool { return true }
 
@@ -68,6 +69,8 @@ func signalNumber(os.Signal) int { return 2 }
 func (c *child) forward(os.Signal) {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(c.cmd.Process.Pid))
 }
+
+func ignorePipe() {}
 
 func (c *child) stopped(func() bool) {}
 

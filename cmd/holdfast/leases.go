@@ -15,6 +15,9 @@ type leaseFlags struct {
 	ttl, margin, grace time.Duration
 	rho                float64
 	holder             string
+
+	detached bool              // the lease outlives this process
+	events   func(lease.Event) // told of each event
 }
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
@@ -50,7 +53,14 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	options := &lease.Options{
 		TTL: f.ttl, Margin: f.margin, Grace: f.grace, Rho: f.rho, Holder: f.holder,
 		Patience: 30 * time.Second,
-		OnEvent:  a.waitingLine(),
+		Manual:   f.detached, NoPresence: f.detached,
+	}
+	waiting := a.waitingLine()
+	options.OnEvent = func(e lease.Event) {
+		waiting(e)
+		if f.events != nil {
+			f.events(e)
+		}
 	}
 	if dir, err := defaultDir(); err == nil {
 		options.Memory = lease.FileMemory(filepath.Join(dir, "seen"))

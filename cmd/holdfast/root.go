@@ -73,7 +73,8 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
-	root.AddCommand(a.runCommand(), a.lsCommand(), a.showCommand(), a.breakCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
+		a.lsCommand(), a.showCommand(), a.breakCommand(), a.versionCommand())
 	return root
 }
 

@@ -60,6 +60,7 @@ func statusOf(err error) int {
 		status int
 	}{
 		{lease.ErrLost, statusLost},
+		{lease.ErrReleased, statusLost},
 		{lease.ErrUnresolved, statusUnknown},
 		{lease.ErrHeld, statusBusy},
 		{lease.ErrToken, statusCondition},

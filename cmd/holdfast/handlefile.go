@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// defaultLockTTL is the TTL of a lock that is held by a file and not by a process.
+const defaultLockTTL = time.Hour
+
+// handleFile is what lock writes, and renew and unlock read. Whoever has it can
+// renew and release the lock.
+type handleFile struct {
+	Holdfast int           `json:"holdfast"` // version of the format
+	Kind     string        `json:"kind"`     // "handle"
+	Store    string        `json:"store"`
+	TTL      string        `json:"ttl"`
+	Margin   string        `json:"margin"`
+	Grace    string        `json:"grace"`
+	Deadline time.Time     `json:"deadline"` // for people
+	Ticket   *lease.Ticket `json:"ticket"`
+}
+
+const handleKind = "handle"
+
+func (a *app) lockCommand() *cobra.Command {
+	f := &runFlags{}
+	var path string
+	cmd := &cobra.Command{
+		Use:     "lock NAME",
+		Short:   "Take a lock that outlives this command",
+		GroupID: groupLocks,
+		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline.
+
+It prints the path of a handle file, with which renew and unlock go on. Nobody renews
+the lock in between: it lasts for the TTL, one hour unless --ttl says otherwise, and
+its holder should be done by the deadline in the file.`,
+		Example: `  handle=$(holdfast lock deploy --ttl 20m)
+  ./build.sh
+  holdfast renew "$handle"       # 20 more minutes; 76 if it is lost
+  ./deploy.sh
+  holdfast unlock "$handle"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args, []string{"lock"}); err != nil {
+				return err
+			}
+			return a.lock(cmd.Context(), f, args[0], path)
+		},
+	}
+	flags := cmd.Flags()
+	f.leaseFlags.add(flags)
+	flags.Lookup("ttl").Usage = "how long the lock lasts without a renewal (default 1h)"
+	f.onLost = "kill"
+	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
+	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
+	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	flags.StringVar(&path, "handle", "", "where to write the handle file (default: below the directory of this user's locks)")
+	return cmd
+}
+
+func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
+	if f.ttl == 0 {
+		f.ttl = defaultLockTTL
+	}
+	f.detached = true
+	out, err := newHandleWriter(path)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	defer signal.Stop(signals)
+	handles, clients, _, err := a.handles(ctx, f, []string{name})
+	if err != nil {
+		return err
+	}
+	defer clients.close(ctx)
+	set, err := a.acquire(ctx, f, handles, signals)
+	if err != nil {
+		return a.busy(f, err)
+	}
+	guard := set.Guards()[0]
+	token := guard.Token()
+	file, err := detach(ctx, guard, handles[0].url, clients[0].Options())
+	if err != nil {
+		return errors.Join(err, set.Release(ctx))
+	}
+	written, err := out.write(file)
+	if err != nil {
+		// Without the file nobody could release it.
+		back, attachErr := clients[0].Attach(ctx, *file.Ticket)
+		if attachErr == nil {
+			attachErr = back.Release(ctx)
+		}
+		return errors.Join(err, attachErr)
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store})
+	}
+	_, err = fmt.Fprintln(a.stdout, written)
+	return err
+}
+
+// detach makes the handle file of a guard, whose lease then goes on without it.
+func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options) (*handleFile, error) {
+	deadline := guard.Deadline()
+	ticket, err := guard.Detach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &handleFile{
+		Holdfast: 1, Kind: handleKind, Store: url, TTL: o.TTL.String(), Margin: o.Margin.String(),
+		Grace: o.Grace.String(), Deadline: deadline, Ticket: &ticket,
+	}, nil
+}
+
+// handleWriter writes a handle file: complete or not at all, and only for this user.
+type handleWriter struct {
+	path string
+	file *os.File
+}
+
+// newHandleWriter makes the temporary file, so that a place that can't be written
+// to is told before any lock is taken.
+func newHandleWriter(path string) (*handleWriter, error) {
+	dir := filepath.Dir(path)
+	if path == "" {
+		base, err := defaultDir()
+		if err != nil {
+			return nil, err
+		}
+		dir = filepath.Join(base, "handles")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another place with --handle", err)}
+		}
+	} else if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, usagef("handle file %s is there already, and is no file", path)
+	}
+	file, err := os.CreateTemp(dir, ".handle-*")
+	if err != nil {
+		return nil, usagef("handle file: %w", err)
+	}
+	return &handleWriter{path: path, file: file}, nil
+}
+
+func (w *handleWriter) write(f *handleFile) (string, error) {
+	path := w.path
+	if path == "" {
+		flat := strings.Map(func(r rune) rune {
+			if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, f.Ticket.Name)
+		path = filepath.Join(filepath.Dir(w.file.Name()), fmt.Sprintf("%.100s-%d.json", flat, f.Ticket.Token))
+	}
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if _, err := w.file.Write(append(b, '\n')); err != nil {
+		return "", fmt.Errorf("handle file: %w", err)
+	}
+	if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
+		return "", fmt.Errorf("handle file: %w", err)
+	}
+	if err := os.Rename(w.file.Name(), path); err != nil {
+		return "", fmt.Errorf("handle file: %w", err)
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path, nil
+}
+
+// discard removes the temporary file, if it is still one.
+func (w *handleWriter) discard() {
+	_ = w.file.Close()
+	_ = os.Remove(w.file.Name())
+}
+
+// readHandle reads a handle file.
+func readHandle(path string) (*handleFile, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written", path)}
+	}
+	if err != nil {
+		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s can be read by others, who could release the lock: chmod 600 %s", path, quoteArg(path))}
+	}
+	var f handleFile
+	if err := json.Unmarshal(b, &f); err != nil || f.Kind != handleKind || f.Ticket == nil || f.Ticket.Grant == "" {
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", path)}
+	}
+	if f.Holdfast != 1 {
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, this program knows 1: use a newer holdfast", path, f.Holdfast)}
+	}
+	return &f, nil
+}
+
+// attach takes up the lease of a handle file.
+func (a *app) attach(ctx context.Context, path string) (_ *lease.Guard, f *handleFile, all clients, err error) {
+	f, err = readHandle(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if a.storeURL != "" {
+		given, err := a.openURL(ctx, a.storeURL)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		_ = given.Close()
+		if given.url != f.Store {
+			return nil, nil, nil, usagef("handle %s is of the store %s, not of %s", path, f.Store, given.url)
+		}
+	}
+	flags := &leaseFlags{detached: true}
+	for _, d := range []struct {
+		text string
+		to   *time.Duration
+	}{{f.TTL, &flags.ttl}, {f.Margin, &flags.margin}, {f.Grace, &flags.grace}} {
+		if *d.to, err = time.ParseDuration(d.text); err != nil {
+			return nil, nil, nil, &statusError{statusUnsafe, fmt.Errorf("handle %s: %w", path, err)}
+		}
+	}
+	if flags.grace == 0 {
+		flags.grace = -1 // none, and not the default
+	}
+	client, st, err := a.client(ctx, f.Store, flags)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all = clients{{client, st}}
+	guard, err := client.Attach(ctx, *f.Ticket)
+	if err != nil {
+		all.close(ctx)
+		return nil, nil, nil, err
+	}
+	return guard, f, all, nil
+}
+
+func (a *app) renewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "renew HANDLE",
+		Short:   "Renew a lock taken with lock",
+		GroupID: groupLocks,
+		Long: `Renew a lock taken with lock, for another TTL from now.
+
+The exit status is 76 if the lease is over, because its time had passed or somebody
+broke it: then the work it guarded must stop. A lease whose time had passed, and that
+nobody took, is freed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.renew(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) renew(ctx context.Context, path string) error {
+	guard, old, all, err := a.attach(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer all.close(ctx)
+	out, err := newHandleWriter(path)
+	if err != nil {
+		_, detachErr := guard.Detach(ctx) // as it was
+		return errors.Join(err, detachErr)
+	}
+	defer out.discard()
+	renewErr := guard.Renew(ctx)
+	if errors.Is(renewErr, lease.ErrLost) {
+		return renewErr
+	}
+	f, err := detach(ctx, guard, old.Store, all[0].Options())
+	if err != nil {
+		return errors.Join(renewErr, err)
+	}
+	// Also after an error that leaves it open: the old handle would do as well.
+	_, err = out.write(f)
+	if err = errors.Join(renewErr, err); err != nil {
+		return err
+	}
+	a.notef("lock %q is held until %s", f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
+	return nil
+}
+
+func (a *app) unlockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "unlock HANDLE",
+		Short:   "Release a lock taken with lock",
+		GroupID: groupLocks,
+		Long: `Release a lock taken with lock, and remove its handle file.
+
+The exit status is 76 if the lease was over already: then the work may have run beside
+somebody else's.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.unlock(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) unlock(ctx context.Context, path string) error {
+	guard, _, all, err := a.attach(ctx, path)
+	if err == nil {
+		err = guard.Release(ctx)
+		all.close(ctx)
+	}
+	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
+		err = errors.Join(err, os.Remove(path)) // there is nothing left to go on with
+	}
+	return err
+}

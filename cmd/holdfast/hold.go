@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// holdLine is one line of the output of hold. Its fields are stable.
+type holdLine struct {
+	Event    string    `json:"event"` // held, at_risk, lost or released
+	Lock     string    `json:"lock"`
+	Token    uint64    `json:"token"`
+	Time     time.Time `json:"time"`
+	Deadline time.Time `json:"deadline,omitzero"` // end of trust if no renewal succeeds
+	Store    string    `json:"store,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+func (a *app) holdCommand() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:     "hold NAME",
+		Short:   "Hold a lock for a program in another language",
+		GroupID: groupLocks,
+		Long: `Hold a lock for a program in another language.
+
+It prints one JSON object per line: an event "held" when it has the lock, "at_risk"
+when renewals fail, "lost" when the lease is over, "released" at its end. It holds
+the lock until its standard input ends or it gets TERM: so the lock is released when
+the program that started it ends, however that happens. After "lost" the program has
+the grace of the lease to stop in; the exit status is then 76.`,
+		Example: `  # from a shell
+  coproc HOLD { holdfast hold nightly; }
+  read -r line <&"${HOLD[0]}"        # {"event":"held",...}
+  ./job.sh
+  exec {HOLD[1]}>&-                  # end of input: release`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args, []string{"hold"}); err != nil {
+				return err
+			}
+			return a.hold(cmd.Context(), f, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	f.leaseFlags.add(flags)
+	f.onLost = "kill"
+	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
+	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
+	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	return cmd
+}
+
+func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	defer signal.Stop(signals)
+
+	// A reader that has gone is an error of the next write, and no sudden end.
+	ignorePipe()
+
+	// The end of input ends the wait as well.
+	eof := make(chan struct{})
+	go func() {
+		defer close(eof)
+		_, _ = io.Copy(io.Discard, a.stdin) // a read error is an end, too
+	}()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-eof:
+			cancel(io.EOF)
+		case <-ctx.Done():
+		}
+	}()
+
+	var (
+		mu  sync.Mutex
+		out = json.NewEncoder(a.stdout)
+	)
+	out.SetEscapeHTML(false)
+	print := func(line holdLine) error {
+		mu.Lock()
+		defer mu.Unlock()
+		line.Lock, line.Time = name, time.Now()
+		return out.Encode(line)
+	}
+	f.events = func(e lease.Event) {
+		if e.Kind == lease.EventAtRisk {
+			line := holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline}
+			if e.Err != nil {
+				line.Error = oneLine(e.Err)
+			}
+			_ = print(line) // whoever reads has gone: the end of input tells
+		}
+	}
+	handles, clients, _, err := a.handles(ctx, f, []string{name})
+	if err != nil {
+		return err
+	}
+	defer clients.close(ctx)
+	set, err := a.acquire(ctx, f, handles, signals)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return a.busy(f, err)
+	}
+	guard := set.Guards()[0]
+	if err := print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url}); err != nil {
+		return errors.Join(err, set.Release(ctx)) // nobody would know of it
+	}
+	for ended := false; !ended; {
+		select {
+		case <-eof:
+			ended = true
+		case sig := <-signals:
+			ended = terminating(sig)
+		case <-set.Context().Done():
+			cause := context.Cause(set.Context())
+			_ = print(holdLine{Event: "lost", Token: guard.Token(), Error: oneLine(cause)})
+			_ = set.Release(ctx)
+			return &statusError{statusLost, cause}
+		}
+	}
+	if err := set.Release(ctx); err != nil {
+		return err
+	}
+	return print(holdLine{Event: "released", Token: guard.Token()})
+}
