@@ -5,15 +5,21 @@ import "slices"
 // The rules of a client. Each function is one step of its program, between two of
 // which it may be stopped for any time.
 
-// mayTake says whether an idle client may send an acquire on what it has seen.
+// mayTake says whether an idle client may send an acquire on what it has seen: what
+// stayed unchanged for long enough, or its own former grant, whose end it knows.
 func (w *world) mayTake(c int) bool {
 	cl := &w.cl[c]
-	return cl.base.kind != none && cl.wait == 0
+	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c))
 }
+
+func (r *record) formerlyOf(c int) bool { return r.kind == held && r.owner == uint8(c) }
 
 // acquire begins a new grant.
 func (w *world) acquire(c int) bool {
 	cl := &w.cl[c]
+	if cl.wait > 0 {
+		w.note(RetakenAtOnce)
+	}
 	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
 	if w.Fault == TokenKept {
 		cl.tok = cl.base.tok
@@ -110,11 +116,13 @@ func (w *world) adopt(c int, ver uint8) {
 		left = w.ttl[c]
 	}
 	cl.mode, cl.left = holding, left
-	cl.base = record{ver: ver, kind: held, tok: cl.tok}
+	rec := record{ver: ver, kind: held, owner: uint8(c), tok: cl.tok, ttl: w.ttl[c]}
+	cl.base = rec
 	cl.forget()
 	if left == 0 {
 		w.note(BornExpired)
 		*cl = client{}
+		w.observe(c, rec)
 	}
 }
 

@@ -7,7 +7,8 @@
 // One register with compare-and-swap on versions that never return. Two clients, A and
 // B, with different TTLs, each of which may read, acquire, take over, renew, release,
 // give up an acquire whose outcome it does not know, read back, send again on the same
-// predecessor, forget everything, and begin anew with a new grant. An operator who
+// predecessor, take back its own former grant at once, forget everything, and begin anew
+// with a new grant. An operator who
 // breaks the lock, with and without --now.
 //
 // A network that carries out a request at once, later, much later (when its sender has
@@ -51,7 +52,8 @@
 // one's own, reads are linearizable. The margin before a deadline, which is zero here, as
 // if the holder's look at the clock came as late as it may. Sessions, handles shared by
 // goroutines, and the ways to take over sooner (presence, the store's own clock,
-// observations that persist, ReclaimOwn). Three clients or more. A store that is emptied
+// observations that persist). The assumption of ReclaimOwn, that the former process is
+// dead, is built in. Three clients or more. A store that is emptied
 // or restored. The work under the lock, which a stopped process may continue for an
 // instant after it wakes: that is what the token is for.
 //

@@ -17,6 +17,7 @@ const (
 	ReleaseUnsettled
 	TakenOver
 	TakenOverFromOneself
+	RetakenAtOnce
 	Expired
 	ExpiredDuringRenewal
 	BornExpired
@@ -54,7 +55,8 @@ var eventTexts = [eventCount]string{
 	EndedByReadBack:         "a release or give-up is settled by reading back",
 	ReleaseUnsettled:        "a release is not settled by the deadline and is left to the TTL",
 	TakenOver:               "a lock is taken over from another client",
-	TakenOverFromOneself:    "a client takes over its own former grant after waiting",
+	TakenOverFromOneself:    "a client takes over its own former grant",
+	RetakenAtOnce:           "a client sends an acquire over its own former grant without waiting",
 	Expired:                 "a holder passes its deadline",
 	ExpiredDuringRenewal:    "a holder passes its deadline while a renewal is under way",
 	BornExpired:             "an acquire turns out to be applied after its deadline",

@@ -41,7 +41,7 @@ var catches = []struct {
 	{model.WaitNotForBroken, breakWorld, model.Exclusion, 12},
 	{model.LastNonceJudges, retryWorld, model.NoFalseLoss, 8},
 	{model.LastNonceTimes, retryWorld, model.Exclusion, 15},
-	{model.AdoptByName, plainWorld, model.OwnGrant, 15},
+	{model.AdoptByName, plainWorld, model.OwnGrant, 13},
 	{model.AdoptByEqualName, plainWorld, model.OwnGrant, 9},
 	{model.AdoptByEqualName, plainWorld, model.Exclusion, 10},
 	{model.ConflictIsLoss, retryWorld, model.NoFalseLoss, 7},
@@ -55,7 +55,7 @@ var catches = []struct {
 	{model.BlindAcquire, retryWorld, model.Exclusion, 10},
 	{model.BlindRenewal, retryWorld, model.NoFalseLoss, 11},
 	{model.BlindRenewal, retryWorld, model.EndedStaysEnded, 11},
-	{model.BlindRenewal, lateWorld, model.Exclusion, 21},
+	{model.BlindRenewal, lateWorld, model.Exclusion, 19},
 	{model.BlindRelease, retryWorld, model.OwnRelease, 9},
 	{model.BlindRelease, retryWorld, model.Exclusion, 15},
 	{model.TokenKept, plainWorld, model.TokenRises, 4},
@@ -80,7 +80,10 @@ func TestFaults(t *testing.T) {
 	for _, c := range catches {
 		missing = slices.DeleteFunc(missing, func(f model.Fault) bool { return f == c.fault })
 		t.Run(c.fault.String(), func(t *testing.T) {
-			t.Logf("%s", c.fault.Why())
+			if raceEnabled && c.steps > 12 {
+				t.Skip("far away: searched without the race detector")
+			}
+			t.Log(c.fault.Why())
 			world := only(c.world, c.breaks)
 			world.Fault = c.fault
 			caught(t, world, c.breaks, c.steps)

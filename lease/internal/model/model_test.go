@@ -2,14 +2,13 @@ package model_test
 
 import (
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
 // everything is a world in which all may happen that the model knows.
-var everything = model.Config{Attempts: 2, Flight: 3, Break: true, Crash: true, Sleep: true, Jump: true}
+var everything = model.Config{Attempts: 3, Flight: 3, Break: true, Crash: true, Sleep: true, Jump: true}
 
 func torture(t *testing.T) {
 	t.Helper()
@@ -36,24 +35,24 @@ func noViolation(t *testing.T, r model.Result) {
 	}
 }
 
-// happens fails for each event that never happened, but for those that cannot.
-func happens(t *testing.T, r model.Result, cannot ...model.Event) {
+// happens fails for each event that never happened.
+func happens(t *testing.T, r model.Result) {
 	t.Helper()
 	for _, e := range model.Events() {
 		t.Logf("%9d  %s", r.Counts[e], e)
-		if never := r.Counts[e] == 0; never != slices.Contains(cannot, e) {
-			t.Errorf("%d times: %s", r.Counts[e], e)
+		if r.Counts[e] == 0 {
+			t.Errorf("never: %s", e)
 		}
 	}
 }
 
 // TestProtocol visits all states of a world without an operator.
 func TestProtocol(t *testing.T) {
-	c := model.Config{Attempts: 2, Flight: 3, Crash: true, Sleep: true, Jump: true, Probe: 64}
+	c := model.Config{Attempts: 2, Flight: 3, Crash: true, Probe: 64}
 	least := 1_000_000
 	if raceEnabled {
-		c.TTL, c.Sleep = [2]int{2, 2}, false
-		c.Flight, least = 1, 50_000
+		c = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Probe: 64}
+		least = 10_000
 	}
 	r := explore(t, c)
 	noViolation(t, r)
@@ -65,8 +64,11 @@ func TestProtocol(t *testing.T) {
 // TestEverythingHappens visits the nearest states of a world in which everything may
 // happen, and everything does.
 func TestEverythingHappens(t *testing.T) {
+	if raceEnabled {
+		t.Skip("far away: searched without the race detector")
+	}
 	c := everything
-	c.TTL, c.Flight, c.Probe, c.MaxStates = [2]int{2, 2}, 2, 64, 300_000
+	c.TTL, c.Attempts, c.Flight, c.Probe, c.MaxStates = [2]int{2, 2}, 2, 2, 64, 250_000
 	r := explore(t, c)
 	noViolation(t, r)
 	happens(t, r)

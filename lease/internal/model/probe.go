@@ -54,7 +54,7 @@ func (w *world) alone(c int) {
 		}
 	case answered:
 		w.answer(c)
-		if cl.wait > 0 || cl.n == uint8(w.Attempts) {
+		if cl.mode == idle && !w.mayTake(c) || cl.n == uint8(w.Attempts) {
 			w.pass(c, slowest, slowest)
 		}
 	}

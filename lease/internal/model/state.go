@@ -202,7 +202,11 @@ func (s *state) reduceRegister() {
 func (m *machine) reduceClient(s *state, i int) {
 	c := &s.cl[i]
 	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
-		c.base = record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+		base := record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+		if c.wait > 0 && c.base.formerlyOf(i) {
+			base.kind, base.owner = held, uint8(i)
+		}
+		c.base = base
 	}
 	if c.io == answered {
 		m.reduceReply(s, i)
@@ -219,7 +223,7 @@ func (m *machine) reduceClient(s *state, i int) {
 }
 
 // reduceReply reduces an answer on its way to client i to what it will tell: whether it
-// is of the client's grant, and else how long it makes the client wait.
+// is of the client's grant, or was of a former one, and how long it makes the client wait.
 func (m *machine) reduceReply(s *state, i int) {
 	c := &s.cl[i]
 	r := &c.reply
@@ -235,8 +239,10 @@ func (m *machine) reduceReply(s *state, i int) {
 		}
 	case m.patience(i, *r) == 0:
 		*r = record{ver: r.ver, kind: free, tok: r.tok}
+	case r.formerlyOf(i):
+		*r = record{ver: r.ver, kind: held, owner: r.owner, tok: r.tok, ttl: r.ttl}
 	default:
-		*r = record{ver: r.ver, kind: held, tok: r.tok, ttl: r.ttl}
+		*r = record{ver: r.ver, kind: held, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl}
 	}
 }
 

@@ -138,6 +138,8 @@ func (t *tracer) reply(c int) string {
 		return "held by its own grant"
 	case t.m.patience(c, *r) == 0:
 		return "may be taken"
+	case r.formerlyOf(c):
+		return "held by its own former grant"
 	case r.ver != t.at.reg.ver:
 		return "held (no longer so)"
 	default:
