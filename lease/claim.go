@@ -107,6 +107,13 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		// Not from one: a store that was emptied by hand must not start below the
 		// tokens that are out there.
 		rec.Token = uint64(max(1, c.clock.wall().UnixMilli()))
+		if c.set.Floor {
+			floor, err := c.floor(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("lock %q: %w", h.name, err)
+			}
+			rec.Token = max(rec.Token, floor+1)
+		}
 	}
 	h.mu.Lock()
 	if g := h.grant; g != nil && rec.Token <= g.token {

@@ -150,7 +150,7 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 	now, fresh := h.known(), false
 	for range maxRounds {
 		if now == nil {
-			if h.c.set.traits.ConflictTells || h.c.set.Fresh {
+			if (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor {
 				// If the guess that there is nothing is wrong, the conflict tells.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
 			} else {

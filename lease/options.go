@@ -90,6 +90,11 @@ type Options struct {
 	// name tries to create its record without reading first.
 	Fresh bool
 
+	// Floor reads the floor of tokens, see [Client.Collect], before a record is made
+	// where there is none: two requests more for a new lock. Without it a new lock
+	// relies on the wall clock alone to start above the tokens of a removed one.
+	Floor bool
+
 	// Manual leaves renewals to [Guard.Renew]; the lease still ends on time.
 	Manual bool
 

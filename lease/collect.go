@@ -1,0 +1,145 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MinCollectAge is the least time for which a lock must have gone unused before
+// [Client.Collect] removes it.
+const MinCollectAge = time.Hour
+
+// CollectOptions configures [Client.Collect].
+type CollectOptions struct {
+	// OlderThan is how long a lock must have been free. At least [MinCollectAge];
+	// it is measured with the wall clocks of its last holder and of this machine.
+	OlderThan time.Duration
+
+	// Prefix limits it to the locks below; see [Client.Names].
+	Prefix string
+
+	// DryRun tells what would be removed and changes nothing.
+	DryRun bool
+
+	// OnLock is called for each lock that was looked at.
+	OnLock func(name string, removed bool, err error)
+}
+
+// floorRecord is the value of the floor's register.
+type floorRecord struct {
+	Holdfast int    `json:"holdfast"`
+	Kind     string `json:"kind"`
+	Token    uint64 `json:"token"`
+}
+
+const (
+	floorKey  = ".holdfast/floor"
+	floorKind = "floor"
+)
+
+// Collect removes the records of locks that have been free for long, and returns
+// how many. Held and broken locks stay, whatever their age, and so does what cannot
+// be read.
+//
+// A record carries the token on. So before any is removed, the highest of their
+// tokens is written to a floor, which is never lowered. A lock that is made anew
+// starts above the floor if Options.Floor is set, and otherwise at the Unix time in
+// milliseconds, which is above it unless the clock of that machine is behind by
+// more than OlderThan.
+func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
+	if o.OlderThan < MinCollectAge {
+		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", ErrOptions, o.OlderThan, MinCollectAge)
+	}
+	found := map[string]*seen{}
+	var highest uint64
+	for name, err := range c.Names(ctx, o.Prefix) {
+		if err != nil {
+			return 0, err
+		}
+		s, err := c.fetch(ctx, name, c.set.KeyPrefix+"/"+name)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			return 0, err
+		}
+		old := err == nil && s.rec != nil && s.rec.State == Free && c.clock.wall().Sub(s.rec.Renewed) >= o.OlderThan
+		if !old {
+			o.tell(name, false, err)
+			continue
+		}
+		found[name] = s
+		highest = max(highest, s.rec.Token)
+	}
+	if len(found) > 0 && !o.DryRun {
+		if err := c.raiseFloor(ctx, highest); err != nil {
+			return 0, err
+		}
+	}
+	removed := 0
+	for name, s := range found {
+		var err error
+		if !o.DryRun {
+			// Not if anybody has used it since it was looked at.
+			err = c.st.Delete(ctx, c.set.KeyPrefix+"/"+name, s.version)
+		}
+		if err == nil {
+			removed++
+		}
+		o.tell(name, err == nil, err)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return removed, fmt.Errorf("lock %q: %w", name, err)
+		}
+	}
+	return removed, nil
+}
+
+func (o *CollectOptions) tell(name string, removed bool, err error) {
+	if o.OnLock != nil {
+		o.OnLock(name, removed, err)
+	}
+}
+
+// raiseFloor makes the floor at least token.
+func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
+	_, err := store.Update(ctx, c.st, floorKey, func(value []byte) ([]byte, error) {
+		floor, err := decodeFloor(value)
+		if err != nil {
+			return nil, err
+		}
+		if floor >= token {
+			return nil, store.ErrUnchanged
+		}
+		return json.Marshal(floorRecord{FormatVersion, floorKind, token})
+	})
+	if err != nil {
+		return fmt.Errorf("floor of tokens: %w", err)
+	}
+	return nil
+}
+
+// floor reads the floor. Whoever asks has read before that there is no record: so
+// whatever removed it had raised the floor already.
+func (c *Client) floor(ctx context.Context) (uint64, error) {
+	value, _, err := c.st.Get(ctx, floorKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, fmt.Errorf("floor of tokens: %w", err)
+	}
+	return decodeFloor(value)
+}
+
+func decodeFloor(value []byte) (uint64, error) {
+	if value == nil {
+		return 0, nil
+	}
+	var r floorRecord
+	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
+		return 0, fmt.Errorf("%w: not a floor of tokens: %.60q", store.ErrCorrupt, value)
+	}
+	if r.Holdfast > FormatVersion {
+		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrFormat)
+	}
+	return r.Token, nil
+}
