@@ -133,8 +133,8 @@ func (l *line) askHolder(ctx context.Context, c *call, base state) error {
 	return nil
 }
 
-// plan judges the calls one after the other, in the order of their arrival, and marks
-// those that have a part in the write. Calls whose callers have left are passed over.
+// plan judges the calls one after the other, and marks those that have a part in the
+// write. Calls whose callers have left are passed over.
 func (l *line) plan(batch []*call, base state) (plan, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,6 +257,7 @@ func (l *line) finish(batch []*call, p plan, current state) {
 	if shown || l.epoch == 0 {
 		l.epoch = came.epoch
 	}
+	l.want = len(batch) + len(l.queue)
 	for i, c := range batch {
 		v := p.verdicts[i]
 		c.conclude(answer{v.status, came.checkpoint(l.key)}, v.err)

@@ -1,12 +1,18 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// maxGather is the longest that a batch waits for more callers.
+const maxGather = 10 * time.Millisecond
 
 // state is a record with its version in the store.
 type state struct {
@@ -42,8 +48,10 @@ type line struct {
 	mu     sync.Mutex // never held during I/O
 	queue  []*call
 	flying bool
-	last   state  // the newest state seen
-	epoch  uint64 // the epoch that the user of the keeper knows of; 0: none yet
+	want   int           // callers that the next batch waits for, for a moment
+	full   chan struct{} // closed when they are there; nil while nobody waits
+	last   state         // the newest state seen
+	epoch  uint64        // the epoch that the user of the keeper knows of; 0: none yet
 }
 
 // call is a change on its way. Its fields are guarded by the line's mutex.
@@ -134,6 +142,10 @@ func (l *line) do(ctx context.Context, c change) (answer, error) {
 		call.epoch = l.epoch
 	}
 	l.queue = append(l.queue, call)
+	if l.full != nil && len(l.queue) >= l.want {
+		close(l.full)
+		l.full = nil
+	}
 	if !l.flying {
 		if !l.k.takeOff() {
 			l.queue = nil
@@ -182,12 +194,16 @@ func (l *line) leave(ctx context.Context, c *call) error {
 // fly writes until the queue is empty.
 func (l *line) fly(values context.Context) {
 	defer l.k.land()
+	var took time.Duration
 	for {
+		l.gather(min(took/8, maxGather))
 		ctx, cancel := context.WithCancel(values)
 		stop := context.AfterFunc(l.k.end, cancel)
 		batch := l.board(&flight{cancel: cancel})
 		if len(batch) > 0 {
+			began := time.Now()
 			l.carry(ctx, batch)
+			took = time.Since(began)
 		}
 		stop()
 		cancel()
@@ -197,8 +213,31 @@ func (l *line) fly(values context.Context) {
 	}
 }
 
-// board takes the calls off the queue that can share a write. If there are none the
-// line is at rest.
+// gather waits a moment for callers that have just been answered and are likely to
+// come back at once: without that, those who work together would split into two
+// halves, of which each waits for the write of the other.
+func (l *line) gather(patience time.Duration) {
+	l.mu.Lock()
+	full := make(chan struct{})
+	if l.want < 2 || len(l.queue) >= l.want || patience <= 0 {
+		l.mu.Unlock()
+		return
+	}
+	l.full = full
+	l.mu.Unlock()
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-full:
+	case <-t.C:
+		l.mu.Lock()
+		l.full = nil
+		l.mu.Unlock()
+	}
+}
+
+// board takes the calls off the queue that can share a write, in the order in which
+// they are judged. If there are none the line is at rest.
 func (l *line) board(f *flight) []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +255,17 @@ func (l *line) board(f *flight) []*call {
 		c.flight = f
 		batch = append(batch, c)
 	}
+	// They all wait at the same time, so that any order is right; in this one fences
+	// come first, and nobody is behind who could advance.
+	slices.SortStableFunc(batch, func(a, b *call) int {
+		if a.verb != b.verb {
+			return cmp.Compare(b.verb, a.verb) // "fence" before "advance"
+		}
+		return cmp.Compare(a.pos.Sequence, b.pos.Sequence)
+	})
 	f.waiting = len(batch)
 	l.flying = len(batch) > 0
+	l.want = 0
 	return batch
 }
 
