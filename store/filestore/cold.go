@@ -3,8 +3,8 @@ package filestore
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -26,21 +26,12 @@ func (s *Store) cold(ctx context.Context, l *log) error {
 	var before []uint64
 	since := time.Now()
 	for try := 0; ; try++ {
-		numbers, err := s.segments(l)
+		numbers, err := s.look(l)
 		if gone(err) {
 			return s.lost()
 		}
-		if err != nil {
+		if err != nil || l.seg != nil {
 			return err
-		}
-		seg, err := s.newest(l, numbers)
-		if err != nil {
-			return err
-		}
-		if seg != nil {
-			l.adopt(seg)
-			s.sweep(l, numbers)
-			return nil
 		}
 		if !slices.Equal(numbers, before) {
 			before, since = numbers, time.Now()
@@ -56,16 +47,15 @@ func (s *Store) cold(ctx context.Context, l *log) error {
 	}
 }
 
-// segments lists the segments of a log, in order.
-func (s *Store) segments(l *log) ([]uint64, error) {
-	info, err := s.root.Lstat(l.dir())
+// look opens the newest segment of a log, if it is the end of the log for certain.
+// It returns the numbers that it found.
+func (s *Store) look(l *log) ([]uint64, error) {
+	dir, err := s.openDir(l)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("%s: %w", l.dir(), syscall.ENOTDIR)
-	}
-	names, err := s.names(l.dir())
+	defer dir.Close()
+	names, err := namesIn(dir, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -75,41 +65,36 @@ func (s *Store) segments(l *log) ([]uint64, error) {
 			numbers = append(numbers, n)
 		}
 	}
-	slices.Sort(numbers)
-	return numbers, nil
-}
-
-// newest opens the highest segment, if it is the end of the log for certain;
-// otherwise it returns nil.
-func (s *Store) newest(l *log, numbers []uint64) (*segment, error) {
 	if len(numbers) == 0 {
 		return nil, nil
 	}
+	slices.Sort(numbers)
 	high := numbers[len(numbers)-1]
-	seg, err := s.openSegment(l, high)
+	seg, err := openSegment(dir, l, high)
 	if gone(err) {
-		return nil, nil
+		return numbers, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var good bool
+	good := false
 	if high == 1 {
 		good = s.leads(l, seg)
-	} else if good, err = s.follows(l, seg); err != nil {
-		seg.release()
-		return nil, err
+	} else {
+		good, err = follows(dir, l, seg)
 	}
 	if !good {
 		seg.release()
-		return nil, nil
+		return numbers, err
 	}
-	return seg, nil
+	l.adopt(seg)
+	sweep(dir, names, high)
+	return numbers, nil
 }
 
 // follows reports whether the segment before seg is there and ends where seg starts.
-func (s *Store) follows(l *log, seg *segment) (bool, error) {
-	prev, err := s.openSegment(l, seg.number-1)
+func follows(dir *os.Root, l *log, seg *segment) (bool, error) {
+	prev, err := openSegment(dir, l, seg.number-1)
 	if gone(err) {
 		return false, nil
 	}
@@ -118,14 +103,4 @@ func (s *Store) follows(l *log, seg *segment) (bool, error) {
 	}
 	defer prev.release()
 	return prev.state.Sealed && prev.state.Nonce == seg.state.Base, nil
-}
-
-// sweep removes what is left of segments that nobody needs.
-func (s *Store) sweep(l *log, numbers []uint64) {
-	for _, n := range numbers {
-		if n+1 >= l.seg.number {
-			return
-		}
-		_ = s.root.Remove(l.path(n)) // what it cannot remove does no harm
-	}
 }

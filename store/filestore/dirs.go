@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The directories of a store. Temporaries stand apart from the logs, so that they
-// wake nobody who watches a log.
+// The directories of a store. The last one is for what is made under another name
+// first, and renamed into one of the others.
 const (
 	keysDir  = "k"
 	aliveDir = "alive"
@@ -79,12 +79,12 @@ func syncPath(dir string, l limits) error {
 	return syncDir(f)
 }
 
-// syncNames makes the names in a directory of the store durable.
-func (s *Store) syncNames(name string) error {
+// syncNames makes the names in a directory below dir durable.
+func (s *Store) syncNames(dir *os.Root, name string) error {
 	if s.limits.noDirSync {
 		return nil
 	}
-	f, err := s.root.Open(name)
+	f, err := dir.Open(name)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Store) syncTop() error {
 	if synced {
 		return nil
 	}
-	if err := s.syncNames("."); err != nil {
+	if err := s.syncNames(s.root, "."); err != nil {
 		return err
 	}
 	// A parent that we may not read was not made by us.
@@ -160,16 +160,16 @@ func (m modes) apply(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// newFile makes a file of the store that did not exist, and opens it for reading
-// and appending.
-func (s *Store) newFile(name string) (*os.File, error) {
-	f, err := s.root.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, s.modes.file)
+// newFile makes a file below dir that did not exist, and opens it for reading and
+// appending.
+func (s *Store) newFile(dir *os.Root, name string) (*os.File, error) {
+	f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, s.modes.file)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.modes.apply(f, s.modes.file); err != nil {
 		f.Close()
-		_ = s.root.Remove(name) // a leftover is swept
+		_ = dir.Remove(name) // a leftover is swept
 		return nil, err
 	}
 	return f, nil
@@ -220,8 +220,10 @@ func (s *Store) sweepTmp() {
 }
 
 // names lists a directory of the store.
-func (s *Store) names(dir string) ([]string, error) {
-	f, err := s.root.Open(dir)
+func (s *Store) names(dir string) ([]string, error) { return namesIn(s.root, dir) }
+
+func namesIn(root *os.Root, dir string) ([]string, error) {
+	f, err := root.Open(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package filestore_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,18 @@ func open(t testing.TB, dir string, opts *filestore.Options) *filestore.Store {
 		}
 	})
 	return s
+}
+
+// memoryDir returns a new directory, in memory where there is one: a sync costs
+// nothing there.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "filestore")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func keys(t testing.TB, s *filestore.Store, prefix string) []string {

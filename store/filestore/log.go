@@ -225,17 +225,23 @@ func (s *Store) settle(m mark) error {
 	if m.seg.pathSynced.Load() {
 		return nil
 	}
-	for _, dir := range []string{m.seg.dir, keysDir} {
-		// A directory that is not there any more is no fault of the sync: the log
-		// was removed after the write.
-		if err := s.syncNames(dir); err != nil && !gone(err) {
-			return err
-		}
+	// A directory that is not there any more is no fault of the sync: the log was
+	// removed after the write.
+	if err := s.syncNames(s.root, m.seg.dir); err != nil && !gone(err) {
+		return err
+	}
+	return s.settleName(m.seg)
+}
+
+// settleName makes the name of a log's directory durable, and those above it.
+func (s *Store) settleName(seg *segment) error {
+	if err := s.syncNames(s.root, keysDir); err != nil && !gone(err) {
+		return err
 	}
 	if err := s.syncTop(); err != nil {
 		return err
 	}
-	m.seg.markPath()
+	seg.markPath()
 	return nil
 }
 
@@ -290,7 +296,7 @@ func (s *Store) create(l *log, c change) (made bool, err error) {
 	if err := s.lost(); err != nil {
 		return false, unknown(err)
 	}
-	if err := s.settle(mark{seg, seg.off}); err != nil {
+	if err := s.settleName(seg); err != nil {
 		return false, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
 	return true, nil
@@ -301,11 +307,11 @@ func (s *Store) prepareDir(l *log, tmp string, base fold.Entry) (*segment, error
 	if err := s.mkdir(tmp); err != nil {
 		return nil, err
 	}
-	seg, err := s.newSegment(l, 1, tmp+"/"+segmentName(1), base)
+	seg, err := s.newSegment(s.root, tmp+"/"+segmentName(1), l, 1, base)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.syncNames(tmp); err != nil {
+	if err := s.syncNames(s.root, tmp); err != nil {
 		seg.release()
 		return nil, err
 	}

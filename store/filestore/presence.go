@@ -84,7 +84,7 @@ func (s *Store) makePresence(boot string) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.newFile(tmp)
+	f, err := s.newFile(s.root, tmp)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -62,21 +61,21 @@ func (g *segment) release() {
 	}
 }
 
-// openSegment opens a segment by its name and reads it.
-func (s *Store) openSegment(l *log, number uint64) (*segment, error) {
+// openSegment opens a segment in the directory of its log, and reads it.
+func openSegment(dir *os.Root, l *log, number uint64) (*segment, error) {
 	g := &segment{key: l.key, dir: l.dir(), number: number, checked: time.Now()}
-	path := l.path(number)
+	name := segmentName(number)
 	var err error
-	g.file, err = s.root.OpenFile(path, os.O_RDWR|os.O_APPEND|openFlags, 0)
+	g.file, err = dir.OpenFile(name, os.O_RDWR|os.O_APPEND|openFlags, 0)
 	if err != nil && refused(err) {
 		g.denied = err
-		g.file, err = s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+		g.file, err = dir.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	}
 	if err != nil {
 		return nil, err
 	}
 	g.refs.Store(1)
-	if err := s.examine(g, path); err != nil {
+	if err := g.examine(dir, name); err != nil {
 		g.release()
 		return nil, err
 	}
@@ -84,35 +83,35 @@ func (s *Store) openSegment(l *log, number uint64) (*segment, error) {
 }
 
 // examine reads a segment that was just opened.
-func (s *Store) examine(g *segment, path string) (err error) {
+func (g *segment) examine(dir *os.Root, name string) (err error) {
 	if g.info, err = g.file.Stat(); err != nil {
 		return err
 	}
 	if !g.info.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, path)
+		return fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, g.file.Name())
 	}
-	if name, err := s.root.Lstat(path); err == nil && name.Mode()&fs.ModeSymlink != 0 {
-		return fmt.Errorf("%w: %s is a symbolic link", store.ErrCorrupt, path)
+	if link, err := dir.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%w: %s is a symbolic link", store.ErrCorrupt, g.file.Name())
 	}
 	if err := g.read(); err != nil {
 		return err
 	}
 	switch {
 	case g.newer > 0:
-		return fmt.Errorf("%w: %s has format %d; this program reads formats up to %d", store.ErrCorrupt, path, g.newer, format)
+		return fmt.Errorf("%w: %s has format %d; this program reads formats up to %d", store.ErrCorrupt, g.file.Name(), g.newer, format)
 	case !g.header || !g.state.Set:
-		return fmt.Errorf("%w: %s is not a log of this key", store.ErrCorrupt, path)
+		return fmt.Errorf("%w: %s is not a log of this key", store.ErrCorrupt, g.file.Name())
 	}
 	return nil
 }
 
-// newSegment makes the file of a segment under a temporary name, durably.
-func (s *Store) newSegment(l *log, number uint64, path string, base fold.Entry) (*segment, error) {
+// newSegment makes the file of a segment, durably.
+func (s *Store) newSegment(dir *os.Root, name string, l *log, number uint64, base fold.Entry) (*segment, error) {
 	key, err := json.Marshal(l.key)
 	if err != nil {
 		return nil, err
 	}
-	file, err := s.newFile(path)
+	file, err := s.newFile(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func (s *Store) newSegment(l *log, number uint64, path string, base fold.Entry) 
 		if err := file.Sync(); err != nil {
 			return err
 		}
-		return s.examine(g, path)
+		return g.examine(dir, name)
 	}()
 	if err != nil {
 		g.release()
@@ -271,126 +270,4 @@ func (g *segment) markPath() {
 // isFull reports whether a segment is to be sealed.
 func (s *Store) isFull(g *segment) bool {
 	return g.off > s.limits.sealBytes && g.entries >= s.limits.sealEntries && !g.state.Sealed
-}
-
-// seal ends the log's segment and goes on with the next: SEAL. Where that fails the
-// next write tries again; a failed sync is kept in the segment.
-func (s *Store) seal(l *log) {
-	g := l.seg
-	e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
-	if counts, err := g.append(e); err != nil || !counts {
-		return
-	}
-	if g.sync(g.off) == nil {
-		_ = s.next(l)
-	}
-}
-
-// endError says that a log cannot go on after its sealed segment, which is its last.
-type endError struct{ err error }
-
-func (e *endError) Error() string { return "the log cannot be continued: " + e.err.Error() }
-func (e *endError) Unwrap() error { return e.err }
-
-// next goes on from a sealed segment: NEXT. It leaves l.seg nil where the log is to
-// be read anew.
-func (s *Store) next(l *log) error {
-	after, err := s.openSegment(l, l.seg.number+1)
-	if gone(err) {
-		after, err = s.link(l)
-	}
-	if err != nil {
-		return err
-	}
-	// The name may have been that of an older log, which somebody slow brought back;
-	// it is the next one if ours is still there.
-	if after == nil || !s.named(l) {
-		if after != nil {
-			after.release()
-		}
-		l.drop()
-		return nil
-	}
-	l.adopt(after)
-	return nil
-}
-
-// link makes the segment after a sealed one. It returns nil where the log is to be
-// read anew.
-func (s *Store) link(l *log) (*segment, error) {
-	seg := l.seg
-	tmp, err := s.makeNext(l)
-	if err != nil {
-		// Nobody made the next one when we looked, and ours is still there.
-		if s.named(l) {
-			return nil, &endError{err}
-		}
-		return nil, nil
-	}
-	if !s.named(l) {
-		_ = s.root.Remove(tmp) // a leftover is swept
-		return nil, nil
-	}
-	path := l.path(seg.number + 1)
-	err = s.root.Link(tmp, path)
-	linked := err == nil
-	_ = s.root.Remove(tmp)
-	if !s.named(l) {
-		return nil, nil // what we linked is touched no more
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) && !gone(err) {
-		return nil, &endError{err}
-	}
-	if err := s.syncNames(l.dir()); err != nil {
-		return nil, err
-	}
-	if linked {
-		s.prune(l, seg.number-1)
-	}
-	after, err := s.openSegment(l, seg.number+1)
-	if gone(err) {
-		return nil, nil
-	}
-	if err == nil && linked && seg.pathSynced.Load() {
-		after.markPath()
-	}
-	return after, err
-}
-
-// makeNext makes the file of the next segment under a temporary name, and makes the
-// sealed one durable: otherwise a power cut could leave a base without what it
-// stands on.
-func (s *Store) makeNext(l *log) (string, error) {
-	tmp, err := s.tmpName()
-	if err != nil {
-		return "", err
-	}
-	g, err := s.newSegment(l, l.seg.number+1, tmp, l.seg.state.Rebase())
-	if err == nil {
-		g.release()
-		err = l.seg.sync(l.seg.off)
-	}
-	if err != nil {
-		_ = s.root.Remove(tmp) // a leftover is swept
-		return "", err
-	}
-	return tmp, nil
-}
-
-// prune removes segments up to a number: it walks down while there are any and
-// removes upwards, so that those which are left always reach to the newest without
-// a gap.
-func (s *Store) prune(l *log, number uint64) {
-	low := number
-	for low > 0 {
-		if _, err := s.root.Lstat(l.path(low)); err != nil {
-			break
-		}
-		low--
-	}
-	for n := low + 1; n <= number; n++ {
-		if err := s.root.Remove(l.path(n)); err != nil && !gone(err) {
-			return
-		}
-	}
 }

@@ -18,12 +18,13 @@ func TestSuite(t *testing.T) {
 		opts   *filestore.Options
 		prefix string
 		second bool
+		dir    func(testing.TB) string
 	}{
-		{name: "plain"},
-		{name: "second", second: true},
-		{name: "prefix", prefix: "some/Prefix", second: true},
-		{name: "rotating", opts: filestore.Tiny(), second: true},
-		{name: "polling", opts: filestore.Polling(), second: true},
+		{name: "plain", dir: memoryDir},
+		{name: "second", second: true, dir: func(t testing.TB) string { return t.TempDir() }},
+		{name: "prefix", prefix: "some/Prefix", second: true, dir: memoryDir},
+		{name: "rotating", opts: filestore.Tiny(), second: true, dir: memoryDir},
+		{name: "polling", opts: filestore.Polling(), second: true, dir: memoryDir},
 	}
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestSuite(t *testing.T) {
 				}
 			}
 			storetest.Run(t, func(t *testing.T) store.Store {
-				return under(t, open(t, filepath.Join(t.TempDir(), "store"), v.opts))
+				return under(t, open(t, filepath.Join(v.dir(t), "store"), v.opts))
 			}, o)
 		})
 	}
