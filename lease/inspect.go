@@ -161,3 +161,34 @@ func breakable(name string, r *Record, token uint64, now bool) (Record, error) {
 	next.State, next.Token, next.Presence = Broken, raised, ""
 	return next, nil
 }
+
+// Watch yields the state of the lock name, then every further state that it sees,
+// renewals too, until ctx ends or the loop is left; states that come and go may be
+// missed. A lock that has no record is told as an Info with an empty Version. On a
+// store that does not tell of changes it reads every Options.MaxPoll, jittered.
+// Errors are yielded, and the watch goes on; the last thing yielded is the context's
+// error.
+func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		h, err := c.Handle(name)
+		if err != nil {
+			yield(Info{}, err)
+			return
+		}
+		for e, err := range store.Watch(ctx, c.st, h.key, c.set.MaxPoll) {
+			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
+			if err == nil && e.Version != "" {
+				var rec *Record
+				if rec, err = decodeRecord(name, e.Value); err == nil {
+					info.Record = *rec
+				}
+			}
+			if err != nil {
+				err = fmt.Errorf("lock %q: %w", name, err)
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
-		a.lsCommand(), a.showCommand(), a.breakCommand(), a.versionCommand())
+		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 

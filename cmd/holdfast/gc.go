@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (a *app) gcCommand() *cobra.Command {
+	var (
+		olderThan time.Duration
+		dryRun    bool
+	)
+	cmd := &cobra.Command{
+		Use:     "gc [PREFIX] --older-than DURATION",
+		Short:   "Remove locks that nobody has used for long",
+		GroupID: groupLocks,
+		Long: `Remove the records of locks that have been free for long.
+
+A record carries the fencing token on. So the highest token of those that go is first
+written to a floor, above which a lock starts when it is made anew. Locks that are
+held, broken or unreadable stay.`,
+		Example: `  holdfast gc --older-than 720h --dry-run
+  holdfast gc build --older-than 24h`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) > 0 {
+				prefix = args[0]
+			}
+			if olderThan == 0 {
+				return usagef("say for how long they were not used: --older-than 720h")
+			}
+			return a.gc(cmd.Context(), prefix, olderThan, dryRun)
+		},
+	}
+	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "for how long they have been free; at least 1h")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
+	return cmd
+}
+
+func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	progress := a.progress()
+	looked, gone := 0, []string{}
+	removed, err := client.Collect(ctx, lease.CollectOptions{
+		OlderThan: olderThan, Prefix: prefix, DryRun: dryRun,
+		OnLock: func(name string, removed bool, err error) {
+			looked++
+			if removed {
+				gone = append(gone, name)
+			}
+			progress(fmt.Sprintf("%d locks looked at, %d to go", looked, len(gone)))
+			if errors.Is(err, store.ErrCorrupt) {
+				progress("")
+				a.notef("%s", oneLine(err))
+			}
+		},
+	})
+	progress("")
+	if a.json {
+		if printErr := a.printJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
+			return printErr
+		}
+	} else {
+		for _, name := range gone {
+			fmt.Fprintln(a.stdout, printable(name))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	verb := "removed"
+	if dryRun {
+		verb = "would be removed"
+	}
+	a.notef("%d locks %s from %s", removed, verb, st.url)
+	return nil
+}
+
+// progress returns a function that shows a line on a terminal, in place of the one
+// before; an empty one clears it. In a pipe it shows nothing.
+func (a *app) progress() func(string) {
+	f, ok := a.stderr.(*os.File)
+	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(string) {}
+	}
+	var last time.Time
+	return func(line string) {
+		if line != "" && time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", line)
+	}
+}

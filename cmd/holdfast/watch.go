@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// watchLine is one line of watch --json: a lock, and when it was seen so.
+type watchLine struct {
+	Time time.Time `json:"time"`
+	lockView
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	var renewals bool
+	var poll time.Duration
+	cmd := &cobra.Command{
+		Use:     "watch [PREFIX]",
+		Short:   "Tell of every change to a lock, or to all locks below a prefix",
+		GroupID: groupLocks,
+		Long: `Tell of every change to a lock, or to all locks below a prefix, until it is stopped.
+
+It begins with the state as it is. States that come and go quickly may be missed. With
+--json each change is one object on one line.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) > 0 {
+				prefix = args[0]
+			}
+			if poll <= 0 {
+				return usagef("--poll is longer than zero")
+			}
+			return a.watch(cmd.Context(), prefix, renewals, poll)
+		},
+	}
+	cmd.Flags().BoolVar(&renewals, "renewals", false, "tell of renewals, too")
+	cmd.Flags().DurationVar(&poll, "poll", 2*time.Second, "how often to look for new locks")
+	return cmd
+}
+
+func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time.Duration) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	defer signal.Stop(signals)
+	ignorePipe()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	lines := make(chan watchLine)
+	seen := map[string]bool{}
+	// One watch for each lock; new locks are found by listing.
+	follow := func(name string) {
+		if name == "" || seen[name] {
+			return
+		}
+		seen[name] = true
+		wg.Go(func() { a.follow(ctx, client, st.url, name, renewals, lines) })
+	}
+	follow(prefix)
+	for tick := time.NewTimer(0); ; tick.Reset(poll) {
+		select {
+		case line := <-lines:
+			if err := a.watchLine(line); err != nil {
+				return err // whoever reads has gone
+			}
+			continue
+		case sig := <-signals:
+			if terminating(sig) {
+				return nil
+			}
+			continue
+		case <-tick.C:
+		}
+		for name, err := range client.Names(ctx, prefix) {
+			if err != nil {
+				if len(seen) == 0 || permanentError(err) {
+					return err
+				}
+				a.notef("%s", oneLine(err))
+				break
+			}
+			follow(name)
+		}
+	}
+}
+
+// permanentError reports an error that will not pass by itself.
+func permanentError(err error) bool {
+	switch statusOf(err) {
+	case statusUsage, statusDenied, statusUnsafe:
+		return true
+	}
+	return errors.Is(err, errors.ErrUnsupported)
+}
+
+// follow sends the changes of one lock.
+func (a *app) follow(ctx context.Context, client *lease.Client, url, name string, renewals bool, lines chan<- watchLine) {
+	last := "-" // grant and state
+	for info, err := range client.Watch(ctx, name) {
+		if ctx.Err() != nil {
+			return
+		}
+		line := watchLine{time.Now(), viewOf(info, url)}
+		state := info.Record.Grant + " " + string(info.Record.State)
+		switch {
+		case err != nil:
+			line.State, line.Error = "unreadable", oneLine(err)
+			state = line.Error
+		case info.Version == "":
+			if last == "-" {
+				last = state // it was never there: nothing to tell
+				continue
+			}
+			line.State = "absent"
+		}
+		if state == last && !renewals {
+			continue
+		}
+		last = state
+		select {
+		case lines <- line:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *app) watchLine(line watchLine) error {
+	if a.json {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(line)
+	}
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable(line.Name), line.State, line.Token, printable(line.Holder))
+	if line.Error != "" {
+		text += "  " + printable(line.Error)
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
