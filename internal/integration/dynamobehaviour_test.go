@@ -86,6 +86,7 @@ func text(v types.AttributeValue) string {
 // DynamoDB Local does with conditions what DynamoDB does, as its documentation has
 // it: every line here is what we rest on there.
 func TestDynamoBehaviour(t *testing.T) {
+	t.Parallel()
 	const failed = "400 ConditionalCheckFailedException"
 	for _, tt := range []struct {
 		name, want string
@@ -167,6 +168,7 @@ func TestDynamoBehaviour(t *testing.T) {
 // lost is reported as a failed condition, although it is our own write that stands
 // in the way. So those retries have to be off, and the outcome settled by us.
 func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
+	t.Parallel()
 	lose := func(t *testing.T, endpoint string, when faultproxy.Match) *faultproxy.Proxy {
 		p := faultproxy.New(t, endpoint)
 		p.Inject(&faultproxy.Rule{When: when, Times: 1, Do: faultproxy.LoseReply()})
@@ -204,6 +206,7 @@ func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
 // Signatures stay valid behind the proxy, for bodies of every kind: the proxy
 // forwards what the client signed.
 func TestProxyKeepsSignatures(t *testing.T) {
+	t.Parallel()
 	for name, start := range s3Servers() {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -15,7 +16,19 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(workerVar); job != "" {
 		work(job) // this process is a worker of the torture
 	}
+	// The tests mostly wait, for servers and for time: more of them at once than
+	// there are processors.
+	flag.Parse()
+	if !given("test.parallel") {
+		_ = flag.Set("test.parallel", "6")
+	}
 	os.Exit(set.Main(m))
+}
+
+// given reports whether a flag stands on the command line.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
 }
 
 // torture reports whether the long versions of the tests are wanted.

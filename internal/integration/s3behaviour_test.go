@@ -192,6 +192,7 @@ func join(parts ...string) string { return strings.Join(parts, ", ") }
 // Every server does with conditions what this package says it does, on a plain
 // bucket and on a versioned one.
 func TestS3Behaviour(t *testing.T) {
+	t.Parallel()
 	for name, start := range s3Servers() {
 		for _, versioned := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/versioned=%v", name, versioned), func(t *testing.T) {
@@ -217,6 +218,7 @@ func TestS3Behaviour(t *testing.T) {
 // version below it: what was deleted can be swapped, and cannot be created. That is
 // why nothing of ours deletes an object to make a register absent.
 func TestS3DeleteMarker(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, versitygw, minio string
 		probe                  func(r *raw, etag string) error
@@ -259,6 +261,7 @@ func TestS3DeleteMarker(t *testing.T) {
 // cut, is never more than the true age of an object: a lease may be judged dead by
 // it. (versitygw's Date lags by up to a second, which errs on the safe side.)
 func TestS3AgeIsALowerBound(t *testing.T) {
+	t.Parallel()
 	for name, start := range s3Servers() {
 		t.Run(name, func(t *testing.T) {
 			r := newRaw(t, start(t), false)
@@ -282,6 +285,7 @@ func TestS3AgeIsALowerBound(t *testing.T) {
 
 // C11: listings have pages of 1,000, of keys and of versions.
 func TestS3Pages(t *testing.T) {
+	t.Parallel()
 	const n = 1005
 	for name, start := range s3Servers() {
 		t.Run(name, func(t *testing.T) {

@@ -3,49 +3,101 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// target is a store on a server, in a form that another process can be given.
+// target is a space of registers on a server, in a form that another process can be
+// given.
 type target struct {
-	Kind   string // "file"
+	Kind   string // "s3", "dynamodb"
 	S3     servers.S3
 	Dynamo servers.Dynamo
 	Space  string // the bucket or the table
+	Prefix string
 }
 
-// open opens the store. The space exists.
-func (a target) open(ctx context.Context) (store.Store, error) {
+// open opens the space, which exists, as a program would.
+func (a target) open(context.Context) (store.Store, error) {
 	switch a.Kind {
-	case "file":
-		return filestore.Open(a.Space, nil)
+	case "s3":
+		b, err := a.bucket(nil)
+		if err != nil {
+			return nil, err
+		}
+		return s3store.New(b, a.Prefix, nil)
+	case "dynamodb":
+		return dynamostore.New(a.Dynamo.Client(), a.Space, &dynamostore.Options{Prefix: a.Prefix})
 	}
-	return nil, fmt.Errorf("no store of kind %q", a.Kind)
+	return nil, fmt.Errorf("no registers of kind %q", a.Kind)
 }
 
-// endpoint is the address of the server; at is the same store behind another one.
-func (a target) endpoint() string { return a.S3.Endpoint + a.Dynamo.Endpoint }
+// bucket opens the bucket of a target on S3. The client is the SDK's with its
+// default retries, as a user would pass it in.
+func (a target) bucket(opts *s3bucket.Options, client ...func(*s3.Options)) (*s3bucket.Bucket, error) {
+	return s3bucket.New(a.S3.Client(client...), a.Space, opts)
+}
 
+// endpoint is the address of the server.
+func (a target) endpoint() string {
+	if a.Kind == "dynamodb" {
+		return a.Dynamo.Endpoint
+	}
+	return a.S3.Endpoint
+}
+
+// at is the same space behind another address, a proxy's.
 func (a target) at(endpoint string) target {
+	a.S3.Endpoint, a.Dynamo.Endpoint = endpoint, endpoint
 	return a
 }
 
-type namedTarget struct {
-	name   string
-	ttl    time.Duration
-	target func(t *testing.T) target // with a space of its own
+// kind is a kind of registers on a server.
+type kind struct {
+	name string
+	ttl  time.Duration // a short lease there
+
+	// target makes an empty space.
+	target func(t *testing.T) target
 }
 
-// targets are the stores that the tests run on.
-func targets() []namedTarget {
-	return []namedTarget{
-		{"file", 2 * time.Second, func(t *testing.T) target {
-			return target{Kind: "file", Space: t.TempDir(), S3: servers.S3{Endpoint: "http://127.0.0.1:1"}}
+// kinds are all kinds of registers that the tests run on.
+func kinds() []kind {
+	return []kind{
+		{"s3/versitygw", 2 * time.Second, func(t *testing.T) target {
+			s := set.VersityGW(t)
+			return target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)}
+		}},
+		{"s3/minio", 2 * time.Second, func(t *testing.T) target {
+			s := set.MinIO(t)
+			return target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)}
+		}},
+		{"dynamodb", 2 * time.Second, func(t *testing.T) target {
+			s := set.DynamoDB(t)
+			a := target{Kind: "dynamodb", Dynamo: s, Space: servers.Unique("table")}
+			if err := dynamostore.CreateTable(t.Context(), s.Client(), a.Space, nil); err != nil {
+				t.Fatal(err)
+			}
+			return a
 		}},
 	}
+}
+
+// eachKind runs a test on all kinds of registers at the same time: they mostly wait
+// for different servers.
+func eachKind(t *testing.T, f func(t *testing.T, k kind)) {
+	var wg sync.WaitGroup
+	for _, k := range kinds() {
+		wg.Go(func() { t.Run(k.name, func(t *testing.T) { f(t, k) }) })
+	}
+	wg.Wait()
 }

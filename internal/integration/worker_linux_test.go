@@ -142,7 +142,7 @@ func (w *worker) run(ctx context.Context) error {
 
 // hold believes in a lease for a while, and says at every look that it does.
 func (w *worker) hold(ctx context.Context, guard *lease.Guard) {
-	until := time.Now().Add(time.Duration(w.rnd.Int64N(int64(w.TTL))))
+	until := time.Now().Add(time.Duration(w.rnd.Int64N(int64(w.TTL / 4))))
 	if w.rnd.IntN(4) == 0 {
 		until = until.Add(w.TTL) // needs renewals
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Rule does faults to some requests. A rule belongs to one proxy.
@@ -32,6 +33,20 @@ func Random(seed uint64, p float64, when Match, faults ...Fault) *Rule {
 	return &Rule{When: when, choose: func() (Fault, bool) {
 		hit, which := rnd.Float64() < p, rnd.IntN(len(faults))
 		return faults[which], hit
+	}}
+}
+
+// Spaced returns a rule that does one of the faults, chosen by the seed, to a picked
+// request, and then leaves all alone for at least the time gap, and up to twice it.
+func Spaced(seed uint64, gap time.Duration, when Match, faults ...Fault) *Rule {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	next := time.Now().Add(rand.N(gap))
+	return &Rule{When: when, choose: func() (Fault, bool) {
+		if time.Now().Before(next) {
+			return Fault{}, false
+		}
+		next = time.Now().Add(gap + time.Duration(rnd.Int64N(int64(gap))))
+		return faults[rnd.IntN(len(faults))], true
 	}}
 }
 

@@ -1,0 +1,487 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/integration/servers"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The TTL of the tests here, and what a holder trusts of it. It is long, so that a
+// machine under load does not lose a lease by itself.
+const (
+	pitTTL    = 10 * time.Second
+	pitMargin = time.Second
+	pitTrust  = pitTTL - pitMargin
+)
+
+// scene is a lock on a server that two clients want: one through a proxy, the other
+// direct.
+type scene struct {
+	t      *testing.T
+	at     target
+	proxy  *faultproxy.Proxy
+	st     store.Store   // behind the proxy
+	client *lease.Client // behind the proxy
+	other  *lease.Client // direct
+	direct store.Store
+}
+
+func newScene(t *testing.T, k kind, o lease.Options) *scene {
+	t.Helper()
+	s := &scene{t: t, at: k.target(t)}
+	s.proxy = faultproxy.New(t, s.at.endpoint())
+	o.TTL, o.Margin, o.Grace, o.MaxPoll = pitTTL, pitMargin, -1, 200*time.Millisecond
+	open := func(at target) (store.Store, *lease.Client) {
+		st, err := at.open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What finds out about the server is not what is tested here.
+		if _, err := st.Put(t.Context(), servers.Unique("probe"), "", []byte("first")); err != nil {
+			t.Fatal(err)
+		}
+		c, err := lease.New(st, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		return st, c
+	}
+	s.st, s.client = open(s.at.at(s.proxy.URL))
+	s.direct, s.other = open(s.at)
+	s.proxy.Reset()
+	return s
+}
+
+// do has a fault done to the next n requests that match.
+func (s *scene) do(when faultproxy.Match, n int, f faultproxy.Fault) {
+	s.proxy.Inject(&faultproxy.Rule{When: when, Times: n, Do: f})
+}
+
+func (s *scene) acquire(c *lease.Client) *lease.Guard {
+	s.t.Helper()
+	g, err := c.TryAcquire(s.t.Context(), "job")
+	if err != nil {
+		s.t.Fatalf("acquire: %v", err)
+	}
+	return g
+}
+
+func (s *scene) wantHeld(c *lease.Client) {
+	s.t.Helper()
+	if _, err := c.TryAcquire(s.t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+		s.t.Errorf("acquire: got %v, want ErrHeld", err)
+	}
+}
+
+// faults are those that leave the outcome of one request open, or refuse it for a
+// while.
+func faults() []faultproxy.Fault {
+	return []faultproxy.Fault{
+		faultproxy.LoseReply(),
+		faultproxy.ResetBefore(),
+		faultproxy.ResetAfter(),
+		faultproxy.DelayBefore(300 * time.Millisecond),
+		faultproxy.DelayAfter(300 * time.Millisecond),
+		faultproxy.Duplicate(),
+		faultproxy.Echo(100 * time.Millisecond),
+		faultproxy.Late(50 * time.Millisecond),
+		faultproxy.LateAfterDrop(300 * time.Millisecond),
+		faultproxy.Blackhole(),
+		faultproxy.Truncate(),
+		faultproxy.Refuse(409),
+		faultproxy.Refuse(500),
+		faultproxy.Refuse(503),
+		faultproxy.RefuseAfter(500),
+		faultproxy.RefuseAfter(503),
+	}
+}
+
+// eachFault runs a test for every kind of registers and every fault, several at the
+// same time: they mostly wait.
+func eachFault(t *testing.T, f func(t *testing.T, k kind, fault faultproxy.Fault)) {
+	eachKind(t, func(t *testing.T, k kind) {
+		atOnce := make(chan struct{}, 16)
+		var wg sync.WaitGroup
+		for _, fault := range faults() {
+			wg.Go(func() {
+				atOnce <- struct{}{}
+				defer func() { <-atOnce }()
+				t.Run(fault.String(), func(t *testing.T) { f(t, k, fault) })
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A8: something happens to the request that takes a lock. It is held, with a
+// deadline that counts from before the request was sent, or it is free: never is
+// the lock blocked by the attempt itself. C10 and A9, in the same way, for a release
+// and for the next acquire.
+func TestAcquireUnderOneFault(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
+		s := newScene(t, k, lease.Options{})
+		s.do(faultproxy.Writes(), 1, fault)
+		sent := time.Now()
+		g := s.acquire(s.client)
+		// The write that is known to have been applied reached the proxy after it
+		// was sent, and was not the last one for certain.
+		calls := s.proxy.Calls()
+		for i := len(calls) - 1; i >= 0; i-- {
+			if faultproxy.Writes()(calls[i]) {
+				if most := pitTrust - time.Since(calls[i].Start); g.Trust() > most {
+					t.Errorf("trusted for %v more, at most %v from the sending", g.Trust(), most)
+				}
+				break
+			}
+		}
+		if took := time.Since(sent); took > pitTTL {
+			t.Errorf("it took %v, longer than a TTL: the attempt waited for itself", took)
+		}
+		s.wantHeld(s.other)
+		if err := g.Release(t.Context()); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		g2 := s.acquire(s.other)
+		if g2.Token() <= g.Token() {
+			t.Errorf("token %d after %d", g2.Token(), g.Token())
+		}
+		if err := g2.Release(t.Context()); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// A3: something happens to the request that frees a lock. Others get it at once, or
+// after the write has settled, and long before the TTL is over.
+func TestReleaseUnderOneFault(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
+		s := newScene(t, k, lease.Options{})
+		g := s.acquire(s.client)
+		s.do(faultproxy.Writes(), 1, fault)
+		start := time.Now()
+		if err := g.Release(t.Context()); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		g2 := s.acquire(s.other)
+		if took := time.Since(start); took > pitTTL*3/4 {
+			t.Errorf("free after %v", took)
+		}
+		// A late copy of the release must not touch the next grant.
+		time.Sleep(400 * time.Millisecond)
+		if err := g2.Renew(t.Context()); err != nil {
+			t.Errorf("renewal of the next holder: %v", err)
+		}
+		if err := g2.Release(t.Context()); err != nil {
+			t.Errorf("release of the next holder: %v", err)
+		}
+	})
+}
+
+// A9, A20, C10: something happens to one renewal. The lease goes on.
+func TestRenewalUnderOneFault(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
+		s := newScene(t, k, lease.Options{
+			Renew: 500 * time.Millisecond,
+			OnEvent: func(e lease.Event) {
+				if e.Kind == lease.EventLost {
+					t.Errorf("lost: %v", e.Err)
+				}
+			},
+		})
+		g := s.acquire(s.client)
+		s.proxy.Reset()
+		s.do(faultproxy.Writes(), 1, fault)
+		// Until three renewals after the fault were answered well.
+		good := func(c *faultproxy.Call) bool {
+			return faultproxy.Writes()(c) && c.Fault == "" && c.Status/100 == 2
+		}
+		for deadline := time.Now().Add(2 * pitTTL); s.proxy.Count(good) < 3 && g.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no three good renewals in %v", 2*pitTTL)
+			}
+		}
+		if err := g.Err(); err != nil {
+			t.Errorf("the lease is over: %v", err)
+		}
+		s.wantHeld(s.other)
+		if err := g.Release(t.Context()); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// A10: the acquire conflicts, perhaps with itself, but by now another holds. That one
+// is not adopted, and not disturbed.
+func TestConflictWhileAnotherHolds(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, k kind) {
+		s := newScene(t, k, lease.Options{})
+		if err := s.acquire(s.other).Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The first copy of the write arrives late, and a second one after it.
+		s.do(faultproxy.Writes(), 1, faultproxy.LateAfterDrop(600*time.Millisecond))
+		s.do(faultproxy.Writes(), 1, faultproxy.DelayBefore(time.Second))
+		result := make(chan error, 1)
+		go func() {
+			_, err := s.client.TryAcquire(t.Context(), "job")
+			result <- err
+		}()
+		for s.proxy.Count(faultproxy.Writes()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		g := s.acquire(s.other)
+		if err := <-result; !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("the first acquire: got %v, want ErrHeld", err)
+		}
+		if err := g.Renew(t.Context()); err != nil {
+			t.Errorf("the holder was disturbed: %v", err)
+		}
+	})
+}
+
+// A11: what cannot be read is neither free nor absent.
+func TestUnreadableIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, k kind) {
+		s := newScene(t, k, lease.Options{})
+		g := s.acquire(s.other)
+		for _, fault := range []faultproxy.Fault{
+			faultproxy.Refuse(500), faultproxy.Refuse(403), faultproxy.Refuse(503),
+			faultproxy.ResetBefore(), faultproxy.Truncate(), faultproxy.LoseReply(),
+		} {
+			s.do(faultproxy.Reads(), 0, fault)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if got, err := s.client.TryAcquire(ctx, "job"); err == nil {
+				t.Errorf("%v: acquired with token %d what another holds with %d", fault, got.Token(), g.Token())
+			}
+			cancel()
+			s.proxy.Heal()
+		}
+		if err := g.Renew(t.Context()); err != nil {
+			t.Errorf("the holder was disturbed: %v", err)
+		}
+	})
+}
+
+// A11: something foreign lies in the place of the record. It is not taken over, not
+// overwritten, and told.
+func TestForeignRecord(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty": "", "torn": `{"holdfast":1,"ki`, "foreign": "hello", "large": string(make([]byte, 10<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, k kind) {
+				if k.name == "dynamodb" && len(body) > 400<<10 {
+					t.Skip("an item of DynamoDB has at most 400 KB")
+				}
+				s := newScene(t, k, lease.Options{})
+				check := s.foreign("lock/job", body)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if _, err := s.client.Acquire(ctx, "job"); !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("got %v, want ErrCorrupt", err)
+				}
+				check()
+			})
+		})
+	}
+}
+
+// foreign writes something behind the back of the store where the register of key
+// belongs, and returns a function that checks that it is still there.
+func (s *scene) foreign(key, body string) (check func()) {
+	t := s.t
+	t.Helper()
+	if s.at.Kind == "dynamodb" {
+		return s.foreignItem(key, body)
+	}
+	r := &raw{t, s.at.S3.Client(), s.at.Space}
+	object := s.objectKey(key)
+	etag := r.must(object, body)
+	return func() {
+		_, h := r.headers(object, "")
+		if got := h.Get("ETag"); got != etag {
+			t.Errorf("the foreign object was changed: ETag %s, was %s", got, etag)
+		}
+	}
+}
+
+// objectKey is the key of the object that the register of key lies in.
+func (s *scene) objectKey(key string) string {
+	keyed, ok := store.As[interface{ ObjectKey(string) string }](s.st)
+	if !ok {
+		s.t.Fatalf("the store does not tell where a register lies")
+	}
+	return keyed.ObjectKey(key)
+}
+
+func (s *scene) foreignItem(key, body string) (check func()) {
+	t := s.t
+	c := s.at.Dynamo.Client()
+	// The keys of the item are those that the store itself gives it.
+	if _, err := s.direct.Put(t.Context(), key, "", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Scan(t.Context(), &dynamodb.ScanInput{TableName: &s.at.Space})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range out.Items {
+		if text(item["key"]) != key {
+			continue
+		}
+		foreign := map[string]types.AttributeValue{"part": item["part"], "key": item["key"], "body": str(body)}
+		if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.at.Space, Item: foreign}); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			delete(foreign, "body")
+			out, err := c.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &s.at.Space, Key: foreign})
+			if err != nil || len(out.Item) != 3 || text(out.Item["body"]) != body {
+				t.Errorf("the foreign item was changed: %v, %v", out, err)
+			}
+		}
+	}
+	t.Fatalf("no item of the key %q in %v", key, out.Items)
+	return nil
+}
+
+// A12: a lock whose record was removed by hand is lost to its holder at the next
+// renewal, and can be taken by others with a higher token. On S3 the renewal meets
+// 404 at If-Match.
+func TestRemovedRecord(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, k kind) {
+		s := newScene(t, k, lease.Options{Manual: true})
+		g := s.acquire(s.client)
+		s.remove("lock/job")
+		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("renewal: got %v, want ErrLost", err)
+		}
+		if g.Err() == nil {
+			t.Error("the lease goes on")
+		}
+		if g2 := s.acquire(s.other); g2.Token() <= g.Token() {
+			t.Errorf("token %d after %d", g2.Token(), g.Token())
+		}
+	})
+}
+
+// remove removes the register of key behind the back of the store, without a trace.
+func (s *scene) remove(key string) {
+	t := s.t
+	t.Helper()
+	if s.at.Kind != "dynamodb" {
+		r := &raw{t, s.at.S3.Client(), s.at.Space}
+		if err := r.delete(s.objectKey(key), ""); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	c := s.at.Dynamo.Client()
+	out, err := c.Scan(t.Context(), &dynamodb.ScanInput{TableName: &s.at.Space})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range out.Items {
+		if text(item["key"]) == key {
+			_, err := c.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+				TableName: &s.at.Space, Key: map[string]types.AttributeValue{"part": item["part"], "key": item["key"]},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A17: all replies take 0.9 TTL. What is trusted counts from the sending: the lease
+// ends before its TTL has passed since the last write that was answered in time.
+func TestSlowReplies(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, k kind) {
+		s := newScene(t, k, lease.Options{})
+		sent := time.Now()
+		g := s.acquire(s.client)
+		s.proxy.Inject(&faultproxy.Rule{Do: faultproxy.DelayAfter(pitTTL * 9 / 10)})
+		<-g.Context().Done()
+		lasted := time.Since(sent)
+		// Renewals were applied but never known to be: that may not be counted.
+		if lasted > pitTrust+pitMargin/2 {
+			t.Errorf("trusted for %v after the sending, want at most %v", lasted, pitTrust)
+		}
+		if err := g.Err(); !errors.Is(err, lease.ErrExpired) {
+			t.Errorf("got %v, want ErrExpired", err)
+		}
+	})
+}
+
+// C10 and the contract of a register: whatever happens to one request, a store never
+// reports a conflict with one's own write, and what it reports is true.
+func TestRegisterUnderOneFault(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
+		s := newScene(t, k, lease.Options{})
+		var v store.Version
+		for _, step := range []string{"create", "swap", "delete", "create after delete"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			s.do(faultproxy.Writes(), 1, fault)
+			value := []byte("value of " + step)
+			prev, err := v, error(nil)
+			if step == "delete" {
+				err = s.st.Delete(ctx, "k", prev)
+				v = ""
+			} else {
+				v, err = s.st.Put(ctx, "k", prev, value)
+			}
+			cancel()
+			s.proxy.Heal()
+			if errors.Is(err, store.ErrConflict) {
+				t.Errorf("%s: a conflict with nobody: %v", step, err)
+			}
+			time.Sleep(400 * time.Millisecond) // until what is late has been applied
+			got, now, getErr := s.direct.Get(t.Context(), "k")
+			if getErr != nil && !errors.Is(getErr, store.ErrNotFound) {
+				t.Fatal(getErr)
+			}
+			applied := now != prev
+			switch outcome := store.OutcomeOf(err); {
+			case outcome == store.Applied && (now != v || step != "delete" && string(got) != string(value)):
+				t.Errorf("%s: said to be applied as version %q, there is %q version %q", step, v, got, now)
+			case outcome == store.NotApplied && applied:
+				t.Errorf("%s: said not to be applied (%v), there is %q version %q", step, err, got, now)
+			}
+			if err != nil {
+				t.Logf("%s: %v (%v)", step, err, store.OutcomeOf(err))
+				// Go on from what is there.
+				if v = now; !applied {
+					if step == "delete" {
+						err = s.direct.Delete(t.Context(), "k", now)
+						v = ""
+					} else {
+						v, err = s.direct.Put(t.Context(), "k", now, value)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	})
+}

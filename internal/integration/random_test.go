@@ -1,0 +1,117 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Several clients work on a few registers through a proxy that does any fault to
+// one request in six. What they were told can be explained by one register for each
+// key: no version twice, no write lost that was acknowledged, none applied that was
+// refused.
+func TestHistoryUnderFaults(t *testing.T) {
+	t.Parallel()
+	calls := 40
+	if torture() {
+		calls = 400
+	}
+	eachKind(t, func(t *testing.T, k kind) {
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		at := k.target(t)
+		proxy := faultproxy.New(t, at.endpoint())
+		var h storetest.History
+		var wg sync.WaitGroup
+		for client := range 4 {
+			opened, err := at.at(proxy.URL).open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What finds out about the server is not what is tested here.
+			if _, err := opened.Put(t.Context(), fmt.Sprint("first", client), "", nil); err != nil {
+				t.Fatal(err)
+			}
+			st := h.Record(opened)
+			rnd := rand.New(rand.NewPCG(seed, uint64(client)))
+			wg.Go(func() {
+				for range calls {
+					randomCall(t.Context(), st, rnd, fmt.Sprint("key", rnd.IntN(2)))
+				}
+			})
+		}
+		proxy.Inject(faultproxy.Random(seed, 1.0/6, nil, anyFault(time.Second)...))
+		wg.Wait()
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%d calls, %d requests, %d of them with faults", h.Len(), proxy.Count(nil), proxy.Count(func(c *faultproxy.Call) bool { return c.Fault != "" }))
+	})
+}
+
+// randomCall reads a register and, mostly, writes to it.
+func randomCall(ctx context.Context, st store.Store, rnd *rand.Rand, key string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, v, err := st.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	switch n := rnd.IntN(8); {
+	case n == 0:
+	case n == 1 && v != "":
+		_ = st.Delete(ctx, key, v) // the history judges the errors
+	default:
+		_, _ = st.Put(ctx, key, v, fmt.Appendf(nil, "value %d", rnd.Int()))
+	}
+}
+
+// Leases of one process are held for a TTL and more, through a proxy that does any
+// fault, but to one lock not more than one within half a TTL. None is lost.
+func TestLeasesUnderSingleFaults(t *testing.T) {
+	t.Parallel()
+	hold := pitTTL
+	if torture() {
+		hold = 12 * pitTTL
+	}
+	eachKind(t, func(t *testing.T, k kind) {
+		const locks = 8
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		s := newScene(t, k, lease.Options{
+			Renew: pitTTL / 5,
+			OnEvent: func(e lease.Event) {
+				if e.Kind == lease.EventLost {
+					t.Errorf("%s lost: %v", e.Name, e.Err)
+				}
+			},
+		})
+		var guards []*lease.Guard
+		for i := range locks {
+			name := fmt.Sprintf("single%d.", i)
+			g, err := s.client.TryAcquire(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			guards = append(guards, g)
+			when := faultproxy.Any(faultproxy.Path(name), faultproxy.Body(name))
+			s.proxy.Inject(faultproxy.Spaced(seed+uint64(i), pitTTL/2, when, anyFault(time.Second)...))
+		}
+		time.Sleep(hold)
+		for _, g := range guards {
+			if err := g.Err(); err != nil {
+				t.Errorf("%s: %v", g.Name(), err)
+			}
+		}
+		t.Logf("%d requests, %d of them with faults", s.proxy.Count(nil), s.proxy.Count(func(c *faultproxy.Call) bool { return c.Fault != "" }))
+	})
+}
