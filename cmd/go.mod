@@ -11,4 +11,9 @@ require (
 	golang.org/x/term v0.39.0
 )
 
-require github.com/inconshreveable/mousetrap v1.1.0 // indirect
+require golang.org/x/tools v0.26.0 // indirect
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/rogpeppe/go-internal v1.14.1
+)

@@ -17,6 +17,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	root           *cobra.Command
+	started        bool // the command line was accepted
 
 	// Global flags.
 	storeURL string
@@ -41,12 +42,21 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !errors.As(err, &own) || own.err != nil {
 		fmt.Fprintf(stderr, "holdfast: %s\n", oneLine(err))
 	}
+	if !a.started {
+		return statusUsage // cobra refused the command line
+	}
 	return statusOf(err)
 }
 
 // oneLine keeps a message on one line, whatever was joined into it.
 func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 const (
@@ -61,10 +71,13 @@ func (a *app) command() *cobra.Command {
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast ls
   holdfast --store file:/shared/locks run deploy --wait 5m -- make deploy`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.started = true
+			return fromEnvironment(cmd.Flags())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &statusError{statusUsage, err} })
 	flags := root.PersistentFlags()
@@ -88,7 +101,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, ok := os.LookupEnv(variable(f.Name))
-		if !ok || f.Changed || f.Name == "help" || err != nil {
+		if !ok || value == "" || f.Changed || f.Name == "help" || err != nil {
 			return
 		}
 		if setErr := flags.Set(f.Name, value); setErr != nil {

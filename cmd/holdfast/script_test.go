@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"holdfast": main,
+		"worker":   worker,
+	})
+}
+
+// The scripts in testdata/script are the tests of the command, in the words of
+// those who use it.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(env.WorkDir, "store"))
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status":  cmdStatus,
+			"waitfor": cmdWaitFor,
+		},
+	})
+}
+
+// cmdStatus runs a command and compares its exit status: status 75 holdfast ...
+func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND [ARG...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// cmdWaitFor waits until a file is there: waitfor FILE. With ! until it is gone.
+func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	for limit := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		if (err == nil) != neg {
+			return
+		}
+		if time.Now().After(limit) {
+			ts.Fatalf("%s: waited for a minute", args[0])
+		}
+	}
+}
+
+// worker is a guarded program: worker LOG ROUNDS adds one to a counter in LOG that
+// only a lock protects.
+func worker() {
+	path := os.Args[1]
+	var n int
+	if b, err := os.ReadFile(path); err == nil {
+		fmt.Sscan(string(b), &n)
+	}
+	time.Sleep(time.Millisecond)
+	if err := os.WriteFile(path, []byte(fmt.Sprint(n+1)), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
