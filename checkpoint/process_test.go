@@ -4,6 +4,7 @@ package checkpoint_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +27,11 @@ import (
 // The test binary is also the process that is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("HOLDFAST_ADVANCE"); dir != "" {
-		if err := advanceForEver(dir); err != nil {
+		work := advanceForEver
+		if os.Getenv("HOLDFAST_ADVANCERS") != "" {
+			work = advanceForASecond
+		}
+		if err := work(dir); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
@@ -75,6 +81,88 @@ func advanceForEver(dir string) error {
 	}
 	wg.Wait()
 	return nil
+}
+
+// advanceForASecond advances HOLDFAST_KEY from as many goroutines as
+// HOLDFAST_ADVANCERS says, and prints how often.
+func advanceForASecond(dir string) error {
+	goroutines, err := strconv.Atoi(os.Getenv("HOLDFAST_ADVANCERS"))
+	if err != nil {
+		return err
+	}
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	k, err := checkpoint.New(st, nil)
+	if err != nil {
+		return err
+	}
+	key := os.Getenv("HOLDFAST_KEY")
+	var next, advanced atomic.Uint64
+	var wg sync.WaitGroup
+	for end := time.Now().Add(time.Second); goroutines > 0; goroutines-- {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				r, err := k.Advance(context.Background(), key, at(next.Add(1)), nil)
+				switch {
+				case err != nil:
+					fmt.Println("error", err)
+					return
+				case r.Status == checkpoint.Advanced:
+					advanced.Add(1)
+				}
+				for n := next.Load(); n < r.Current.Sequence && !next.CompareAndSwap(n, r.Current.Sequence); n = next.Load() {
+				}
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println("count", advanced.Load())
+	return nil
+}
+
+// BenchmarkProcesses lets several processes advance for a second each time: one key
+// together, or each its own.
+func BenchmarkProcesses(b *testing.B) {
+	for _, processes := range []int{1, 4} {
+		for _, goroutines := range []int{1, 16} {
+			for _, key := range []string{"one-key", "own-keys"} {
+				b.Run(fmt.Sprintf("file/%s/processes=%d/writers=%d", key, processes, goroutines), func(b *testing.B) {
+					dir, total := b.TempDir(), 0
+					for range b.N {
+						var outs []*bytes.Buffer
+						var cmds []*exec.Cmd
+						for p := range processes {
+							name := "k"
+							if key == "own-keys" {
+								name = fmt.Sprint("k", p)
+							}
+							cmd := exec.Command(os.Args[0])
+							cmd.Env = append(os.Environ(), "HOLDFAST_ADVANCE="+dir, "HOLDFAST_KEY="+name, fmt.Sprint("HOLDFAST_ADVANCERS=", goroutines))
+							out := new(bytes.Buffer)
+							cmd.Stdout = out
+							if err := cmd.Start(); err != nil {
+								b.Fatal(err)
+							}
+							outs, cmds = append(outs, out), append(cmds, cmd)
+						}
+						for i, cmd := range cmds {
+							n := 0
+							if err := cmd.Wait(); err != nil {
+								b.Fatal(err)
+							}
+							if _, err := fmt.Sscanf(outs[i].String(), "count %d", &n); err != nil {
+								b.Fatalf("%v: %q", err, outs[i])
+							}
+							total += n
+						}
+					}
+					b.ReportMetric(float64(total)/float64(b.N), "advances/s")
+				})
+			}
+		}
+	}
 }
 
 // child is a running process, and what it has said.
