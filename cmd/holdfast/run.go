@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // runFlags are the flags of run.
@@ -224,8 +225,10 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 
 // presenceFiler is a store whose presence a child can keep up.
 type presenceFiler interface {
-	PresenceFile() (*os.File, error)
+	PresenceFile(ctx context.Context) (*os.File, error)
 }
+
+var _ presenceFiler = (*filestore.Store)(nil)
 
 // storeHandle is a handle together with the store that it is on.
 type storeHandle struct {
@@ -332,7 +335,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-ch
 	for _, p := range presence {
 		// The child keeps the lock's presence up, so that nobody takes the lock
 		// for dead while the work goes on without this process.
-		file, err := p.PresenceFile()
+		file, err := p.PresenceFile(set.Context())
 		if err != nil {
 			continue // then only time can tell that a holder is dead
 		}
