@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -91,7 +92,10 @@ func TestHistoryByHand(t *testing.T) {
 // TestHistoryAgainstBruteForce holds the check against one that tries everything,
 // on random small histories, sound ones and spoiled ones.
 func TestHistoryAgainstBruteForce(t *testing.T) {
-	const histories = 3000
+	histories := 3000
+	if os.Getenv("HOLDFAST_TORTURE") == "1" {
+		histories = 300_000
+	}
 	verdicts := map[bool]int{}
 	for seed := range uint64(histories) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -114,7 +118,7 @@ func randomCalls(r *rand.Rand) (calls []call, spoiled bool) {
 	var v store.Version
 	var value string
 	versions := []store.Version{""}
-	n := 2 + r.IntN(6)
+	n := 2 + r.IntN(8)
 	for i := range n {
 		at := int64(100 * (i + 1))
 		c := call{Start: at - r.Int64N(250), End: at + r.Int64N(250) + 1, Prev: v}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -13,17 +14,23 @@ import (
 
 // The check looks for an order of the calls on one register in which each takes
 // effect between its start and its end, and sees what the calls before it left.
-// It is the search of Wing and Gong, with three properties of this register that
-// make it quick. Calls that change nothing can be put in place as soon as they fit.
-// A version has at most one successor, since every write names its predecessor. And
-// versions do not return, so that a wrong guess is soon found out. What is left to
-// guess is the order of creations, and what became of writes whose outcome nobody
-// knows.
+// It is the search of Wing and Gong, and four properties of this register keep it
+// short:
+//
+//   - Calls that change nothing can be put in place as soon as they fit.
+//   - Every write names its predecessor, so that in most states one is possible.
+//   - A version does not return: a state can be left only when everybody who saw it
+//     is in place.
+//   - Of two writes with an unknown outcome that would do the same, the one that
+//     began first can be taken first.
+//
+// What is left to guess is the order of creations, and which of the writes with an
+// unknown outcome were applied.
 
 // checkRegister checks the calls on one key.
 func checkRegister(calls []call) error {
 	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.start, b.start) })
-	s := &search{calls: calls, placed: make([]bool, len(calls)), failed: make(map[string]bool)}
+	s := &search{calls: calls, failed: make(map[string]bool)}
 	if err := s.prepare(); err != nil {
 		return err
 	}
@@ -34,89 +41,148 @@ func checkRegister(calls []call) error {
 }
 
 type search struct {
-	calls  []call
-	placed []bool
-	left   int // calls that must still be placed
+	calls []call
+
+	required []int  // the calls that must have a place, by their start
+	placed   []bool // which of them have one
+	left     int    // how many have none
+
+	// maybes are the writes with an unknown outcome, by the version they name.
+	maybes map[store.Version][]*maybe
+
+	// seen counts, for each version, the required calls without a place that saw it
+	// or replaced it.
+	seen map[store.Version]int
 
 	// orphans are the versions that somebody saw or named and no known write made. A
 	// write with an unknown outcome made them, or nobody did.
-	orphans map[store.Version]orphan
+	orphans map[store.Version]*orphan
+	valued  map[string][]store.Version // those whose value somebody saw
+	others  []store.Version            // the others
+	named   []store.Version            // those that a write with an unknown outcome names
 
-	order   []int           // the calls placed so far
-	failed  map[string]bool // states that led nowhere
+	order   []int           // the calls in place
+	failed  map[string]bool // situations that led nowhere
 	reach   int             // the longest order tried
 	deepest error           // why that led nowhere
+}
+
+// maybe stands for writes with an unknown outcome that would do the same.
+type maybe struct {
+	calls []int // by their start; the first ones are in place
+	used  int
 }
 
 type orphan struct {
 	value string
 	known bool // somebody saw the value
+	made  bool // the write that made it is in place
 }
 
-// prepare finds what is wrong whatever the order, and completes the calls.
+// prepare sorts the calls and finds what is wrong whatever their order.
 func (s *search) prepare() error {
-	made := make(map[store.Version]*call)
-	for i := range s.calls {
-		c := &s.calls[i]
-		if c.kind != callMaybePut && c.kind != callMaybeDelete {
-			s.left++
-		}
-		if c.kind != callPut {
-			continue
-		}
-		if c.version == "" {
-			return fmt.Errorf("a put returned no version: %s", c)
-		}
-		if first := made[c.version]; first != nil {
-			return fmt.Errorf("version %q was given to two writes:\n  %s\n  %s", c.version, first, c)
-		}
-		made[c.version] = c
+	made, err := s.sortWrites()
+	if err != nil {
+		return err
 	}
-	s.orphans = make(map[store.Version]orphan)
+	s.seen = make(map[store.Version]int)
+	s.orphans = make(map[store.Version]*orphan)
 	for i := range s.calls {
 		c := &s.calls[i]
-		if _, seen := s.orphans[c.prev]; !seen && c.prev != "" && made[c.prev] == nil {
-			s.orphans[c.prev] = orphan{}
+		s.seen[c.needs()]++
+		for _, v := range []store.Version{c.prev, c.version} {
+			if v != "" && made[v] == nil && s.orphans[v] == nil {
+				s.orphans[v] = new(orphan)
+			}
 		}
 		if c.version == "" || !c.known {
 			continue
 		}
-		o := s.orphans[c.version]
+		value := c.value
 		if m := made[c.version]; m != nil {
-			o = orphan{m.value, true}
-		} else if !o.known {
-			o = orphan{c.value, true}
-			s.orphans[c.version] = o
+			value = m.value
+		} else if o := s.orphans[c.version]; o.known {
+			value = o.value
+		} else {
+			o.value, o.known = c.value, true
 		}
-		if o.value != c.value {
-			return fmt.Errorf("version %q has two values: %s, and %s in %s", c.version, show([]byte(o.value)), show([]byte(c.value)), c)
+		if value != c.value {
+			return fmt.Errorf("version %q has two values: %s, and %s in %s", c.version, show([]byte(value)), show([]byte(c.value)), c)
 		}
 	}
+	s.sortOrphans()
 	return nil
 }
 
-// run tries to place all calls from first on, in the state now.
+func (s *search) sortOrphans() {
+	s.valued = make(map[string][]store.Version)
+	for _, v := range slices.Sorted(maps.Keys(s.orphans)) {
+		if o := s.orphans[v]; o.known {
+			s.valued[o.value] = append(s.valued[o.value], v)
+		} else {
+			s.others = append(s.others, v)
+		}
+		if s.maybes[v] != nil {
+			s.named = append(s.named, v)
+		}
+	}
+}
+
+// sortWrites tells required calls from others, and returns which put made a version.
+func (s *search) sortWrites() (made map[store.Version]*call, err error) {
+	made = make(map[store.Version]*call)
+	s.maybes = make(map[store.Version][]*maybe)
+	same := make(map[call]*maybe)
+	for i := range s.calls {
+		c := &s.calls[i]
+		if c.kind == callMaybePut || c.kind == callMaybeDelete {
+			what := call{kind: c.kind, prev: c.prev, value: c.value}
+			if same[what] == nil {
+				same[what] = new(maybe)
+				s.maybes[c.prev] = append(s.maybes[c.prev], same[what])
+			}
+			same[what].calls = append(same[what].calls, i)
+			continue
+		}
+		s.required = append(s.required, i)
+		if c.kind != callPut {
+			continue
+		}
+		if c.version == "" {
+			return nil, fmt.Errorf("a put returned no version: %s", c)
+		}
+		if first := made[c.version]; first != nil {
+			return nil, fmt.Errorf("version %q was given to two writes:\n  %s\n  %s", c.version, first, c)
+		}
+		made[c.version] = c
+	}
+	s.placed = make([]bool, len(s.required))
+	s.left = len(s.required)
+	return made, nil
+}
+
+// needs returns the version that a required call saw or replaced; zero if that is
+// absent, or nothing certain.
+func (c *call) needs() store.Version {
+	switch c.kind {
+	case callRead:
+		return c.version
+	case callPut, callDelete:
+		return c.prev
+	case callRefused:
+		if c.known {
+			return c.version
+		}
+	}
+	return ""
+}
+
+// run tries to place all required calls from first on, in the state now.
 func (s *search) run(first int, now store.Entry) bool {
 	mark := len(s.order)
-	candidates := s.placeReads(&first, now)
-	if s.left == 0 {
+	waiting, end := s.placeReads(&first, now)
+	if s.left == 0 || s.tryWrites(first, end, waiting, now) {
 		return true
-	}
-	writes := s.applicable(candidates, now)
-	state := ""
-	if len(writes) > 1 {
-		state = s.fingerprint(first, now)
-	}
-	if state == "" || !s.failed[state] {
-		for _, i := range writes {
-			if s.write(first, now, i) {
-				return true
-			}
-		}
-		s.note(now, candidates)
-		if state != "" {
-			s.failed[state] = true
-		}
 	}
 	for len(s.order) > mark {
 		s.unplace()
@@ -124,70 +190,34 @@ func (s *search) run(first int, now store.Entry) bool {
 	return false
 }
 
-// write places one write, in each way that is possible, and goes on behind it.
-func (s *search) write(first int, now store.Entry, i int) bool {
-	c := &s.calls[i]
-	s.place(i)
-	for _, next := range s.results(c) {
-		o, ok := s.orphans[next.Version]
-		delete(s.orphans, next.Version) // made now; no other write makes it again
-		if s.run(first, next) {
-			return true
-		}
-		if ok {
-			s.orphans[next.Version] = o
-		}
-	}
-	s.unplace()
-	return false
-}
-
-// results are the states that a write may leave.
-func (s *search) results(c *call) []store.Entry {
-	switch c.kind {
-	case callPut:
-		return []store.Entry{{Version: c.version, Value: []byte(c.value)}}
-	case callMaybePut:
-		var all []store.Entry
-		for v, o := range s.orphans {
-			if !o.known || o.value == c.value {
-				all = append(all, store.Entry{Version: v, Value: []byte(c.value)})
-			}
-		}
-		// Or nobody ever saw its version: one that no caller can name.
-		return append(all, store.Entry{Version: store.Version(fmt.Sprintf("\x00unseen %d", c.start)), Value: []byte(c.value)})
-	}
-	return []store.Entry{{}}
-}
-
 // placeReads places all calls that may come next and change nothing, as long as
-// there are any, moves first past what is placed, and returns those that may come
-// next and did not fit.
-func (s *search) placeReads(first *int, now store.Entry) []int {
-	for {
-		for *first < len(s.calls) && s.placed[*first] {
+// there are any, and moves first past what has a place. It returns those that may
+// come next and did not fit, and the moment before which everything that comes next
+// has begun: the first end of a call without a place.
+func (s *search) placeReads(first *int, now store.Entry) (waiting []int, end int64) {
+	for again := true; again; {
+		for *first < len(s.required) && s.placed[*first] {
 			*first++
 		}
-		var candidates []int
-		again := false
-		end := int64(never)
-		for i := *first; i < len(s.calls) && s.calls[i].start < end; i++ {
+		again, waiting, end = false, waiting[:0], never
+		for i := *first; i < len(s.required); i++ {
+			c := &s.calls[s.required[i]]
+			if c.start > end {
+				break
+			}
 			if s.placed[i] {
 				continue
 			}
-			c := &s.calls[i]
 			end = min(end, c.end)
 			if c.fits(now) {
 				s.place(i)
 				again = true
-				continue
+			} else {
+				waiting = append(waiting, i)
 			}
-			candidates = append(candidates, i)
-		}
-		if !again {
-			return candidates
 		}
 	}
+	return waiting, end
 }
 
 // fits reports whether a call that changes nothing is explained by the state.
@@ -202,64 +232,126 @@ func (c *call) fits(now store.Entry) bool {
 	return false
 }
 
-// applicable returns the writes among the candidates that name the state as their
-// predecessor, those known to be applied first.
-func (s *search) applicable(candidates []int, now store.Entry) []int {
-	var sure, maybe []int
-	for _, i := range candidates {
-		c := &s.calls[i]
-		if c.prev != now.Version {
+// tryWrites tries each write that may come next, those known to be applied first.
+func (s *search) tryWrites(first int, end int64, waiting []int, now store.Entry) bool {
+	situation := s.situation(first, end, now)
+	if s.failed[situation] {
+		return false
+	}
+	for _, i := range waiting {
+		c := &s.calls[s.required[i]]
+		if c.prev != now.Version || c.kind != callPut && c.kind != callDelete {
 			continue
 		}
-		switch c.kind {
-		case callPut, callDelete:
-			sure = append(sure, i)
-		case callMaybePut, callMaybeDelete:
-			maybe = append(maybe, i)
+		s.place(i)
+		if s.mayLeave(now) && s.run(first, store.Entry{Version: c.version, Value: []byte(c.value)}) {
+			return true
 		}
+		s.unplace()
 	}
-	return append(sure, maybe...)
-}
-
-func (s *search) place(i int) {
-	s.placed[i] = true
-	s.order = append(s.order, i)
-	if !s.optional(i) {
-		s.left--
-	}
-}
-
-func (s *search) unplace() {
-	i := s.order[len(s.order)-1]
-	s.order = s.order[:len(s.order)-1]
-	s.placed[i] = false
-	if !s.optional(i) {
-		s.left++
-	}
-}
-
-// optional reports whether the call need not be placed at all.
-func (s *search) optional(i int) bool {
-	return s.calls[i].kind == callMaybePut || s.calls[i].kind == callMaybeDelete
-}
-
-// fingerprint names the calls placed, the state and the versions not yet made.
-func (s *search) fingerprint(first int, now store.Entry) string {
-	b := fmt.Appendf(nil, "%d %q %q ", first, now.Version, slices.Sorted(maps.Keys(s.orphans)))
-	for i := first; i < len(s.placed); i += 8 {
-		var bits byte
-		for j, p := range s.placed[i:min(i+8, len(s.placed))] {
-			if p {
-				bits |= 1 << j
+	if s.mayLeave(now) {
+		for _, m := range s.maybes[now.Version] {
+			if m.used < len(m.calls) && s.calls[m.calls[m.used]].start < end && s.tryMaybe(first, m) {
+				return true
 			}
 		}
-		b = append(b, bits)
+	}
+	s.note(now, waiting)
+	s.failed[situation] = true
+	return false
+}
+
+// mayLeave reports whether nobody without a place has seen the state.
+func (s *search) mayLeave(now store.Entry) bool {
+	return now.Version == "" || s.seen[now.Version] == 0
+}
+
+// tryMaybe tries what a write with an unknown outcome may have left.
+func (s *search) tryMaybe(first int, m *maybe) bool {
+	i := m.calls[m.used]
+	c := &s.calls[i]
+	m.used++
+	s.order = append(s.order, i)
+	if c.kind == callMaybeDelete && s.run(first, store.Entry{}) {
+		return true
+	}
+	if c.kind == callMaybePut {
+		for _, v := range slices.Concat(s.valued[c.value], s.others) {
+			o := s.orphans[v]
+			if o.made || s.seen[v] == 0 && s.maybes[v] == nil {
+				continue
+			}
+			o.made = true
+			if s.run(first, store.Entry{Version: v, Value: []byte(c.value)}) {
+				return true
+			}
+			o.made = false
+		}
+		// Or its version is one that no caller can name: then nothing follows but
+		// refusals.
+		if s.onlyRefusalsLeft() {
+			return true
+		}
+	}
+	s.order = s.order[:len(s.order)-1]
+	m.used--
+	return false
+}
+
+func (s *search) onlyRefusalsLeft() bool {
+	for i, p := range s.placed {
+		if c := &s.calls[s.required[i]]; !p && (c.kind != callRefused || c.known) {
+			return false
+		}
+	}
+	return true
+}
+
+// place gives the i-th required call the next place.
+func (s *search) place(i int) {
+	s.placed[i] = true
+	s.left--
+	s.seen[s.calls[s.required[i]].needs()]--
+	s.order = append(s.order, s.required[i])
+}
+
+// unplace takes the last place back, of a required call.
+func (s *search) unplace() {
+	i, _ := slices.BinarySearch(s.required, s.order[len(s.order)-1])
+	s.placed[i] = false
+	s.left++
+	s.seen[s.calls[s.required[i]].needs()]++
+	s.order = s.order[:len(s.order)-1]
+}
+
+// situation names all that the rest of the search depends on. That is less than the
+// order so far: of a write with an unknown outcome it matters no longer what became
+// of it once its predecessor is gone, and those that create are taken in order.
+func (s *search) situation(first int, end int64, now store.Entry) string {
+	b := fmt.Appendf(nil, "%d %q", first, now.Version)
+	for _, m := range s.maybes[""] {
+		b = fmt.Appendf(b, " %d", m.used)
+	}
+	for _, v := range s.named {
+		if s.orphans[v].made {
+			b = fmt.Appendf(b, " %q", v)
+		}
+	}
+	b = append(b, ' ')
+	for i := first; i < len(s.required) && s.calls[s.required[i]].start < end; i += bits.UintSize {
+		var word uint
+		for j, p := range s.placed[i:min(i+bits.UintSize, len(s.placed))] {
+			if p {
+				word |= 1 << j
+			}
+		}
+		b = fmt.Appendf(b, "%x.", word)
 	}
 	return string(b)
 }
 
 // note remembers the furthest point at which no explanation is left.
-func (s *search) note(now store.Entry, candidates []int) {
+func (s *search) note(now store.Entry, waiting []int) {
 	if s.deepest != nil && len(s.order) <= s.reach {
 		return
 	}
@@ -270,8 +362,8 @@ func (s *search) note(now store.Entry, candidates []int) {
 		fmt.Fprintf(&b, "  %s\n", &s.calls[i])
 	}
 	fmt.Fprintf(&b, "the state is %s, and none of these can come next:\n", showEntry(now))
-	for _, i := range candidates {
-		fmt.Fprintf(&b, "  %s\n", &s.calls[i])
+	for _, i := range waiting {
+		fmt.Fprintf(&b, "  %s\n", &s.calls[s.required[i]])
 	}
 	s.deepest = errors.New(strings.TrimSuffix(b.String(), "\n"))
 }
