@@ -10,8 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// maxCall bounds one request however long the lease is: a connection that hangs is
+// noticed in time.
+const maxCall = 30 * time.Second
+
 // callTimeout bounds one request, so that several fit into a lease.
-func (s *settings) callTimeout() time.Duration { return s.TTL / 2 }
+func (s *settings) callTimeout() time.Duration { return min(s.TTL/2, maxCall) }
 
 // claim writes a new grant over the state base and finds out what became of it. It
 // returns the grant; or the state that stands in its place, so that the claim can
@@ -27,7 +31,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, 
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, c.set.TTL)
+	settled, cancel := context.WithTimeout(ctx, min(c.set.TTL, 4*maxCall))
 	defer cancel()
 	sent := map[string]time.Duration{} // when each nonce was sent
 	pause := c.settling()

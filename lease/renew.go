@@ -14,7 +14,7 @@ import (
 func (g *grant) renewAll(ctx context.Context) {
 	defer g.cut()
 	set := g.c.set
-	pause := g.c.backoff(min(set.MinPoll, set.Renew/4), set.Renew/2)
+	pause := g.c.backoff(min(set.MinPoll, set.Renew/4), min(set.Renew/2, maxCall))
 	next := func() time.Duration {
 		g.mu.Lock()
 		due := g.sent + set.Renew
@@ -68,7 +68,7 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 		return g.cause()
 	}
 	// A third of what is left, so that a request that hangs leaves time for more.
-	ctx, cancel := context.WithTimeout(ctx, max(left/3, time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, max(min(left/3, maxCall), time.Millisecond))
 	defer cancel()
 	rec := *g.rec
 	rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
@@ -155,7 +155,7 @@ func (g *grant) see(ctx context.Context, err error) (*seen, error) {
 		return g.c.after(ctx, g.h.name, g.h.key, err)
 	}
 	// The request may have used up its time: the read gets its own.
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(g.check()/3, time.Millisecond))
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(min(g.check()/3, maxCall), time.Millisecond))
 	defer cancel()
 	return g.c.fetch(call, g.h.name, g.h.key)
 }
