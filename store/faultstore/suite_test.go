@@ -42,15 +42,10 @@ func TestSuiteOnPrefix(t *testing.T) {
 
 // TestSuiteWithDelays runs the whole suite on a slow store: delays keep every rule.
 func TestSuiteWithDelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		failures := storetest.Check(t, func(t *testing.T) store.Store {
-			s, _ := open(t, "* * %0.5 delay 0s~20ms; * * %0.5 delay-reply 1ms~20ms; seed 5")
-			return s
-		}, &storetest.Options{Rounds: 4, Keys: 100})
-		for _, f := range failures {
-			t.Errorf("%s: %v", f.Case, f)
-		}
-	})
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s, _ := open(t, "* * %0.5 delay 0s~20ms; * * %0.5 delay-reply 1ms~20ms; seed 5")
+		return s
+	}, &storetest.Options{Rounds: 4, Keys: 100, Bubble: true})
 }
 
 // TestSuiteCatchesFaults is the control: an outage and lost replies do not pass for a

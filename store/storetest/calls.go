@@ -85,14 +85,14 @@ func (e *env) wantNotSent(what string, err error) {
 	}
 }
 
-// caseDeadlines lets writers work under contexts that end at any moment. The
-// history then holds every outcome against what is read later.
+// caseDeadlines lets writers work under contexts that end at any moment of a call:
+// in between a fraction and a multiple of what one takes. The history then holds
+// every outcome against what is read later.
 func caseDeadlines(e *env) {
+	start := time.Now()
+	e.create("measured", "x")
+	usual := max(time.Since(start), 4*time.Microsecond)
 	var h History
-	var deadlines [8]time.Duration
-	for i := range deadlines {
-		deadlines[i] = time.Duration(1<<i) * 4 * time.Microsecond // 4 us to half a millisecond
-	}
 	e.race(min(e.Racers, 8), func(i int, s store.Store) {
 		s = h.Record(s)
 		for n := range 2 * e.Rounds {
@@ -102,7 +102,7 @@ func caseDeadlines(e *env) {
 				e.errorf("get: %v", err)
 				return
 			}
-			ctx, cancel := context.WithTimeout(e.ctx, deadlines[(i+n)%len(deadlines)])
+			ctx, cancel := context.WithTimeout(e.ctx, usual/8<<((i+n)%7))
 			if n%7 == 6 && v != "" {
 				_ = s.Delete(ctx, key, v) // its outcome is in the history
 			} else {

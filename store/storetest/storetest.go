@@ -30,6 +30,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -71,6 +72,11 @@ type Options struct {
 
 	// Parallel runs the cases at the same time, for stores that mostly wait.
 	Parallel bool
+
+	// Bubble runs each case in a bubble of testing/synctest, where stores that wait
+	// take no time. A store that talks to anything outside its process cannot be run
+	// so.
+	Bubble bool
 }
 
 // checked returns o with its defaults filled in.
@@ -155,7 +161,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 			if skipped && !o.VerifySkips {
 				t.Skip(reason)
 			}
-			f, absent := runCase(t, c, open, o)
+			var f *Failure
+			var absent string
+			run := func(t *testing.T) { f, absent = runCase(t, c, open, o) }
+			if o.Bubble {
+				synctest.Test(t, run)
+			} else {
+				run(t)
+			}
 			switch {
 			case skipped && f == nil:
 				t.Errorf("this case passes, remove it from Options.Skip (%q)", reason)
@@ -186,7 +199,8 @@ func (f *Failure) String() string {
 // failing t. It is for testing this suite, and for showing that a store is known to
 // be wrong. Only what goes wrong in open fails t.
 //
-// With names, only these cases are run.
+// With names, only these cases are run. Options.Bubble and Options.Parallel have no
+// effect: Check starts no subtest, and so can itself be called in a bubble.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

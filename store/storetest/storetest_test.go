@@ -46,8 +46,9 @@ func TestPrefixed(t *testing.T) {
 // TestBubble runs the suite where time is not real: cases must not spin, nor wait
 // for anything that is not in the bubble.
 func TestBubble(t *testing.T) {
+	storetest.Run(t, openMemory, &storetest.Options{Bubble: true, Parallel: true})
 	synctest.Test(t, func(t *testing.T) {
-		for _, f := range storetest.Check(t, openMemory, nil) {
+		for _, f := range storetest.Check(t, openMemory, &storetest.Options{Rounds: 4}) {
 			t.Errorf("%s: %v", f.Case, f)
 		}
 	})
