@@ -63,7 +63,7 @@ func (s *Store) run() {
 		}
 		c.Held = time.Since(held)
 		s.next = time.Now().Add(min(max(c.Held/gapShare, minGap), maxGap))
-		if errors.Is(err, errMoved) && store.OutcomeOf(err) == store.NotApplied && time.Since(start) < maxMoving {
+		if errors.Is(err, errMoved) && store.OutcomeOf(err) == store.NotApplied {
 			s.putBack(batch)
 			continue
 		}
@@ -74,10 +74,6 @@ func (s *Store) run() {
 		}
 	}
 }
-
-// maxMoving is how long a commit is tried while lock files or links are replaced
-// again and again.
-const maxMoving = 10 * time.Second
 
 // acquire takes the lock. Without an error and without a lock nobody waits any more,
 // and the goroutine must end.
@@ -171,6 +167,7 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *Commit) e
 	v := w.base
 	if !v.durable.Load() {
 		if err := v.fenceImage.sync(); err != nil { // the state is about to rest on it
+			s.doubt.Store(true)
 			return store.MarkNotApplied(err)
 		}
 	}

@@ -171,10 +171,10 @@ func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
 		case <-done:
 			return nil, p, errGivenUp
 		}
-		err = s.reload(p)
+		v, err = s.reload(p)
 		<-s.loading
-		if err != nil {
-			return nil, p, err
+		if v != nil || err != nil {
+			return v, p, err
 		}
 	}
 }
@@ -182,38 +182,39 @@ func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
 // errGivenUp says that the caller's context has ended.
 var errGivenUp = errors.New("given up")
 
-// reload reads the files unless the store knows them by now.
-func (s *Store) reload(p place) error {
+// reload reads the files unless the store knows them by now. The view may be nil if
+// it was overtaken.
+func (s *Store) reload(p place) (*view, error) {
 	v := s.memory()
 	if v != nil && v.current(p) && s.memory() == v {
-		return nil
+		return v, nil
 	}
 	next, err := load(p, v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.install(v, next)
 }
 
 // install makes next what the store knows, if that is still old; otherwise another
-// has brought something newer.
-func (s *Store) install(old, next *view) error {
+// has brought something newer. It returns what is known then.
+func (s *Store) install(old, next *view) (*view, error) {
 	s.mu.Lock()
-	gone := s.gone
-	ours := s.known == old && !gone
+	known, gone := s.known, s.gone
+	ours := known == old && !gone
 	if ours {
 		s.setKnown(next)
 	}
 	s.mu.Unlock()
 	if ours {
 		old.closeUnless(next)
-		return nil
+		return next, nil
 	}
 	next.closeUnless(old)
 	if gone {
-		return checkpoint.ErrClosed
+		return nil, checkpoint.ErrClosed
 	}
-	return nil
+	return known, nil
 }
 
 // setKnown sets what the store knows, nil for nothing. The caller holds the mutex,

@@ -1,0 +1,246 @@
+package avisofile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// exampleKey is a resume key: the name of a stream of events.
+const exampleKey = "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3"
+
+// exampleStore opens a state file in a directory that done removes.
+func exampleStore() (s *avisofile.Store, done func()) {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err = avisofile.Open(filepath.Join(dir, "state.json"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return s, func() {
+		if err := s.Close(context.Background()); err != nil {
+			log.Fatal(err)
+		}
+		os.RemoveAll(dir)
+	}
+}
+
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+
+	path := filepath.Join(dir, "state.json")
+	s, err := avisofile.Open(path, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17, EventID: "mars@17"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	content, err := os.ReadFile(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(content))
+	// Output:
+	// {
+	//   "version": 1,
+	//   "key_format_version": 1,
+	//   "checkpoints": {
+	//     "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3": {
+	//       "last_committed_sequence": 17,
+	//       "last_event_id": "mars@17"
+	//     }
+	//   }
+	// }
+}
+
+// A file that was cut off is left alone. The error says what can be done, and
+// Restore does it.
+func ExampleRestore() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	path := filepath.Join(dir, "state.json")
+	s, err := avisofile.Open(path, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close(ctx)
+	for seq := range uint64(3) {
+		if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: seq}, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := os.Truncate(path, 100); err != nil {
+		log.Fatal(err)
+	}
+
+	_, err = s.Get(ctx, exampleKey, nil)
+	var load *avisofile.LoadError
+	if errors.As(err, &load) {
+		fmt.Println(load.Err, "-", load.Detail)
+	}
+	restored, err := avisofile.Restore(ctx, path, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("keys brought back:", restored.Copy.Keys)
+	c, err := s.Get(ctx, exampleKey, nil)
+	fmt.Println("going on from", c.Sequence, err)
+	// Output:
+	// malformed state file - it is cut off after 100 bytes
+	// keys brought back: 1
+	// going on from 1 <nil>
+}
+
+func ExampleStore_Advance() {
+	s, done := exampleStore()
+	defer done()
+	for _, seq := range []uint64{17, 17, 16, 18} {
+		r, err := s.Advance(context.Background(), exampleKey, checkpoint.Position{Sequence: seq}, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(seq, r.Status, r.Current.Sequence)
+	}
+	// Output:
+	// 17 advanced 17
+	// 17 unchanged 17
+	// 16 behind 17
+	// 18 advanced 18
+}
+
+func ExampleStore_Get() {
+	s, done := exampleStore()
+	defer done()
+	c, err := s.Get(context.Background(), exampleKey, nil)
+	if errors.Is(err, store.ErrNotFound) {
+		fmt.Println("nothing is saved: begin at", c.Sequence)
+	}
+	// Output:
+	// nothing is saved: begin at 0
+}
+
+// A worker that has taken over announces its token. The one before it, which may be
+// alive still, can save nothing more.
+func ExampleStore_Fence() {
+	s, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	first := &checkpoint.AdvanceOptions{Token: 1}
+	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, first); err != nil {
+		log.Fatal(err)
+	}
+	c, err := s.Fence(ctx, exampleKey, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the second goes on from", c.Sequence)
+	r, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 18}, first)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the first is", r.Status)
+	// Output:
+	// the second goes on from 17
+	// the first is fenced
+}
+
+func ExampleStore_Reset() {
+	s, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 100}, nil); err != nil {
+		log.Fatal(err)
+	}
+	expected := uint64(100)
+	c, err := s.Reset(ctx, exampleKey, checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{Expect: &expected})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("sequence", c.Sequence, "epoch", c.Epoch)
+
+	// Work that began before the reset does not undo it.
+	r, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 101}, &checkpoint.AdvanceOptions{Epoch: 1})
+	fmt.Println(r.Status, err)
+	// Output:
+	// sequence 10 epoch 2
+	// rolled back <nil>
+}
+
+func ExampleStore_Delete() {
+	s, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := s.Delete(ctx, exampleKey, nil); err != nil {
+		log.Fatal(err)
+	}
+	_, err := s.Get(ctx, exampleKey, nil)
+	fmt.Println(errors.Is(err, store.ErrNotFound))
+	// Output:
+	// true
+}
+
+func ExampleStore_List() {
+	s, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
+		log.Fatal(err)
+	}
+	for c, err := range s.List(ctx, "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Key[:8], c.Sequence)
+	}
+	// Output:
+	// 46fe3e30 17
+}
+
+func ExampleStore_Watch() {
+	s, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	for c, err := range s.Watch(ctx, exampleKey) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Exists, c.Sequence)
+		if c.Exists {
+			break
+		}
+		// From here, or from any other process.
+		if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// false 0
+	// true 17
+}
