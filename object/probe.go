@@ -131,15 +131,23 @@ func (p *prober) deleteIfMatch() error {
 }
 
 func (p *prober) copying(a Ability) error {
-	source, oldSource, vSource, err := p.twoStates()
+	var oldSource, vSource, old, v Version
+	var err error
+	source, dest := p.newKey(), p.newKey()
+	if a == CopySource {
+		source, oldSource, vSource, err = p.twoStates()
+	} else {
+		_, err = p.put(source, nil)
+	}
+	switch {
+	case err != nil:
+	case a == CopyIfMatch:
+		dest, old, v, err = p.twoStates()
+	case a == CopyIfAbsent:
+		v, err = p.put(dest, nil)
+	}
 	if err != nil {
 		return err
-	}
-	dest, old, v := p.newKey(), Version(""), Version("")
-	if a != CopySource && a != PlainCopy {
-		if dest, old, v, err = p.twoStates(); err != nil {
-			return err
-		}
 	}
 	var bad, good *CopyOptions
 	goodDest := dest

@@ -61,6 +61,10 @@ type S3 struct {
 	// PageSize bounds the pages of listings; 0 means 1,000.
 	PageSize int
 
+	// MinPart is the smallest part of an upload but the last, in bytes; 0 means
+	// 5 MiB.
+	MinPart int
+
 	mu      sync.Mutex
 	buckets map[string]*s3Bucket
 	ids     int

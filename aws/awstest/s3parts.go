@@ -2,6 +2,7 @@ package awstest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/xml"
@@ -78,7 +79,7 @@ func (s *S3) complete(r s3Request, b *s3Bucket, u *s3Upload, body []byte) *http.
 		if !ok || etagOf(part) != p.ETag {
 			return s.fail(r, http.StatusBadRequest, "InvalidPart")
 		}
-		if len(part) < 5<<20 && i < len(named.Part)-1 {
+		if len(part) < cmp.Or(s.MinPart, 5<<20) && i < len(named.Part)-1 {
 			return s.fail(r, http.StatusBadRequest, "EntityTooSmall")
 		}
 		whole = append(whole, part...)

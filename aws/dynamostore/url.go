@@ -52,9 +52,11 @@ func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
-	}), nil
+		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
+	})
+	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
 // Options returns opts with what the URL says, which wins.

@@ -9,6 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+var errNoBucket = errors.New("there is no such bucket here; is the name right, and the region or the endpoint?")
+
 // classify says what an answer of S3 means. Codes are judged before the status:
 // some operations hide an error behind status 200.
 func (b *Bucket) classify(c *awscall.Call, err error) error {
@@ -21,7 +23,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "ConditionalRequestConflict" || code == "OperationAborted":
 		return c.Fail(err, object.ErrBusy, store.NotApplied, "%s", awscall.Text(err))
 	case code == "NoSuchBucket":
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 	case code == "NoSuchUpload":
 		// Somebody aborted it, or a copy of our own request completed it.
 		return c.Fail(err, nil, store.Unknown, "the upload is gone")

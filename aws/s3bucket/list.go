@@ -64,7 +64,7 @@ func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) 
 		if err != nil {
 			// There is no object that could be missing.
 			if errors.Is(err, store.ErrNotFound) {
-				err = c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here")
+				err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 			}
 			return err
 		}

@@ -142,7 +142,7 @@ func (b *Bucket) Exists(ctx context.Context) error {
 		})
 		switch {
 		case c.Status() == http.StatusNotFound:
-			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")
+			return c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 		case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged):
 			return c.Fail(err, nil, store.NotApplied, "a strange answer: status %d", c.Status())
 		}

@@ -87,8 +87,9 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
+		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
 		o.UsePathStyle = !isAWS(*o)
 		if c.pathStyle != nil {
 			o.UsePathStyle = *c.pathStyle
@@ -97,7 +98,8 @@ func (c *Config) Client(ctx context.Context) (*s3.Client, error) {
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
-	}), nil
+	})
+	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
 // Unsafe returns the abilities that the URL insists on.

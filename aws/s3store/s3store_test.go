@@ -1,11 +1,20 @@
 package s3store_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -23,6 +32,15 @@ func newStore(t *testing.T, f *awstest.S3, opts *s3store.Options) *s3store.Store
 	return s
 }
 
+func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
+	t.Helper()
+	v, err := s.Put(t.Context(), key, prev, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func TestStore(t *testing.T) {
 	var f *awstest.S3
 	open := func(t *testing.T) store.Store {
@@ -32,6 +50,293 @@ func TestStore(t *testing.T) {
 	}
 	storetest.Run(t, open, &storetest.Options{
 		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, f, nil) },
-		Rounds: 5, Keys: 250, Racers: 8,
+		Rounds: 3, Keys: 250, Racers: 6,
 	})
+}
+
+// TestRequests: how many requests each operation takes.
+func TestRequests(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	s := newStore(t, f, &s3store.Options{Trusted: true})
+	var v, w store.Version
+	ctx := t.Context()
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want error
+		ops  string
+	}{
+		{"get of nothing", func() error { _, _, err := s.Get(ctx, "k"); return err }, store.ErrNotFound, "GetObject"},
+		{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "PutObject"},
+		{"create again", func() error { _, err := s.Put(ctx, "k", "", []byte("1")); return err }, store.ErrConflict, "PutObject GetObject"},
+		{"swap", func() (err error) { w, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PutObject"},
+		{"stale swap", func() error { _, err := s.Put(ctx, "k", v, []byte("2")); return err }, store.ErrConflict, "PutObject GetObject"},
+		{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "GetObject"},
+		{"get with age", func() error { _, _, _, err := s.GetAge(ctx, "k"); return err }, nil, "GetObject"},
+		{"get unchanged", func() error { _, _, _, err := s.GetIfChanged(ctx, "k", w); return err }, nil, "GetObject"},
+		{"list", func() error {
+			for _, err := range s.List(ctx, "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil, "ListObjectsV2"},
+		{"delete", func() error { return s.Delete(ctx, "k", w) }, nil, "PutObject"},
+		{"create over a tombstone", func() error { _, err := s.Put(ctx, "k", "", []byte("1")); return err }, nil, "PutObject GetObject PutObject"},
+	} {
+		f.Reset()
+		if err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		if got := strings.Join(f.Ops(), " "); got != c.ops {
+			t.Errorf("%s: requests %q, want %q", c.name, got, c.ops)
+		}
+	}
+	unknown := newStore(t, f, nil)
+	f.Reset()
+	mustPut(t, unknown, "new", "", "1")
+	if got := len(f.Ops()); got != 11 {
+		t.Errorf("the first write to an unknown server: %d requests: %v", got, f.Ops())
+	}
+	f.Reset()
+	mustPut(t, unknown, "next", "", "1")
+	if got := len(f.Ops()); got != 1 {
+		t.Errorf("the second: %v", f.Ops())
+	}
+}
+
+// TestLostReplies: a write whose reply is lost, repeated, delayed or refused on the
+// way is settled (A8, A9, A12, and the SDK's own retry that turns success into a
+// conflict).
+func TestLostReplies(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		ops   string
+	}{
+		{"applied, reply lost", awstest.Fault{Lose: true}, "PutObject GetObject"},
+		{"not applied, reply lost", awstest.Fault{Drop: true}, "PutObject GetObject PutObject"},
+		{"repeated on the way", awstest.Fault{Twice: true}, "PutObject GetObject"},
+		{"500, applied", awstest.Fault{Status: 500, Code: "InternalError", Applied: true}, "PutObject GetObject"},
+		{"500, not applied", awstest.Fault{Status: 500, Code: "InternalError"}, "PutObject GetObject PutObject"},
+		{"503", awstest.Fault{Status: 503, Code: "SlowDown"}, "PutObject GetObject PutObject"},
+		{"409", awstest.Fault{Status: 409, Code: "ConditionalRequestConflict"}, "PutObject PutObject"},
+		{"no answer", awstest.Fault{Hang: true}, "PutObject GetObject"},
+		// The first request arrives at 6 s, after the second has been applied.
+		{"late", awstest.Fault{Before: 6 * time.Second}, "PutObject GetObject PutObject"},
+	} {
+		for _, create := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/create=%v", c.name, create), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := awstest.NewS3("bucket")
+					s := newStore(t, f, &s3store.Options{Trusted: true})
+					var v store.Version
+					if !create {
+						v = mustPut(t, s, "k", "", "0")
+					}
+					f.Reset()
+					f.Add("PutObject", 0, 1, c.fault)
+					v = mustPut(t, s, "k", v, "1")
+					// What was late is logged when it was given up.
+					if got := strings.Join(f.Ops(), " "); got != c.ops {
+						t.Errorf("requests %q, want %q", got, c.ops)
+					}
+					time.Sleep(time.Minute)
+					if value, now, err := s.Get(t.Context(), "k"); err != nil || now != v || string(value) != "1" {
+						t.Errorf("got %s %q %v, put returned %q", value, now, err, v)
+					}
+					mustPut(t, s, "k", v, "2")
+				})
+			})
+		}
+	}
+}
+
+// TestAge: it is told by the store's clock, as a lower bound, and only where it
+// proves something.
+func TestAge(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		broken awstest.S3Broken
+		opts   s3store.Options
+		stood  time.Duration
+		want   time.Duration // at least; the granularity of a second may take one more off
+	}{
+		{"young", awstest.S3Broken{}, s3store.Options{}, 30 * time.Second, -1},
+		{"just not old", awstest.S3Broken{}, s3store.Options{}, 60 * time.Second, -1},
+		{"old", awstest.S3Broken{}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
+		{"another safety", awstest.S3Broken{}, s3store.Options{Safety: 5 * time.Second}, 10 * time.Minute, 10*time.Minute - 6*time.Second},
+		{"switched off", awstest.S3Broken{}, s3store.Options{NoAge: true}, 10 * time.Minute, -1},
+		{"from a cache", awstest.S3Broken{Cached: true}, s3store.Options{}, 10 * time.Minute, -1},
+		{"no Date", awstest.S3Broken{NoDate: true}, s3store.Options{}, 10 * time.Minute, -1},
+		{"the store is ahead a little", awstest.S3Broken{Skew: 30 * time.Second}, s3store.Options{}, 10 * time.Minute, 10*time.Minute - 61*time.Second},
+		{"the store is ahead too far", awstest.S3Broken{Skew: 62 * time.Second}, s3store.Options{}, 10 * time.Minute, -1},
+		{"the store is behind too far", awstest.S3Broken{Skew: -62 * time.Second}, s3store.Options{}, 10 * time.Minute, -1},
+		{"written in the future", awstest.S3Broken{LastModifiedSkew: time.Hour}, s3store.Options{}, 10 * time.Minute, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := awstest.NewS3("bucket")
+				f.Broken = c.broken
+				c.opts.Trusted = true
+				s := newStore(t, f, &c.opts)
+				if _, _, age, err := s.GetAge(t.Context(), "k"); !errors.Is(err, store.ErrNotFound) || age >= 0 {
+					t.Errorf("absent: %v, %v", age, err)
+				}
+				time.Sleep(300 * time.Millisecond) // not at the beginning of a second
+				v := mustPut(t, s, "k", "", "1")
+				time.Sleep(c.stood)
+				value, now, age, err := s.GetAge(t.Context(), "k")
+				if err != nil || string(value) != "1" || now != v {
+					t.Fatalf("got %q %q %v", value, now, err)
+				}
+				switch {
+				case c.want < 0 && age >= 0:
+					t.Errorf("age %v, want none", age)
+				case c.want >= 0 && (age > c.want || age < c.want-time.Second):
+					t.Errorf("age %v, want %v", age, c.want)
+				}
+				// The bound is one: never more than it stood.
+				if age > c.stood {
+					t.Errorf("age %v of what stood for %v", age, c.stood)
+				}
+			})
+		})
+	}
+}
+
+// TestUnsafe: a server that ignores a condition is refused before anything is
+// written, and used if the user insists (C1).
+func TestUnsafe(t *testing.T) {
+	for name, broken := range map[string]awstest.S3Broken{
+		"If-None-Match":    {IgnoreIfNoneMatch: true},
+		"If-Match":         {IgnoreIfMatch: true},
+		"creates":          {IgnoreIfMatchGone: true},
+		"equal ETags":      {EqualETags: true},
+		"refuses, writes":  {RefuseAndWrite: true},
+		"knows none":       {NoConditions: true},
+		"both":             {IgnoreIfMatch: true, IgnoreIfNoneMatch: true},
+		"delete marker":    {},
+		"nothing is wrong": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := awstest.NewS3("bucket")
+			f.Broken = broken
+			f.Put("bucket", "pre/fix/k.json", []byte(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","value":"the holder's"}`))
+			s := newStore(t, f, nil)
+			_, v, err := s.Get(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Put(t.Context(), "k", v, []byte("1"))
+			if broken == (awstest.S3Broken{}) {
+				if err != nil {
+					t.Errorf("a good server: %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+			}
+			if got := f.Keys("bucket"); len(got) != 1 || !strings.Contains(string(f.Body("bucket", got[0])), "the holder's") {
+				t.Errorf("the bucket holds %q", got)
+			}
+			insisting := newStore(t, f, &s3store.Options{Unsafe: []object.Ability{object.PutIfAbsent, object.PutIfMatch}})
+			if err := insisting.Verify(t.Context()); err != nil {
+				t.Errorf("insisted: %v", err)
+			}
+		})
+	}
+}
+
+// TestMarkerExists: a server for which a delete marker is an object cannot create
+// what somebody removed by hand: that is told (C2).
+func TestMarkerExists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := awstest.NewS3("bucket")
+		f.Versioned, f.Broken.MarkerExists = true, true
+		s := newStore(t, f, nil)
+		mustPut(t, s, "k", "", "1")
+		if err := s.S3Bucket().Delete(t.Context(), s.ObjectKey("k"), nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Put(t.Context(), "k", "", []byte("1"))
+		if !errors.Is(err, store.ErrUnsafe) || !strings.Contains(err.Error(), "delete marker") {
+			t.Errorf("got %v", err)
+		}
+		f.Broken.MarkerExists = false
+		mustPut(t, s, "k", "", "1")
+	})
+}
+
+// TestFaultyCounter: many that raise counters through a network that loses, repeats,
+// delays and refuses lose no acknowledged increment, and count none twice.
+func TestFaultyCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := awstest.NewS3("bucket")
+		var n atomic.Int64
+		faults := []awstest.Fault{
+			{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalError"}, {Status: 500, Code: "InternalError", Applied: true},
+			{Status: 409, Code: "ConditionalRequestConflict"}, {Status: 503, Code: "SlowDown"}, {Before: 7 * time.Second}, {After: 3 * time.Second}, {Hang: true},
+		}
+		for i, fault := range faults {
+			f.AddWhen(func(awstest.Request) bool { return n.Add(1)%int64(len(faults)*4) == int64(i*3) }, 0, -1, fault)
+		}
+		applied, unknown := new(atomic.Int64), new(atomic.Int64)
+		var racers sync.WaitGroup
+		for range 6 {
+			racers.Go(func() {
+				s := newStore(t, f, &s3store.Options{Trusted: true})
+				for range 40 {
+					_, err := store.Update(t.Context(), s, "k", func(value []byte) ([]byte, error) {
+						var count int
+						_, _ = fmt.Sscan(string(value), &count)
+						return fmt.Append(nil, count+1), nil
+					})
+					switch store.OutcomeOf(err) {
+					case store.Applied:
+						applied.Add(1)
+					case store.Unknown:
+						unknown.Add(1)
+					}
+				}
+			})
+		}
+		racers.Wait()
+		time.Sleep(time.Hour)
+		f.Clear()
+		value, _, err := newStore(t, f, nil).Get(context.Background(), "k")
+		var count int64
+		_, _ = fmt.Sscan(string(value), &count)
+		if err != nil || count < applied.Load() || count > applied.Load()+unknown.Load() {
+			t.Errorf("the counter is %s, %v; %d were applied, %d are unknown", value, err, applied.Load(), unknown.Load())
+		}
+		t.Logf("applied %d, unknown %d, counter %d, requests %d", applied.Load(), unknown.Load(), count, len(f.Requests()))
+	})
+}
+
+func TestOpen(t *testing.T) {
+	t.Setenv("AWS_REGION", "")
+	s, err := s3store.Open(t.Context(), "s3://bucket/a/b?endpoint=http://127.0.0.1:1&region=x", &s3store.Options{NoAge: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if traits := s.Traits(); traits.Name != "s3://bucket/a/b" || traits.Trusted || traits.MinTTL != s3store.MinTTL || traits.Local {
+		t.Errorf("got %+v", traits)
+	}
+	if got := s.ObjectKey("k"); got != "a/b/k.json" {
+		t.Errorf("got %q", got)
+	}
+	if s, err := s3store.Open(t.Context(), "s3://bucket?region=eu-west-1", nil); err != nil || !s.Traits().Trusted {
+		t.Errorf("AWS itself: %v", err)
+	}
+	for _, url := range []string{"s3://", "dynamodb://x", "s3://b?foo=1"} {
+		if _, err := s3store.Open(t.Context(), url, nil); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, err := s3store.Open(t.Context(), "s3://b?region=x", &s3store.Options{Safety: time.Millisecond}); err == nil {
+		t.Error("a safety of a millisecond is accepted")
+	}
 }

@@ -297,3 +297,27 @@ func TestNew(t *testing.T) {
 		t.Errorf("got %+v", traits)
 	}
 }
+
+// FuzzBody: whatever lies where a register belongs is read as one, as deleted, or as
+// damaged; and what is read can be written on.
+func FuzzBody(f *testing.F) {
+	f.Add(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","value":{"a":1}}`)
+	f.Add(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","after":["BBBBBBBBBBBB"],"base64":"/w=="}`)
+	f.Add(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","deleted":true}`)
+	f.Add(`[{}]`)
+	f.Fuzz(func(t *testing.T, body string) {
+		b := membucket.New()
+		s := newStore(t, b, "", nil)
+		if _, err := b.Put(t.Context(), "k.json", strings.NewReader(body), nil); err != nil {
+			t.Fatal(err)
+		}
+		_, v, err := s.Get(t.Context(), "k")
+		switch {
+		case errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			t.Fatal(err)
+		default:
+			mustPut(t, s, "k", v, "next")
+		}
+	})
+}

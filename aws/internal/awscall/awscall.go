@@ -152,7 +152,7 @@ func (c *Call) Classify(err error) error {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case status >= 400:
-		if Code(err) == "" || strings.Contains(text, "HTTPS") {
+		if c.strange(err) {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied,
 				"status %d and no answer of such a service; is the endpoint right, and is it http:// or https://? (%s)", status, text)
 		}
@@ -165,6 +165,16 @@ func (c *Call) Classify(err error) error {
 		return c.ended(err)
 	}
 	return c.Fail(err, store.ErrUnavailable, store.Unknown, "the answer could not be read: %s", text)
+}
+
+// strange reports whether an answer does not look like one of such a service: it has
+// no number of the request, and its error has no code but the words of its status.
+func (c *Call) strange(err error) bool {
+	if c.Header("X-Amz-Request-Id")+c.Header("X-Amzn-Requestid") != "" {
+		return false
+	}
+	code := Code(err)
+	return code == "" || code == strings.ReplaceAll(http.StatusText(c.Status()), " ", "")
 }
 
 // ended is the error of a call whose caller's context has ended.

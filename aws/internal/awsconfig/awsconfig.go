@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -167,7 +168,8 @@ func (u *URL) Params() Params {
 
 // Load configures the SDK: its usual chain of files and variables, and then p.
 func (p Params) Load(ctx context.Context) (aws.Config, error) {
-	var opts []func(*config.LoadOptions) error
+	// The SDK would write warnings to standard error.
+	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if p.Region != "" {
 		opts = append(opts, config.WithRegion(p.Region))
 	}
@@ -187,12 +189,6 @@ func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	if err != nil {
 		return aws.Config{}, Wrong("configuration of AWS: %v", err)
 	}
-	if cfg.Region == "" {
-		if p.Endpoint == "" && cfg.BaseEndpoint == nil {
-			return aws.Config{}, Wrong("no region: add region=... to the URL of the store, or set AWS_REGION")
-		}
-		cfg.Region = "us-east-1"
-	}
 	return cfg, nil
 }
 
@@ -204,4 +200,21 @@ func (p Params) BaseEndpoint(current *string) *string {
 		return current
 	}
 	return &p.Endpoint
+}
+
+// Region is the region as the options of a client take it: with an endpoint of
+// one's own, any will do.
+func Region(region string, endpoint *string) string {
+	if region == "" && endpoint != nil {
+		return "us-east-1"
+	}
+	return region
+}
+
+// CheckRegion returns an error if a client has no region.
+func CheckRegion(region string) error {
+	if region == "" {
+		return Wrong("no region: add region=... to the URL of the store, or set AWS_REGION")
+	}
+	return nil
 }
