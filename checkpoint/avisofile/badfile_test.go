@@ -2,6 +2,7 @@ package avisofile_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -109,12 +110,16 @@ func TestBadPlaces(t *testing.T) {
 	path := filepath.Join(dir, "state.json")
 	s := open(t, path, nil)
 	for name, put := range map[string]func() error{
-		"a directory": func() error { return os.Mkdir(path+".lock", 0o700) },
-		"a pipe":      func() error { return syscall.Mkfifo(path+".lock", 0o600) },
-		"a link":      func() error { return os.Symlink(filepath.Join(dir, "elsewhere"), path+".lock") },
+		"a directory":      func() error { return os.Mkdir(path+".lock", 0o700) },
+		"a pipe":           func() error { return syscall.Mkfifo(path+".lock", 0o600) },
+		"a link":           func() error { return os.Symlink(filepath.Join(dir, "elsewhere"), path+".lock") },
+		"a link to a file": func() error { return os.Symlink(filepath.Join(dir, "plain"), path+".lock") },
 	} {
 		do(t, put())
-		if _, err := s.Advance(t.Context(), keyA, at(1), nil); err == nil || store.OutcomeOf(err) != store.NotApplied {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := s.Advance(ctx, keyA, at(1), nil)
+		cancel()
+		if err == nil || store.OutcomeOf(err) != store.NotApplied || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s in the lock's place: got %v", name, err)
 		}
 		do(t, os.Remove(path+".lock"))

@@ -104,10 +104,14 @@ func TestF3GivenUpHalfway(t *testing.T) {
 	s := open(t, path, nil)
 	outcomes := map[store.Outcome]int{}
 	last := uint64(0)
-	rounds := 150
+	rounds := 300
 	for seq := uint64(1); rounds > 0; seq++ {
 		rounds--
-		ctx, cancel := context.WithTimeout(t.Context(), rand.N(4*time.Millisecond))
+		limit := rand.N(4 * time.Millisecond)
+		if seq%2 == 0 {
+			limit /= 12 // about as long as it takes to get the lock
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		r, err := s.Advance(ctx, keyA, at(seq), nil)
 		cancel()
 		outcome := store.OutcomeOf(err)

@@ -265,6 +265,21 @@ func TestHeldBy(t *testing.T) {
 	if _, err := s.Reset(ctx, keyA, at(1), &checkpoint.ChangeOptions{Token: 5}); !errors.Is(err, checkpoint.ErrFenced) {
 		t.Errorf("reset after a takeover: got %v", err)
 	}
+	// The same with a token that is not fenced: then the holder is asked again.
+	held = false
+	if _, err := s.Reset(ctx, keyB, at(1), &checkpoint.ChangeOptions{Token: 9}); err != nil {
+		t.Error(err)
+	}
+	held = false
+	during = func() {
+		if _, err := other.Fence(ctx, keyB, 10); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+			t.Error(err)
+		}
+		holder, held = checkpoint.Holder{Name: "worker 9", Token: 10}, true
+	}
+	if _, err := s.Reset(ctx, keyB, at(1), &checkpoint.ChangeOptions{Token: 11}); !errors.Is(err, checkpoint.ErrHeld) {
+		t.Errorf("reset with a higher token after a takeover: got %v", err)
+	}
 	wantAt(t, s, keyA, 3)
 }
 
