@@ -72,8 +72,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 
 // confirmBreak asks on a terminal. Elsewhere the token is enough.
 func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name string, now bool) error {
-	in, ok := a.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	if !a.interactive() {
 		return nil
 	}
 	info, err := client.Inspect(ctx, name)
@@ -84,10 +83,22 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	if now {
 		warning = " Its work may go on beside the next holder's."
 	}
-	fmt.Fprintf(a.stderr, "Break lock %q, held by %s (token %d, process %s)?%s [y/N] ", name, printable(info.Record.Holder), info.Record.Token, info.Liveness, warning)
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") && !strings.EqualFold(strings.TrimSpace(answer), "yes") {
+	if !a.ask(fmt.Sprintf("Break lock %q, held by %s (token %d, process %s)?%s", name, printable(info.Record.Holder), info.Record.Token, info.Liveness, warning)) {
 		return &statusError{statusFailed, fmt.Errorf("lock %q was not broken", name)}
 	}
 	return nil
+}
+
+// interactive reports whether somebody can be asked.
+func (a *app) interactive() bool {
+	in, ok := a.stdin.(*os.File)
+	return ok && term.IsTerminal(int(in.Fd()))
+}
+
+// ask asks on the terminal. No answer is no.
+func (a *app) ask(question string) bool {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // an error leaves it empty
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }

@@ -18,6 +18,7 @@ type app struct {
 	stdout, stderr io.Writer
 	root           *cobra.Command
 	started        bool // the command line was accepted
+	storeGiven     bool // --store stands on the command line
 
 	// Global flags.
 	storeURL string
@@ -60,8 +61,9 @@ func oneLine(err error) string {
 }
 
 const (
-	groupLocks = "locks"
-	groupStore = "store"
+	groupLocks       = "locks"
+	groupCheckpoints = "checkpoints"
+	groupStore       = "store"
 )
 
 func (a *app) command() *cobra.Command {
@@ -75,6 +77,7 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
+			a.storeGiven = cmd.Flags().Changed("store")
 			return fromEnvironment(cmd.Flags())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -85,9 +88,10 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
-	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
+	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
-		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand())
+		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
+		a.checkpointCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -59,6 +61,14 @@ func statusOf(err error) int {
 		target error
 		status int
 	}{
+		{checkpoint.ErrFenced, statusLost},
+		{checkpoint.ErrHeld, statusBusy},
+		{checkpoint.ErrBehind, statusCondition},
+		{checkpoint.ErrMismatch, statusCondition},
+		{checkpoint.ErrRolledBack, statusCondition},
+		{checkpoint.ErrExpected, statusCondition},
+		{checkpoint.ErrOptions, statusUsage},
+		{avisofile.ErrReadable, statusCondition},
 		{lease.ErrLost, statusLost},
 		{lease.ErrReleased, statusLost},
 		{lease.ErrUnresolved, statusUnknown},

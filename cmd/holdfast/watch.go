@@ -155,3 +155,27 @@ func (a *app) watchLine(line watchLine) error {
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err
 }
+
+// untilSignal returns a context that ends when this program is asked to end.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	ignorePipe()
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if terminating(sig) {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}

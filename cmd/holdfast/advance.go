@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/resumekey"
+)
+
+// positionFlags are what can be saved beside a sequence.
+type positionFlags struct {
+	event, data string
+}
+
+func (p *positionFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.event, "event", "", "name of the event at this position")
+	cmd.Flags().StringVar(&p.data, "data", "", "JSON to keep with it")
+}
+
+func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
+	pos := checkpoint.Position{Sequence: sequence, EventID: p.event}
+	if p.data != "" {
+		if !json.Valid([]byte(p.data)) {
+			return pos, usagef("--data is not JSON: %.60q", p.data)
+		}
+		pos.Data = []byte(p.data)
+	}
+	return pos, nil
+}
+
+func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
+	p := &positionFlags{}
+	opts := &checkpoint.AdvanceOptions{}
+	cmd := &cobra.Command{
+		Use:   "advance KEY SEQUENCE|-",
+		Short: "Move a checkpoint forward",
+		Long: `Move a checkpoint forward, and print the sequence that is saved then. The exit status
+is 73 if a higher one is saved already, 76 if a higher token has fenced this one off.
+
+With - it reads sequences from standard input, one on a line, with the name of an
+event behind it if there is one. It saves the latest as it goes, those that come
+while a write is under way together, and all of them at the end of input.`,
+		Example: `  holdfast checkpoint advance orders 17 --event orders@17
+  holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
+  follow-orders | holdfast checkpoint advance orders -`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[1] == "-" {
+				if p.event != "" || p.data != "" {
+					return usagef("--event and --data are for one sequence, not for a stream")
+				}
+				return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+					return a.advanceStream(ctx, k, args[0], opts)
+				})
+			}
+			sequence, err := parseSequence(args[1])
+			if err != nil {
+				return err
+			}
+			to, err := p.position(sequence)
+			if err != nil {
+				return err
+			}
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				return a.advance(ctx, k, args[0], to, opts)
+			})
+		},
+	}
+	p.add(cmd)
+	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of the lock under which the work was done")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "without a token, although the checkpoint has one")
+	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "only if the checkpoint is still in this epoch, as get --json tells it")
+	return cmd
+}
+
+func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
+	r, err := k.Advance(ctx, key, to, opts)
+	if err != nil {
+		return err
+	}
+	v := viewCheckpoint(r.Current)
+	v.Status = r.Status.String()
+	if err := a.printCheckpoint(v); err != nil {
+		return err
+	}
+	if err := r.Status.Err(); err != nil {
+		return fmt.Errorf("checkpoint %q: %w: it is at %d, not moved to %d", key, err, r.Current.Sequence, to.Sequence)
+	}
+	return nil
+}
+
+// stream is the latest position that was read, for whoever saves it.
+type stream struct {
+	mu     sync.Mutex
+	latest checkpoint.Position
+	some   bool // there is one that was not saved
+	ended  bool
+	err    error
+	news   chan struct{} // has one slot
+}
+
+// advanceStream saves the positions that come from stdin. Reading never waits for
+// saving: what comes meanwhile is saved with the next write.
+func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string, opts *checkpoint.AdvanceOptions) error {
+	s := &stream{news: make(chan struct{}, 1)}
+	go s.read(a.stdin)
+	var last *checkpoint.Result
+	for range s.news {
+		s.mu.Lock()
+		to, some, ended := s.latest, s.some, s.ended
+		s.some = false
+		s.mu.Unlock()
+		if some {
+			r, err := k.Advance(ctx, key, to, opts)
+			if err == nil {
+				err = r.Status.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("checkpoint %q: %d was not saved: %w", key, to.Sequence, err)
+			}
+			last = &r
+		}
+		if ended {
+			break
+		}
+	}
+	if last != nil {
+		v := viewCheckpoint(last.Current)
+		v.Status = last.Status.String()
+		if err := a.printCheckpoint(v); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *stream) read(in io.Reader) {
+	lines := bufio.NewScanner(in)
+	var err error
+	for n := 1; lines.Scan(); n++ {
+		text, event, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		if text == "" {
+			continue
+		}
+		sequence, parseErr := parseSequence(text)
+		if parseErr != nil {
+			err = fmt.Errorf("line %d: %w", n, parseErr)
+			break
+		}
+		s.tell(func() {
+			// The highest counts, whatever the order of the lines.
+			if !s.some || sequence >= s.latest.Sequence {
+				s.latest, s.some = checkpoint.Position{Sequence: sequence, EventID: strings.TrimSpace(event)}, true
+			}
+		})
+	}
+	err = errors.Join(err, lines.Err())
+	s.tell(func() { s.ended, s.err = true, err })
+}
+
+func (s *stream) tell(change func()) {
+	s.mu.Lock()
+	change()
+	s.mu.Unlock()
+	select {
+	case s.news <- struct{}{}:
+	default: // told already
+	}
+}
+
+func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export [PREFIX]",
+		Short: "Print all checkpoints as JSON, for import",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				views, err := a.checkpoints(ctx, k, args)
+				if err != nil {
+					return err // an export is complete, or none
+				}
+				return a.printJSON(views)
+			})
+		},
+	}
+}
+
+func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
+	opts := &checkpoint.AdvanceOptions{}
+	cmd := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Take over checkpoints that were exported",
+		Long: `Take over checkpoints that were exported, from a store or a state file. Each is moved
+forward only: what is further here already stays, and is told. Tokens and epochs are
+those of the place that they came from, and are not taken over.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			views, err := a.readExport(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				return a.importAll(ctx, k, views, opts)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "without a token, although a checkpoint has one")
+	return cmd
+}
+
+func (a *app) readExport(path string) ([]checkpointView, error) {
+	in := a.stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, &statusError{statusNotFound, err}
+		}
+		defer file.Close()
+		in = file
+	}
+	dec := json.NewDecoder(in)
+	dec.DisallowUnknownFields()
+	var views []checkpointView
+	if err := dec.Decode(&views); err != nil {
+		return nil, usagef("%s is no export of checkpoints: %w", path, err)
+	}
+	for _, v := range views {
+		if v.Key == "" {
+			return nil, usagef("%s is no export of checkpoints: one has no key", path)
+		}
+	}
+	return views, nil
+}
+
+func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
+	var behind, advanced, unchanged int
+	progress := a.progress()
+	defer progress("")
+	for i, v := range views {
+		progress(fmt.Sprintf("%d of %d", i, len(views)))
+		if !v.Exists {
+			continue
+		}
+		r, err := k.Advance(ctx, v.Key, v.position(), opts)
+		if err != nil {
+			return fmt.Errorf("checkpoint %q: %w", v.Key, err)
+		}
+		switch r.Status {
+		case checkpoint.Advanced:
+			advanced++
+		case checkpoint.Unchanged:
+			unchanged++
+		default:
+			behind++
+			progress("")
+			a.notef("checkpoint %q stays at %d: %v", v.Key, r.Current.Sequence, r.Status)
+		}
+	}
+	progress("")
+	a.notef("%d checkpoints moved forward, %d were there already", advanced, unchanged)
+	if behind > 0 {
+		return &statusError{statusCondition, fmt.Errorf("%d checkpoints were not taken over", behind)}
+	}
+	return nil
+}
+
+func (a *app) resumeKeyCommand() *cobra.Command {
+	var fingerprint string
+	cmd := &cobra.Command{
+		Use:   "resume-key URL EVENT FILTER-JSON",
+		Short: "Print the key under which an aviso consumer keeps its checkpoint",
+		Args:  cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts := &resumekey.Options{}
+			if cmd.Flags().Changed("fingerprint") {
+				opts.Fingerprint = &fingerprint
+			}
+			key, err := resumekey.Key(args[0], args[1], []byte(args[2]), opts)
+			if err != nil {
+				return &statusError{statusUsage, err}
+			}
+			_, err = fmt.Fprintln(a.stdout, key)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema")
+	return cmd
+}

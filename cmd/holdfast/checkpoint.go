@@ -1,0 +1,407 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// checkpointFlags are the flags of all checkpoint commands.
+type checkpointFlags struct {
+	file    string
+	network bool
+}
+
+// checkpointView is a checkpoint as it is printed with --json, exported and
+// imported. Its fields are stable. Sequence and epoch are JSON integers up to
+// 2^64-1.
+type checkpointView struct {
+	Key      string     `json:"key"`
+	Exists   bool       `json:"exists"`
+	Sequence uint64     `json:"sequence"`
+	EventID  string     `json:"event_id,omitempty"`
+	Data     *string    `json:"data,omitempty"`
+	Base64   []byte     `json:"data_base64,omitempty"`
+	Epoch    uint64     `json:"epoch,omitempty"`
+	Token    uint64     `json:"token,omitempty"`
+	Written  *time.Time `json:"written,omitempty"`
+	Status   string     `json:"status,omitempty"` // of advance
+}
+
+func viewCheckpoint(c checkpoint.Checkpoint) checkpointView {
+	v := checkpointView{Key: c.Key, Exists: c.Exists, Sequence: c.Sequence, EventID: c.EventID, Epoch: c.Epoch, Token: c.Token}
+	if text := string(c.Data); c.Data != nil && utf8.ValidString(text) {
+		v.Data = &text
+	} else {
+		v.Base64 = c.Data
+	}
+	if !c.Written.IsZero() {
+		v.Written = &c.Written
+	}
+	return v
+}
+
+// position is the position of an exported checkpoint.
+func (v *checkpointView) position() checkpoint.Position {
+	p := checkpoint.Position{Sequence: v.Sequence, EventID: v.EventID, Data: v.Base64}
+	if v.Data != nil {
+		p.Data = []byte(*v.Data)
+	}
+	return p
+}
+
+func (a *app) checkpointCommand() *cobra.Command {
+	f := &checkpointFlags{}
+	cmd := &cobra.Command{
+		Use:     "checkpoint",
+		Short:   "Positions in streams that never go backwards",
+		GroupID: groupCheckpoints,
+		Long: `Positions in streams that never go backwards, whoever writes them, and survive crashes
+and power cuts. They lie in a store, or with --file in a JSON state file that aviso
+programs share.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
+	flags.BoolVar(&f.network, "network", false, "with --file: allow a file system that is not known to be local")
+	cmd.AddCommand(
+		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
+		a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
+	)
+	return cmd
+}
+
+// withKeeper opens the keeper that the flags name, calls do, and closes it.
+func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) (err error) {
+	if f.file != "" {
+		if a.storeGiven {
+			return usagef("--file and --store name two places: give one")
+		}
+		keeper, err := avisofile.Open(f.file, &avisofile.Options{Network: f.network})
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+	}
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+}
+
+// heldBy tells who holds the lock that has the name of a checkpoint.
+func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Holder, bool, error) {
+	return func(ctx context.Context, key string) (checkpoint.Holder, bool, error) {
+		info, err := client.Inspect(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return checkpoint.Holder{}, false, nil
+		}
+		if err != nil {
+			return checkpoint.Holder{}, false, err
+		}
+		held := info.Record.State == lease.Held && info.Liveness != store.Dead
+		return checkpoint.Holder{Name: info.Record.Holder, Token: info.Record.Token}, held, nil
+	}
+}
+
+func parseSequence(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, usagef("a sequence is an integer from 0 to 18446744073709551615, not %q", text)
+	}
+	return n, nil
+}
+
+func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get KEY",
+		Short: "Print the sequence of a checkpoint",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				c, err := k.Get(ctx, args[0], nil)
+				if err != nil {
+					return err
+				}
+				return a.printCheckpoint(viewCheckpoint(c))
+			})
+		},
+	}
+}
+
+func (a *app) printCheckpoint(v checkpointView) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.stdout, v.Sequence)
+	return err
+}
+
+// changeFlags are the flags of reset and rm.
+type changeFlags struct {
+	checkpoint.ChangeOptions
+	text string // of --expect
+	yes  bool
+}
+
+func (c *changeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.text, "expect", "", "only if this is the sequence now")
+	flags.Uint64Var(&c.Token, "fence", 0, "fencing token of the lock that guards this checkpoint")
+	flags.BoolVar(&c.Force, "force", false, "although another holds the lock, or a fence is there and no --fence is given")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask on a terminal")
+}
+
+func (c *changeFlags) options() (*checkpoint.ChangeOptions, error) {
+	if c.text != "" {
+		n, err := parseSequence(c.text)
+		if err != nil {
+			return nil, err
+		}
+		c.Expect = &n
+	}
+	return &c.ChangeOptions, nil
+}
+
+func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
+	c := &changeFlags{}
+	p := &positionFlags{}
+	cmd := &cobra.Command{
+		Use:   "reset KEY SEQUENCE",
+		Short: "Move a checkpoint on purpose, also back",
+		Long: `Move a checkpoint on purpose, also back. A new epoch begins: workers that went on from
+what was there before can save nothing more over it until they have read again.
+
+On a terminal it first shows what would change, and asks.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sequence, err := parseSequence(args[1])
+			if err != nil {
+				return err
+			}
+			opts, err := c.options()
+			if err != nil {
+				return err
+			}
+			to, err := p.position(sequence)
+			if err != nil {
+				return err
+			}
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				what := fmt.Sprintf("Reset %q to %d", args[0], sequence)
+				if err := a.confirmChange(ctx, k, args[0], what, c); err != nil {
+					return err
+				}
+				now, err := k.Reset(ctx, args[0], to, opts)
+				if err != nil {
+					return err
+				}
+				return a.printCheckpoint(viewCheckpoint(now))
+			})
+		},
+	}
+	c.add(cmd)
+	p.add(cmd)
+	return cmd
+}
+
+func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
+	c := &changeFlags{}
+	cmd := &cobra.Command{
+		Use:   "rm KEY",
+		Short: "Delete a checkpoint",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := c.options()
+			if err != nil {
+				return err
+			}
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				if err := a.confirmChange(ctx, k, args[0], fmt.Sprintf("Delete %q", args[0]), c); err != nil {
+					return err
+				}
+				_, err := k.Delete(ctx, args[0], opts)
+				return err
+			})
+		},
+	}
+	c.add(cmd)
+	return cmd
+}
+
+// confirmChange shows on a terminal what stands, and asks. What was shown is then
+// what has to be there.
+func (a *app) confirmChange(ctx context.Context, k checkpoint.Keeper, key, what string, c *changeFlags) error {
+	if c.yes || !a.interactive() {
+		return nil
+	}
+	now, err := k.Get(ctx, key, nil)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	stands := "nothing"
+	if now.Exists {
+		stands = fmt.Sprint(now.Sequence)
+	}
+	if !a.ask(fmt.Sprintf("%s: %s is saved now.", what, stands)) {
+		return &statusError{statusFailed, fmt.Errorf("checkpoint %q was not changed", key)}
+	}
+	if now.Exists && c.Expect == nil {
+		c.Expect = &now.Sequence
+	}
+	return nil
+}
+
+func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls [PREFIX]",
+		Short: "List checkpoints",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
+				views, err := a.checkpoints(ctx, k, args)
+				if a.json {
+					return errors.Join(a.printJSON(views), err)
+				}
+				w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+				if len(views) > 0 {
+					fmt.Fprintln(w, "KEY\tSEQUENCE\tEVENT\tTOKEN\tWRITTEN")
+				}
+				for _, v := range views {
+					written, token := "-", "-"
+					if v.Written != nil {
+						written = ago(time.Since(*v.Written))
+					}
+					if v.Token != 0 {
+						token = fmt.Sprint(v.Token)
+					}
+					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", printable(v.Key), v.Sequence, printable(cmp.Or(v.EventID, "-")), token, written)
+				}
+				return errors.Join(w.Flush(), err)
+			})
+		},
+	}
+}
+
+// checkpoints reads all checkpoints below a prefix, sorted. One that can't be read
+// does not hide the others.
+func (a *app) checkpoints(ctx context.Context, k checkpoint.Keeper, args []string) ([]checkpointView, error) {
+	prefix := ""
+	if len(args) > 0 {
+		prefix = args[0]
+	}
+	views := []checkpointView{}
+	var problems []error
+	for c, err := range k.List(ctx, prefix) {
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		views = append(views, viewCheckpoint(c))
+	}
+	slices.SortFunc(views, func(a, b checkpointView) int { return cmp.Compare(a.Key, b.Key) })
+	return views, errors.Join(problems...)
+}
+
+func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch KEY",
+		Short: "Print a checkpoint, and each change to it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return a.withKeeper(ctx, f, func(ctx context.Context, k checkpoint.Keeper) error {
+				for c, err := range k.Watch(ctx, args[0]) {
+					switch {
+					case ctx.Err() != nil:
+						return nil
+					case err != nil && permanentError(err):
+						return err
+					case err != nil:
+						a.notef("%s", oneLine(err))
+						continue
+					case !c.Exists && !a.json:
+						a.notef("checkpoint %q is not there", args[0])
+						continue
+					}
+					if err := a.printLine(viewCheckpoint(c)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// printLine prints one of a stream: a bare value, or JSON on one line.
+func (a *app) printLine(v checkpointView) error {
+	if !a.json {
+		return a.printCheckpoint(v)
+	}
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
+	opts := &avisofile.RestoreOptions{}
+	cmd := &cobra.Command{
+		Use:   "restore --file FILE",
+		Short: "Put the last good copy of a damaged state file in its place",
+		Long: `Put the last good copy of a damaged state file in its place. The copy holds the state
+before the last change, so that checkpoints go back by what came after it, and some
+events will be seen again. The damaged file is kept beside it. Stop other programs
+that use the file first.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.file == "" {
+				return usagef("name the state file: --file FILE")
+			}
+			opts.Network = f.network
+			r, err := avisofile.Restore(cmd.Context(), f.file, opts)
+			if errors.Is(err, os.ErrNotExist) {
+				return &statusError{statusNotFound, err}
+			}
+			if err != nil {
+				return err
+			}
+			verb := "is restored"
+			if opts.DryRun {
+				verb = "would be restored"
+			}
+			a.notef("%s %s from %s: %d keys, as of %s", f.file, verb, filepath.Base(r.Copy.Path), r.Copy.Keys, r.Copy.Written.Local().Format(time.RFC3339))
+			if r.Kept != "" {
+				a.notef("what was there is kept in %s", r.Kept)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only tell what would be restored")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "also when the file can be read")
+	return cmd
+}
