@@ -7,7 +7,7 @@
 // The table has a partition key "part" and a sort key "key", both strings;
 // [CreateTable] makes it, as "holdfast init" does. One register is one item:
 //
-//	part     one hexadecimal digit, from a hash of the key
+//	part     one hexadecimal digit: the first of the SHA-256 of the key attribute
 //	key      the key of the register, with the prefix
 //	version  its number and a nonce, new in every write
 //	after    the nonces of up to seven states before, newest first

@@ -1,7 +1,16 @@
 package dynamostore_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
@@ -24,16 +33,300 @@ func newStore(t *testing.T, d *awstest.DynamoDB, opts *dynamostore.Options) *dyn
 	return s
 }
 
+// trusted is a store whose table needs no look.
+func trusted(t *testing.T, d *awstest.DynamoDB) *dynamostore.Store {
+	return newStore(t, d, &dynamostore.Options{Trusted: true})
+}
+
+func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
+	t.Helper()
+	v, err := s.Put(t.Context(), key, prev, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func TestStore(t *testing.T) {
 	var d *awstest.DynamoDB
+	opts := &dynamostore.Options{Prefix: "pre/fix"}
 	open := func(t *testing.T) store.Store {
 		d = newServer()
-		return newStore(t, d, &dynamostore.Options{Prefix: "pre/fix"})
+		d.PageSize = 5
+		return newStore(t, d, opts)
 	}
 	storetest.Run(t, open, &storetest.Options{
-		Second: func(t *testing.T, _ store.Store) store.Store {
-			return newStore(t, d, &dynamostore.Options{Prefix: "pre/fix"})
-		},
-		Rounds: 5, Keys: 300, Racers: 8,
+		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, d, opts) },
+		Rounds: 3, Keys: 200, Racers: 6,
+	})
+}
+
+// TestRequests: how many requests each operation takes: a contended try is one.
+func TestRequests(t *testing.T) {
+	d := newServer()
+	s := trusted(t, d)
+	ctx := t.Context()
+	var v, w store.Version
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want error
+		ops  string
+	}{
+		{"get of nothing", func() error { _, _, err := s.Get(ctx, "k"); return err }, store.ErrNotFound, "GetItem"},
+		{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "PutItem"},
+		{"create again", func() error { _, err := s.Put(ctx, "k", "", []byte("1")); return err }, store.ErrConflict, "PutItem"},
+		{"swap", func() (err error) { w, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PutItem"},
+		{"stale swap", func() error { _, err := s.Put(ctx, "k", v, []byte("2")); return err }, store.ErrConflict, "PutItem"},
+		{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "GetItem"},
+		{"delete", func() error { return s.Delete(ctx, "k", w) }, nil, "PutItem"},
+		{"create over a tombstone", func() error { _, err := s.Put(ctx, "k", "", []byte("1")); return err }, nil, "PutItem PutItem"},
+		{"list", func() error {
+			for _, err := range s.List(ctx, "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil, strings.TrimSpace(strings.Repeat("Query ", 16))},
+	} {
+		d.Reset()
+		if err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		if got := strings.Join(d.Ops(), " "); got != c.ops {
+			t.Errorf("%s: requests %q, want %q", c.name, got, c.ops)
+		}
+	}
+	unknown := newStore(t, d, nil)
+	d.Reset()
+	mustPut(t, unknown, "new", "", "1")
+	if got := strings.Join(d.Ops(), " "); got != "DescribeTable PutItem PutItem PutItem PutItem GetItem DeleteItem PutItem" {
+		t.Errorf("the first write to an unknown server: %s", got)
+	}
+	d.Reset()
+	mustPut(t, unknown, "next", "", "1")
+	if got := strings.Join(d.Ops(), " "); got != "PutItem" {
+		t.Errorf("the second: %s", got)
+	}
+	// Amazon itself: only the table is looked at.
+	amazon, err := dynamostore.New(d.Client(func(o *dynamodb.Options) { o.BaseEndpoint = nil }), "table", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Reset()
+	mustPut(t, amazon, "third", "", "1")
+	if got := strings.Join(d.Ops(), " "); got != "DescribeTable PutItem" {
+		t.Errorf("the first write to Amazon: %s", got)
+	}
+	if !amazon.Traits().Trusted || unknown.Traits().Trusted || !unknown.Traits().ConflictTells {
+		t.Errorf("traits: %+v, %+v", amazon.Traits(), unknown.Traits())
+	}
+}
+
+// TestConditions: every conditional write asks for the item that it meets, and every
+// read is consistent: a stale one is never asked for.
+func TestConflictTells(t *testing.T) {
+	d := newServer()
+	s := trusted(t, d)
+	v := mustPut(t, s, "k", "", `{"holder":"a"}`)
+	w := mustPut(t, s, "k", v, `{"holder":"b"}`)
+	for _, prev := range []store.Version{"", v} {
+		_, err := s.Put(t.Context(), "k", prev, []byte("x"))
+		var c *store.ConflictError
+		if !errors.As(err, &c) || !c.Known || string(c.Value) != `{"holder":"b"}` || c.Version != w {
+			t.Errorf("against %q: %v", prev, err)
+		}
+	}
+	if err := s.Delete(t.Context(), "k", w); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Put(t.Context(), "k", w, []byte("x"))
+	var c *store.ConflictError
+	if !errors.As(err, &c) || !c.Known || c.Version != "" {
+		t.Errorf("against a tombstone: %v", err)
+	}
+	// A server that does not tell the item costs a read more.
+	d.Broken.NoOldItem = true
+	d.Reset()
+	_, err = s.Put(t.Context(), "k", w, []byte("x"))
+	if !errors.As(err, &c) || !c.Known || c.Version != "" || strings.Join(d.Ops(), " ") != "PutItem GetItem" {
+		t.Errorf("without the old item: %v, %v", err, d.Ops())
+	}
+}
+
+// TestLostReplies: a write whose reply is lost, repeated, delayed or refused on the
+// way is settled by what the next try meets, without a read (A8, A9, C10).
+func TestLostReplies(t *testing.T) {
+	throttled := func(code string) awstest.Fault { return awstest.Fault{Status: 400, Code: code} }
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		ops   string
+	}{
+		{"applied, reply lost", awstest.Fault{Lose: true}, "PutItem PutItem"},
+		{"not applied, reply lost", awstest.Fault{Drop: true}, "PutItem PutItem"},
+		{"repeated on the way", awstest.Fault{Twice: true}, "PutItem"},
+		{"500, applied", awstest.Fault{Status: 500, Code: "InternalServerError", Applied: true}, "PutItem PutItem"},
+		{"500, not applied", awstest.Fault{Status: 500, Code: "InternalServerError"}, "PutItem PutItem"},
+		{"throttled by capacity", throttled("ProvisionedThroughputExceededException"), "PutItem PutItem"},
+		{"throttled", throttled("ThrottlingException"), "PutItem PutItem"},
+		{"throttled by account", throttled("RequestLimitExceeded"), "PutItem PutItem"},
+		{"a transaction in flight", throttled("TransactionConflictException"), "PutItem PutItem"},
+		{"no answer", awstest.Fault{Hang: true}, "PutItem PutItem"},
+		{"late", awstest.Fault{Before: 10 * time.Second}, "PutItem PutItem"},
+	} {
+		for _, create := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/create=%v", c.name, create), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := newServer()
+					s := trusted(t, d)
+					var v store.Version
+					if !create {
+						v = mustPut(t, s, "k", "", "0")
+					}
+					d.Reset()
+					d.Add("PutItem", 0, 1, c.fault)
+					v = mustPut(t, s, "k", v, "1")
+					if got := strings.Join(d.Ops(), " "); got != c.ops {
+						t.Errorf("requests %q, want %q", got, c.ops)
+					}
+					time.Sleep(time.Minute)
+					if value, now, err := s.Get(t.Context(), "k"); err != nil || now != v || string(value) != "1" {
+						t.Errorf("got %s %q %v, put returned %q", value, now, err, v)
+					}
+					mustPut(t, s, "k", v, "2")
+				})
+			})
+		}
+	}
+}
+
+// TestOutcomes: what is reported when a write cannot be settled.
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault awstest.Fault
+		want  store.Outcome
+		is    error
+	}{
+		{"throttled for ever", awstest.Fault{Status: 400, Code: "ThrottlingException"}, store.NotApplied, store.ErrUnavailable},
+		{"lost for ever", awstest.Fault{Drop: true}, store.Unknown, store.ErrUnavailable},
+		{"500 for ever", awstest.Fault{Status: 500, Code: "InternalServerError"}, store.Unknown, store.ErrUnavailable},
+		{"denied", awstest.Fault{Status: 400, Code: "AccessDeniedException"}, store.NotApplied, store.ErrDenied},
+		{"wrong credentials", awstest.Fault{Status: 400, Code: "UnrecognizedClientException"}, store.NotApplied, store.ErrDenied},
+		{"no table", awstest.Fault{Status: 400, Code: "ResourceNotFoundException"}, store.NotApplied, store.ErrMisconfigured},
+		{"other keys", awstest.Fault{Status: 400, Code: "ValidationException"}, store.NotApplied, store.ErrMisconfigured},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newServer()
+				s := trusted(t, d)
+				d.Add("", 0, -1, c.fault)
+				_, err := s.Put(t.Context(), "k", "", []byte("1"))
+				if got := store.OutcomeOf(err); got != c.want || !errors.Is(err, c.is) || errors.Is(err, store.ErrConflict) {
+					t.Errorf("got %v (%v), want %v", err, got, c.want)
+				}
+				if !strings.Contains(err.Error(), "dynamodb://table") || strings.Contains(err.Error(), "TESTACCESSKEY") || strings.Contains(err.Error(), "test-secret-key") {
+					t.Errorf("the error: %v", err)
+				}
+				if got := len(d.Ops()); got > dynamostore.DefaultTries {
+					t.Errorf("%d requests", got)
+				}
+				if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, c.is) || errors.Is(err, store.ErrNotFound) {
+					t.Errorf("get: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestSuperseded: a write whose reply was lost and that others have superseded is
+// told from one that was not applied, as long as the past in the item reaches back.
+func TestSuperseded(t *testing.T) {
+	for _, c := range []struct {
+		others  int
+		applied bool
+		want    store.Outcome
+	}{
+		{1, true, store.Applied}, {7, true, store.Applied}, {8, true, store.Unknown},
+		{1, false, store.NotApplied}, {7, false, store.NotApplied}, {9, false, store.Unknown},
+	} {
+		t.Run(fmt.Sprintf("%d others, applied %v", c.others, c.applied), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newServer()
+				s := trusted(t, d)
+				var v store.Version
+				for i := range 10 { // so that the past does not reach the beginning
+					v = mustPut(t, s, "k", v, fmt.Sprint(i))
+				}
+				// The others write before our second try.
+				other := trusted(t, d)
+				var once sync.Once
+				d.AddWhen(func(r awstest.Request) bool {
+					once.Do(func() {
+						go func() {
+							// They are done within the pause of the first.
+							_, now, _ := other.Get(t.Context(), "k")
+							for range c.others {
+								now, _ = other.Put(t.Context(), "k", now, []byte("other"))
+							}
+						}()
+					})
+					return false
+				}, 0, -1, awstest.Fault{})
+				d.Add("PutItem", 0, 1, awstest.Fault{Drop: !c.applied, Lose: c.applied})
+				_, err := trusted(t, d).Put(t.Context(), "k", v, []byte("ours"))
+				if got := store.OutcomeOf(err); got != c.want {
+					t.Errorf("got %v (%v), want %v", err, got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestFaultyCounter: many that raise a counter through a network that loses,
+// repeats, delays and refuses lose no acknowledged increment, and count none twice.
+func TestFaultyCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newServer()
+		var n atomic.Int64
+		faults := []awstest.Fault{
+			{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalServerError"}, {Status: 500, Code: "InternalServerError", Applied: true},
+			{Status: 400, Code: "ThrottlingException"}, {Before: 7 * time.Second}, {After: 2 * time.Second}, {Hang: true},
+		}
+		for i, fault := range faults {
+			d.AddWhen(func(awstest.Request) bool { return n.Add(1)%int64(len(faults)*4) == int64(i*3) }, 0, -1, fault)
+		}
+		applied, unknown := new(atomic.Int64), new(atomic.Int64)
+		var racers sync.WaitGroup
+		for range 6 {
+			racers.Go(func() {
+				s := trusted(t, d)
+				for range 40 {
+					_, err := store.Update(t.Context(), s, "k", func(value []byte) ([]byte, error) {
+						var count int
+						_, _ = fmt.Sscan(string(value), &count)
+						return fmt.Append(nil, count+1), nil
+					})
+					switch store.OutcomeOf(err) {
+					case store.Applied:
+						applied.Add(1)
+					case store.Unknown:
+						unknown.Add(1)
+					}
+				}
+			})
+		}
+		racers.Wait()
+		time.Sleep(time.Hour)
+		d.Clear()
+		value, _, err := trusted(t, d).Get(t.Context(), "k")
+		var count int64
+		_, _ = fmt.Sscan(string(value), &count)
+		if err != nil || count < applied.Load() || count > applied.Load()+unknown.Load() {
+			t.Errorf("the counter is %s, %v; %d were applied, %d are unknown", value, err, applied.Load(), unknown.Load())
+		}
+		t.Logf("applied %d, unknown %d, counter %d, requests %d", applied.Load(), unknown.Load(), count, len(d.Requests()))
 	})
 }

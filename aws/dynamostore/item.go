@@ -2,9 +2,9 @@ package dynamostore
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,13 +101,12 @@ func (it *item) follow(base item) {
 
 func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// itemKey is the primary key of a register's item. The part is the upper four bits
-// of the FNV-1a hash (32 bits) of the key.
+// itemKey is the primary key of a register's item. The part is the first digit of
+// the SHA-256 of the key, which spreads names evenly that differ in a digit.
 func (s *Store) itemKey(key string) map[string]types.AttributeValue {
 	full := s.prefix + key
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(full))
-	return map[string]types.AttributeValue{attrPart: str(string(parts[h.Sum32()>>28])), attrKey: str(full)}
+	sum := sha256.Sum256([]byte(full))
+	return map[string]types.AttributeValue{attrPart: str(string(parts[sum[0]>>4])), attrKey: str(full)}
 }
 
 func (s *Store) encode(key string, it item) map[string]types.AttributeValue {
