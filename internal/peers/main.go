@@ -8,10 +8,13 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/integration/servers"
 )
 
 func main() {
@@ -38,6 +41,27 @@ func measure(only, dir string, d time.Duration) error {
 		if err := files(os.Stdout, dir, d); err != nil {
 			return err
 		}
+	}
+	ctx := context.Background()
+	var set servers.Set
+	defer set.Close()
+	if only == "" || only == "s3" {
+		for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
+			server, err := start(ctx)
+			if err != nil {
+				return err
+			}
+			if err := s3(ctx, os.Stdout, server, d); err != nil {
+				return err
+			}
+		}
+	}
+	if only == "" || only == "dynamodb" {
+		server, err := set.StartDynamoDB(ctx)
+		if err != nil {
+			return err
+		}
+		return dynamo(ctx, os.Stdout, server, d)
 	}
 	return nil
 }

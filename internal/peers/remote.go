@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// counter counts the requests that go through it.
+type counter struct{ n atomic.Int64 }
+
+// Do sends a request. It is the HTTP client of the SDKs.
+func (c *counter) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return http.DefaultClient.Do(r)
+}
+
+// claimant is somebody who wants one lock on a server.
+type claimant interface {
+	// try takes the lock if it is free, and tells whether it did.
+	try(ctx context.Context) (bool, error)
+	// wait takes the lock, waiting for it as the library does by default.
+	wait(ctx context.Context) error
+	renew(ctx context.Context) error
+	release(ctx context.Context) error
+}
+
+// subject is a library on a server.
+type subject struct {
+	name string
+
+	// claimant returns one that knows nothing of the lock yet.
+	claimant func(lock string) (claimant, error)
+
+	requests *counter
+	waits    bool // it can wait
+}
+
+// count returns how many requests f sends.
+func (s *subject) count(f func() error) (int, error) {
+	before := s.requests.n.Load()
+	err := f()
+	return int(s.requests.n.Load() - before), err
+}
+
+// step is one operation of a lock's life, in the order in which they are measured.
+type step struct {
+	name string
+	run  func(ctx context.Context, m *life) error
+}
+
+// life is the claimants of one lock.
+type life struct {
+	s    *subject
+	lock string
+	a, b claimant
+}
+
+func must(got bool, err error) error {
+	if err == nil && !got {
+		err = fmt.Errorf("the lock was not to be had")
+	}
+	return err
+}
+
+// steps are the operations whose requests are counted.
+func steps() []step {
+	contended := func(ctx context.Context, m *life) error {
+		got, err := m.b.try(ctx)
+		if err == nil && got {
+			err = fmt.Errorf("two holders")
+		}
+		return err
+	}
+	return []step{
+		{"acquire, a new lock", func(ctx context.Context, m *life) error { return must(m.a.try(ctx)) }},
+		{"renew", func(ctx context.Context, m *life) error { return m.a.renew(ctx) }},
+		{"try, another holds, nothing known", contended},
+		{"try, another holds, once more", contended},
+		{"release", func(ctx context.Context, m *life) error { return m.a.release(ctx) }},
+		{"acquire again, by the one who released", func(ctx context.Context, m *life) error { return must(m.a.try(ctx)) }},
+		{"release again", func(ctx context.Context, m *life) error { return m.a.release(ctx) }},
+		{"acquire, an old lock, nothing known", func(ctx context.Context, m *life) (err error) {
+			if m.b, err = m.s.claimant(m.lock); err != nil {
+				return err
+			}
+			return must(m.b.try(ctx))
+		}},
+	}
+}
+
+// counts returns the requests of each step. It runs all of them several times, and
+// fails if they are not always the same.
+func (s *subject) counts(ctx context.Context) (map[string]int, error) {
+	var first map[string]int
+	for range 5 {
+		m := &life{s: s, lock: "count-" + rand.Text()}
+		var err error
+		if m.a, err = s.claimant(m.lock); err != nil {
+			return nil, err
+		}
+		if m.b, err = s.claimant(m.lock); err != nil {
+			return nil, err
+		}
+		got := map[string]int{}
+		for _, st := range steps() {
+			n, err := s.count(func() error { return st.run(ctx, m) })
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", s.name, st.name, err)
+			}
+			got[st.name] = n
+		}
+		if err := m.b.release(ctx); err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = got
+		}
+		for name, n := range got {
+			if first[name] != n {
+				return nil, fmt.Errorf("%s: %s: %d requests, then %d", s.name, name, first[name], n)
+			}
+		}
+	}
+	return first, nil
+}
+
+// remote compares libraries on one server. raw sends one bare conditional write of
+// the SDK, about as long as a record.
+func remote(w io.Writer, title string, subjects []*subject, raw func(context.Context) error, d time.Duration) error {
+	ctx := context.Background()
+	fmt.Fprintf(w, "### On %s\n\n", title)
+	t := table{head: []string{"requests"}}
+	byStep := make([][]string, len(steps()))
+	for i, st := range steps() {
+		byStep[i] = []string{st.name}
+	}
+	for _, s := range subjects {
+		t.head = append(t.head, s.name)
+		counts, err := s.counts(ctx)
+		if err != nil {
+			return err
+		}
+		for i, st := range steps() {
+			byStep[i] = append(byStep[i], fmt.Sprint(counts[st.name]))
+		}
+	}
+	t.rows = byStep
+	cycle := []string{"**acquire again + release**"}
+	for i := range subjects {
+		again, _ := strconv.Atoi(byStep[5][i+1])
+		release, _ := strconv.Atoi(byStep[6][i+1])
+		cycle = append(cycle, fmt.Sprintf("**%d**", again+release))
+	}
+	t.row(cycle...)
+	t.print(w)
+	if err := times(ctx, w, subjects, raw, d); err != nil {
+		return err
+	}
+	return waiting(ctx, w, subjects, d)
+}
+
+// times measures the one-request operations in turns with bare conditional writes.
+func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(context.Context) error, d time.Duration) error {
+	names := []string{"acquire again", "renew", "release"}
+	got := map[string]samples{}
+	claimants := map[*subject]claimant{}
+	for _, s := range subjects {
+		c, err := s.claimant("time-" + rand.Text())
+		if err != nil {
+			return err
+		}
+		// Once before, so that the next acquire is "again".
+		if err := must(c.try(ctx)); err != nil {
+			return err
+		}
+		if err := c.release(ctx); err != nil {
+			return err
+		}
+		claimants[s] = c
+	}
+	add := func(key string, f func() error) error {
+		took, err := timed(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		got[key] = append(got[key], took)
+		return nil
+	}
+	for end := time.Now().Add(4 * d); time.Now().Before(end); {
+		for _, s := range subjects {
+			c := claimants[s]
+			for _, name := range names {
+				if err := add("raw", func() error { return raw(ctx) }); err != nil {
+					return err
+				}
+				err := add(s.name+name, func() error {
+					switch name {
+					case "acquire again":
+						return must(c.try(ctx))
+					case "renew":
+						return c.renew(ctx)
+					}
+					return c.release(ctx)
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	t := table{head: []string{"time, median; ratio to one bare conditional write (" + short(got["raw"].median()) + ")"}}
+	for _, s := range subjects {
+		t.head = append(t.head, s.name)
+	}
+	for _, name := range names {
+		row := []string{name}
+		for _, s := range subjects {
+			m := got[s.name+name].median()
+			row = append(row, fmt.Sprintf("%s; %s", short(m), ratio(m, got["raw"].median())))
+		}
+		t.row(row...)
+	}
+	t.print(w)
+	return nil
+}
+
+// waiting measures what waiting costs and how long a hand-over takes, with the
+// default settings of each library.
+func waiting(ctx context.Context, w io.Writer, subjects []*subject, d time.Duration) error {
+	t := table{head: []string{"waiting, default settings", "requests of one waiter in an hour", "hand-over after release, median (90 %)"}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var errs []error
+	rows := map[string][]string{}
+	for _, s := range subjects {
+		if !s.waits {
+			continue
+		}
+		wg.Go(func() {
+			perHour, handover, err := s.waiting(ctx, d)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			}
+			rows[s.name] = []string{s.name, fmt.Sprintf("%.0f", perHour), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9)))}
+		})
+	}
+	wg.Wait()
+	for _, s := range subjects {
+		if r := rows[s.name]; r != nil {
+			t.row(r...)
+		}
+	}
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	t.print(w)
+	return nil
+}
+
+// waiting lets somebody wait for each of many locks, counts the requests of all the
+// waiters when they have come to rest, and then releases the locks one by one.
+func (s *subject) waiting(ctx context.Context, d time.Duration) (perHour float64, handover samples, err error) {
+	const locks = 24
+	type pair struct {
+		holder, waiter claimant
+		released, got  time.Time
+		err            error
+	}
+	pairs := make([]pair, locks)
+	var wg sync.WaitGroup
+	for i := range pairs {
+		p := &pairs[i]
+		lock := "wait-" + rand.Text()
+		if p.holder, err = s.claimant(lock); err != nil {
+			return 0, nil, err
+		}
+		if p.waiter, err = s.claimant(lock); err != nil {
+			return 0, nil, err
+		}
+		if err := must(p.holder.try(ctx)); err != nil {
+			return 0, nil, err
+		}
+		wg.Go(func() {
+			p.err = p.waiter.wait(ctx)
+			p.got = time.Now()
+		})
+	}
+	time.Sleep(5 * time.Second) // until the waiters' pauses have grown
+	measured := max(4*d, 2*time.Second)
+	n, _ := s.count(func() error { time.Sleep(measured); return nil })
+	perHour = float64(n) / locks * float64(time.Hour) / float64(measured)
+	for i := range pairs {
+		p := &pairs[i]
+		p.released = time.Now()
+		if err := p.holder.release(ctx); err != nil {
+			return 0, nil, err
+		}
+		time.Sleep(200 * time.Millisecond) // spread over the waiters' pauses
+	}
+	wg.Wait()
+	for i := range pairs {
+		if pairs[i].err != nil {
+			return 0, nil, pairs[i].err
+		}
+		handover = append(handover, pairs[i].got.Sub(pairs[i].released))
+		if err := pairs[i].waiter.release(ctx); err != nil {
+			return 0, nil, err
+		}
+	}
+	return perHour, handover, nil
+}
