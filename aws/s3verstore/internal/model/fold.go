@@ -1,0 +1,181 @@
+package model
+
+// view is what a client makes of a listing.
+type view struct {
+	listed set
+	lost   bool // what others build on is not listed: the listing is torn
+
+	start uint8 // where the fold of all begins
+	chain set
+	tip   uint8
+
+	// The same without the starts that only entries name which the client has not
+	// known for a pause.
+	oldStart uint8
+	oldChain set
+
+	certain uint8 // the newest entry of the chain that can't go any more
+}
+
+// look folds a listing for a client. Client 0 is one that has just come.
+func (m *Config) look(s *state, c uint8, listed set) view {
+	v := view{listed: listed}
+	old := s.clients[c].settled
+	if m.NoStarts {
+		v.start = s.oldest(listed)
+		v.chain, v.tip = s.fold(listed, v.start)
+		v.oldStart, v.oldChain = v.start, v.chain
+		v.certain = s.newestOf(v.chain & (old | one(v.start)))
+		return v
+	}
+	v.start, v.lost = s.newestStart(listed, listed)
+	v.chain, v.tip = s.fold(listed, v.start)
+	v.oldStart, v.oldChain = v.start, v.chain
+	if !m.NoOld {
+		// A start that is gone was removed by someone who knew a later one for a
+		// pause, so that the later one is old enough.
+		if start, lost := s.newestStart(listed, listed&old); !lost && s.placed(start, listed) {
+			v.oldStart = start
+			v.oldChain, _ = s.fold(listed, start)
+		}
+	}
+	v.certain = s.newestOf(v.chain & (old | one(v.start)))
+	return v
+}
+
+// placed reports whether a fold may begin at start: at an entry that is listed, or
+// before all of them if the first of a chain is still there.
+func (s *state) placed(start uint8, listed set) bool {
+	if start != 0 {
+		return listed.has(start)
+	}
+	first := false
+	for i := uint8(1); i <= s.n; i++ {
+		if listed.has(i) && !s.entries[i].mark {
+			if s.entries[i].prev == 0 {
+				return true
+			}
+			first = true
+		}
+	}
+	return !first
+}
+
+// newestStart returns the newest start that one of namers names. It is lost if
+// another one that is named is not listed and has a higher number.
+func (s *state) newestStart(listed, namers set) (start uint8, lost bool) {
+	var gone uint8
+	for i := uint8(1); i <= s.n; i++ {
+		if !namers.has(i) {
+			continue
+		}
+		named := s.entries[i].start
+		switch {
+		case named == 0:
+		case !listed.has(named):
+			gone = max(gone, s.number(named))
+		case start == 0 || s.entries[named].order > s.entries[start].order:
+			start = named
+		}
+	}
+	if start == 0 && gone == 0 && !s.placed(0, listed) {
+		return 0, true
+	}
+	return start, gone > s.number(start)
+}
+
+// number is the number of an entry in its chain.
+func (s *state) number(i uint8) uint8 {
+	n := uint8(0)
+	for ; i != 0; i = s.entries[i].prev {
+		n++
+	}
+	return n
+}
+
+// fold returns the chain of the listed entries from start on, and its end.
+func (s *state) fold(listed set, start uint8) (chain set, tip uint8) {
+	tip = start
+	if start != 0 {
+		chain = one(start)
+	}
+	for order := s.entries[start].order + 1; order <= s.orders; order++ {
+		i := s.at(order)
+		if listed.has(i) && !s.entries[i].mark && s.entries[i].prev == tip {
+			tip = i
+			chain = chain.with(i)
+		}
+	}
+	return chain, tip
+}
+
+func (s *state) at(order uint8) uint8 {
+	for i := uint8(1); i <= s.n; i++ {
+		if s.entries[i].order == order {
+			return i
+		}
+	}
+	return 0
+}
+
+func (s *state) newestOf(among set) (newest uint8) {
+	for i := uint8(1); i <= s.n; i++ {
+		if among.has(i) && s.entries[i].order > s.entries[newest].order {
+			newest = i
+		}
+	}
+	return newest
+}
+
+func (s *state) oldest(listed set) (oldest uint8) {
+	for i := uint8(1); i <= s.n; i++ {
+		if listed.has(i) && (oldest == 0 || s.entries[i].order < s.entries[oldest].order) {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
+// visible returns the entries that a listing shows.
+func (s *state) visible() (all set) {
+	for i := uint8(1); i <= s.n; i++ {
+		if s.entries[i].phase == visible {
+			all = all.with(i)
+		}
+	}
+	return all
+}
+
+// follows reports whether b is a or comes after it in its chain.
+func (s *state) follows(b, a uint8) bool {
+	for ; b != 0; b = s.entries[b].prev {
+		if a == b {
+			return true
+		}
+	}
+	return a == 0
+}
+
+// removable returns what a client may remove after a listing: what is older than
+// the start, and confirmations of older starts. A start counts here only if the
+// client has known for a pause that it is named.
+func (m *Config) removable(s *state, c uint8, v view) (gone set) {
+	start := v.oldStart
+	if m.HastyClean {
+		start = v.start
+	}
+	for i := uint8(1); i <= s.n; i++ {
+		e := s.entries[i]
+		switch {
+		case !v.listed.has(i):
+		case m.NoStarts:
+			if e.order < s.entries[v.certain].order {
+				gone = gone.with(i)
+			}
+		case e.order < s.entries[start].order,
+			e.mark && s.entries[e.start].order < s.entries[start].order:
+			gone = gone.with(i)
+		}
+	}
+	return gone
+}

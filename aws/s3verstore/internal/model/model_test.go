@@ -1,0 +1,206 @@
+package model_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore/internal/model"
+)
+
+// system is one machine of which every state is looked at.
+type system struct {
+	name string
+	model.Config
+	long   bool     // for HOLDFAST_TORTURE=1 only
+	limit  int      // at most that many states; 0 is all
+	events []string // what must happen, so that the search is not for nothing
+}
+
+// holding are systems in which the assumption holds: a register with all it
+// promises.
+var holding = []system{
+	{
+		name:   "two writers, lost replies",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Lose: true, Clean: true},
+		events: []string{"acknowledged", "conflict", "lost reply", "slow PUT", "slow confirmation", "older than the start", "visible out of order", "cleaned up"},
+	}, {
+		name:   "two writers of nothing yet",
+		Config: model.Config{Writes: n(1, 1), Lose: true, Clean: true},
+		events: []string{"acknowledged", "conflict", "lost reply"},
+	}, {
+		name:   "two writes and one, clean-up in any order",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Lose: true, Clean: true, Reuse: true},
+		events: []string{"acknowledged", "conflict", "cleaned up", "own entry not listed", "older than the start"},
+	}, {
+		name:   "two writers and two reads",
+		Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 2), Founded: true, Lose: true, Clean: true},
+		events: []string{"Get", "Get waits", "visible out of order", "cleaned up"},
+	}, {
+		name:   "listings in pages",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, Page: 1},
+		events: []string{"listing torn", "listing too slow", "cleaned up", "acknowledged"},
+	}, {
+		name:   "reads in pages",
+		Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 2},
+		events: []string{"Get", "Get waits", "listing too slow"},
+	}, {
+		name:   "a lock",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Lose: true, Clean: true, Lease: true},
+		events: []string{"acquired", "renewed", "expired", "acknowledged too late", "conflict", "lost reply", "cleaned up"},
+	}, {
+		name:   "three writers",
+		Config: model.Config{Writes: n(1, 1, 1), Founded: true, Lose: true, Clean: true},
+		events: []string{"acknowledged", "conflict", "cleaned up", "lost reply"}, long: true,
+	}, {
+		name:   "two writers twice",
+		Config: model.Config{Writes: n(2, 2), Founded: true, Clean: true},
+		events: []string{"acknowledged", "conflict", "cleaned up"}, long: true,
+	}, {
+		name:   "two writers twice, in pages",
+		Config: model.Config{Writes: n(2, 2), Founded: true, Clean: true, Page: 1},
+		events: []string{"listing torn", "listing too slow"}, long: true, limit: 8e6,
+	}, {
+		name:   "three writes and reads, in pages",
+		Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 2},
+		events: []string{"listing torn", "Get waits"}, long: true, limit: 8e6,
+	}, {
+		name:   "a lock, two clients twice",
+		Config: model.Config{Writes: n(3, 2), Founded: true, Clean: true, Lease: true, Reuse: true},
+		events: []string{"acquired", "renewed", "expired"}, long: true, limit: 8e6,
+	},
+}
+
+// broken are systems in which a PUT may take effect at any time: no acknowledged
+// write is lost, leases exclude, tokens rise. What a Get returns and what was
+// reported as not applied is not looked at.
+var broken = []system{
+	{
+		name:   "two writers and a late PUT",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lose: true, Clean: true},
+		events: []string{"acknowledged", "slow PUT", "slow confirmation", "folds disagree", "visible out of order", "cleaned up"},
+	}, {
+		name:   "a lock and a late release",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lose: true, Lease: true, TTL: n(1, 2)},
+		events: []string{"acquired", "visible out of order", "slow PUT"},
+	}, {
+		name:   "a lock of two clients",
+		Config: model.Config{Writes: n(2, 2), Founded: true, Broken: true, Lease: true, TTL: n(1, 2)},
+		events: []string{"acquired", "renewed", "expired", "slow PUT"}, long: true,
+	}, {
+		name:   "three writers",
+		Config: model.Config{Writes: n(1, 1, 1), Founded: true, Broken: true, Clean: true},
+		events: []string{"acknowledged", "folds disagree"}, long: true,
+	}, {
+		name:   "two writers and two late PUTs",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 2, Broken: true, Lose: true, Clean: true},
+		events: []string{"acknowledged", "folds disagree"}, long: true,
+	}, {
+		name:   "three writes and a late PUT",
+		Config: model.Config{Writes: n(1, 2), Founded: true, Ghosts: 1, Broken: true, Lose: true, Clean: true},
+		events: []string{"acknowledged", "folds disagree"}, long: true,
+	}, {
+		name:   "a lock of two clients and a late release",
+		Config: model.Config{Writes: n(2, 2), Founded: true, Ghosts: 1, Broken: true, Lease: true, TTL: n(1, 2)},
+		events: []string{"acquired", "renewed", "expired"}, long: true, limit: 20e6,
+	}, {
+		name:   "a lock of three clients and a late release",
+		Config: model.Config{Writes: n(1, 1, 1), Founded: true, Ghosts: 1, Broken: true, Lease: true, TTL: n(1, 2, 3)},
+		events: []string{"acquired", "expired"}, long: true, limit: 20e6,
+	},
+}
+
+func n(counts ...uint8) (all [3]uint8) {
+	copy(all[:], counts)
+	return all
+}
+
+func TestHolding(t *testing.T) { searchAll(t, holding) }
+
+func TestBroken(t *testing.T) { searchAll(t, broken) }
+
+func searchAll(t *testing.T, systems []system) {
+	for _, s := range systems {
+		t.Run(s.name, func(t *testing.T) {
+			if s.long && os.Getenv("HOLDFAST_TORTURE") == "" {
+				t.Skip("many states: set HOLDFAST_TORTURE=1")
+			}
+			r := model.Search(&s.Config, s.limit)
+			t.Log(r)
+			if r.Broke != "" {
+				t.Errorf("%s:", r.Broke)
+				for _, line := range r.Trace {
+					t.Log(line)
+				}
+			}
+			if !r.Whole && s.limit == 0 {
+				t.Error("not all states were seen")
+			}
+			for _, event := range s.events {
+				if r.Events[event] == 0 {
+					t.Errorf("it never happened: %s", event)
+				}
+			}
+		})
+	}
+}
+
+// TestControls takes one rule of the protocol away at a time: each time the search
+// must find what goes wrong, or it would find nothing at all.
+func TestControls(t *testing.T) {
+	const (
+		lost    = "what was certain is lost"
+		undone  = "a write took effect that was reported as not applied"
+		owners  = "two clients believe that they hold the lock"
+		beside  = "a write was acknowledged beside another"
+		doubled = "two successes from one state"
+	)
+	for _, c := range []struct {
+		name string
+		model.Config
+		broke []string // any of these
+		long  bool
+	}{
+		{name: "settle shorter than L", broke: []string{lost, doubled, undone},
+			Config: model.Config{Writes: n(1, 1), Founded: true, ShortSettle: true}},
+		{name: "a slow writer deletes its own entry", broke: []string{lost, undone},
+			Config: model.Config{Writes: n(1, 1), Founded: true, DeleteOwn: true}},
+		{name: "clean-up without starts", broke: []string{lost},
+			Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, NoStarts: true}},
+		{name: "a Get that does not settle", broke: []string{lost},
+			Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, EagerGet: true}},
+		{name: "read-back that adopts", broke: []string{lost},
+			Config: model.Config{Writes: n(1, 1), Founded: true, Adopt: true, Lose: true}},
+		{name: "a start that is not settled", broke: []string{lost, beside, doubled, undone},
+			Config: model.Config{Writes: n(1, 1, 1), Founded: true, EagerStart: true}},
+		{name: "clean-up behind a start that was just seen, in pages", broke: []string{undone, lost},
+			Config: model.Config{Writes: n(2, 2), Founded: true, Clean: true, Page: 1, HastyClean: true}},
+		{name: "a late PUT and no confirmation", broke: []string{lost, beside},
+			Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, NoConfirm: true}},
+		{name: "a late release and no confirmation", broke: []string{owners},
+			Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lease: true, NoConfirm: true}},
+		{name: "a late confirmation that counts", broke: []string{lost, beside, doubled},
+			Config: model.Config{Writes: n(1, 2), Founded: true, Broken: true, LateConfirm: true}},
+		{name: "starts that count at first sight", broke: []string{lost, beside}, long: true,
+			Config: model.Config{Writes: n(1, 2), Founded: true, Ghosts: 1, Broken: true, Lose: true, NoOld: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && os.Getenv("HOLDFAST_TORTURE") == "" {
+				t.Skip("many states: set HOLDFAST_TORTURE=1")
+			}
+			find := model.Shortest
+			if c.long {
+				find = model.Search // needs less memory
+			}
+			r := find(&c.Config, 0)
+			t.Log(r)
+			if !slices.Contains(c.broke, r.Broke) {
+				t.Fatalf("found %q, want one of %q", r.Broke, c.broke)
+			}
+			t.Logf("%s after %d steps:", r.Broke, len(r.Trace))
+			for _, line := range r.Trace {
+				t.Log(line)
+			}
+		})
+	}
+}
