@@ -14,6 +14,7 @@ require (
 require golang.org/x/tools v0.26.0 // indirect
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/rogpeppe/go-internal v1.14.1
 )
