@@ -101,3 +101,15 @@ func eachKind(t *testing.T, f func(t *testing.T, k kind)) {
 	}
 	wg.Wait()
 }
+
+// kindNamed is one kind of registers.
+func kindNamed(t *testing.T, name string) kind {
+	t.Helper()
+	for _, k := range kinds() {
+		if k.name == name {
+			return k
+		}
+	}
+	t.Fatalf("no kind of registers %q", name)
+	return kind{}
+}
