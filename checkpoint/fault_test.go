@@ -202,6 +202,53 @@ type noReadBack struct{ store.Store }
 
 func (noReadBack) Traits() store.Traits { return store.Traits{NoReadBack: true} }
 
+// peeking is a store that shows states which may yet turn out not to have happened.
+type peeking struct {
+	store.Store
+	peek func(ctx context.Context, key string) ([]byte, store.Version, error)
+}
+
+func (p peeking) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return p.peek(ctx, key)
+}
+
+// Nothing is said to be behind, or fenced, of a state that was only peeked at.
+func TestPeek(t *testing.T) {
+	st, elsewhere := memstore.New(), memstore.New()
+	k := open(t, st, nil)
+	advance(t, k, "k", at(5), nil, checkpoint.Advanced)
+	_, old, err := st.Get(t.Context(), "checkpoint/k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance(t, k, "k", at(6), nil, checkpoint.Advanced)
+	phantom := open(t, elsewhere, nil)
+	advance(t, phantom, "k", at(100), &checkpoint.AdvanceOptions{Token: 9}, checkpoint.Advanced)
+	for name, peek := range map[string]func(context.Context, string) ([]byte, store.Version, error){
+		"a phantom": elsewhere.Get,
+		"nothing": func(context.Context, string) ([]byte, store.Version, error) {
+			return nil, "", store.ErrNotFound
+		},
+		"an old version": func(ctx context.Context, key string) ([]byte, store.Version, error) {
+			value, _, err := st.Get(ctx, key)
+			return value, old, err
+		},
+		"the truth": st.Get,
+	} {
+		c, err := k.Get(t.Context(), "k", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := c.Sequence
+		fresh := func() checkpoint.Keeper { return open(t, peeking{st, peek}, nil) }
+		if c := advance(t, fresh(), "k", at(now-1), nil, checkpoint.Behind); c.Sequence != now {
+			t.Errorf("%s: behind %d, want %d", name, c.Sequence, now)
+		}
+		advance(t, fresh(), "k", at(now), nil, checkpoint.Unchanged)
+		advance(t, fresh(), "k", at(now+1), nil, checkpoint.Advanced)
+	}
+}
+
 // EIO of a sync leaves the outcome unknown; no space left proves that nothing was
 // written.
 func TestDiskErrors(t *testing.T) {
@@ -256,251 +303,6 @@ func TestDefiniteErrors(t *testing.T) {
 		broken = false
 		advance(t, k, "k", at(1), nil, checkpoint.Advanced)
 	}
-}
-
-// F8: every put rewrote everything. Here many goroutines share writes: while one
-// write is under way the others gather for the next.
-func TestF8GroupCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var puts, others atomic.Int64
-		k := open(t, store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-			if op.Kind == store.OpPut {
-				time.Sleep(10 * time.Millisecond)
-				puts.Add(1)
-			} else {
-				others.Add(1)
-			}
-			return next(ctx, op)
-		}), nil)
-		advance(t, k, "k", at(0), nil, checkpoint.Advanced)
-		puts.Store(0)
-		others.Store(0)
-		// In order of their sequences: two writes, the first and all the others.
-		var wg sync.WaitGroup
-		for i := range uint64(100) {
-			wg.Go(func() { advance(t, k, "k", at(i+1), nil, checkpoint.Advanced) })
-			synctest.Wait()
-		}
-		wg.Wait()
-		if got := puts.Swap(0); got != 2 {
-			t.Errorf("100 writers took %d writes, want 2", got)
-		}
-		// In no order: who comes after a higher one is behind.
-		var advanced, behind atomic.Int64
-		const writers, from = 64, 1000
-		for w := range writers {
-			wg.Go(func() {
-				r, err := k.Advance(t.Context(), "k", checkpoint.Position{Sequence: uint64(from + w), EventID: fmt.Sprint(w)}, nil)
-				switch {
-				case err == nil && r.Status == checkpoint.Advanced && r.Current.Sequence >= uint64(from+w):
-					advanced.Add(1)
-				case err == nil && r.Status == checkpoint.Behind && r.Current.Sequence > uint64(from+w):
-					behind.Add(1)
-				default:
-					t.Errorf("writer %d: %v %+v, %v", w, r.Status, r.Current, err)
-				}
-			})
-		}
-		wg.Wait()
-		standsAt(t, k, "k", from+writers-1)
-		if got := puts.Load(); got > 8 {
-			t.Errorf("%d writers took %d writes", writers, got)
-		}
-		if advanced.Load()+behind.Load() != writers || advanced.Load() == 0 {
-			t.Errorf("%d advanced, %d behind", advanced.Load(), behind.Load())
-		}
-		// One caller at a time costs one request each.
-		puts.Store(0)
-		others.Store(0)
-		for i := range uint64(10) {
-			advance(t, k, "k", at(2000+i), nil, checkpoint.Advanced)
-		}
-		if p, o := puts.Load(), others.Load(); p != 10 || o != 0 {
-			t.Errorf("10 advances took %d puts and %d other requests", p, o)
-		}
-	})
-}
-
-// F3: a put that is dropped halfway left the disk new and the memory old.
-// F7: waiting had no limit.
-func TestF3F7CancelInFlightAndInQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		gate := make(chan struct{})
-		blocked := false
-		k := open(t, onPut(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			if blocked {
-				<-gate // deaf to its context, as a disk is
-			}
-			return next(context.WithoutCancel(ctx), op)
-		}), nil)
-		advance(t, k, "k", at(1), nil, checkpoint.Advanced)
-		blocked = true
-		errs := make([]error, 3)
-		var wg sync.WaitGroup
-		call := func(i int, timeout time.Duration) {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				_, errs[i] = k.Advance(ctx, "k", at(uint64(i+2)), nil)
-			})
-			synctest.Wait()
-		}
-		call(0, time.Second)     // in flight when it ends
-		call(1, 2*time.Second)   // in the queue when it ends
-		call(2, 100*time.Second) // in the queue, and patient
-		time.Sleep(10 * time.Second)
-		close(gate)
-		wg.Wait()
-		unknown(t, errs[0])
-		refused(t, errs[1], context.DeadlineExceeded)
-		if errs[2] != nil {
-			t.Errorf("the patient caller: %v", errs[2])
-		}
-		c, err := k.Get(t.Context(), "k", &checkpoint.GetOptions{Cached: true})
-		if err != nil || c.Sequence != 4 {
-			t.Fatalf("memory says %d, %v", c.Sequence, err)
-		}
-		standsAt(t, k, "k", 4)
-	})
-}
-
-// Of two callers that share a write one leaves: the other still gets its answer.
-func TestOneOfTwoLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := open(t, onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(5 * time.Second):
-				return next(ctx, op)
-			}
-		}), nil)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			// The first caller's context has nothing to say to those that follow.
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if _, err := k.Advance(ctx, "k", at(1), nil); err != nil {
-				t.Error(err)
-			}
-		})
-		synctest.Wait()
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
-			defer cancel()
-			_, err := k.Advance(ctx, "k", at(3), nil)
-			unknown(t, err)
-		})
-		synctest.Wait()
-		wg.Go(func() { advance(t, k, "k", at(4), nil, checkpoint.Advanced) })
-		wg.Wait()
-	})
-}
-
-// A caller that leaves before anything was written is told so, and nothing is
-// written for it, though the batch that it was part of goes on for another.
-func TestLeaveDuringRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		other := open(t, st, nil)
-		puts := 0
-		k := open(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			switch op.Kind {
-			case store.OpGet:
-				time.Sleep(5 * time.Second)
-			case store.OpPut:
-				puts++
-				if puts == 1 {
-					time.Sleep(time.Second) // while the others gather
-				} else if puts <= 3 {
-					advance(t, other, "k", at(uint64(puts)), nil, checkpoint.Advanced)
-				}
-				if err := next(ctx, op); errors.Is(err, store.ErrConflict) {
-					return store.ErrConflict // without the value: it has to be read
-				}
-				return nil
-			}
-			return next(ctx, op)
-		}), nil)
-		var wg sync.WaitGroup
-		call := func(sequence uint64, timeout time.Duration) {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				_, err := k.Advance(ctx, "k", at(sequence), nil)
-				refused(t, err, context.DeadlineExceeded)
-			})
-			synctest.Wait()
-		}
-		wg.Go(func() { advance(t, k, "k", at(1), nil, checkpoint.Advanced) })
-		time.Sleep(5*time.Second + time.Millisecond) // its read is over
-		wg.Go(func() { advance(t, k, "k", at(5), nil, checkpoint.Advanced) })
-		call(7, 4*time.Second)    // leaves while the state after the first conflict is read
-		call(9, 9*time.Second)    // after the second
-		call(8, time.Millisecond) // still in the queue
-		wg.Wait()
-		standsAt(t, k, "k", 5)
-		if puts != 4 {
-			t.Errorf("%d puts, want 4", puts)
-		}
-	})
-}
-
-// When nobody waits any more the request is given up, too.
-func TestAllLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ended time.Time
-		k := open(t, onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-			<-ctx.Done()
-			ended = time.Now()
-			return ctx.Err()
-		}), nil)
-		began := time.Now()
-		var wg sync.WaitGroup
-		for i := range uint64(3) {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
-				defer cancel()
-				if _, err := k.Advance(ctx, "k", at(i), nil); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v", err)
-				}
-			})
-		}
-		wg.Wait()
-		synctest.Wait()
-		if d := ended.Sub(began); d != 3*time.Second {
-			t.Errorf("the request ended after %v", d)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := k.Advance(ctx, "k", at(1), nil)
-		refused(t, err, context.Canceled)
-	})
-}
-
-func TestCloseEndsFlights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, err := checkpoint.New(onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		failed := make(chan error, 1)
-		go func() {
-			_, err := k.Advance(t.Context(), "k", at(1), nil)
-			failed <- err
-		}()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := k.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("close: %v", err)
-		}
-		unknown(t, <-failed)
-	})
 }
 
 // A Reset between the read and the write of an advance is not undone.

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/bucketstore"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
@@ -28,10 +31,15 @@ func kinds(t *testing.T) map[string]func() checkpoint.Keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bucket, err := bucketstore.New(membucket.New(), "registers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "state.json")
 	return map[string]func() checkpoint.Keeper{
 		"memory": func() checkpoint.Keeper { return open(t, mem, nil) },
 		"file":   func() checkpoint.Keeper { return open(t, disk, nil) },
+		"bucket": func() checkpoint.Keeper { return open(t, bucket, &checkpoint.Options{Poll: 10 * time.Millisecond}) },
 		"prefix": func() checkpoint.Keeper { return open(t, shared, nil) },
 		"avisofile": func() checkpoint.Keeper {
 			k, err := avisofile.Open(file, &avisofile.Options{Network: true})

@@ -48,6 +48,8 @@ func TestMutants(t *testing.T) {
 			"r.pos.Agrees(c.pos)", "true"},
 		{"a store that went back is not noticed", "carry.go",
 			"		if base.back && c.verb == verbAdvance {", "		if base.back && c.verb == verbFence {"},
+		{"what was peeked at is certain", "carry.go",
+			"			return s, false, err\n", "			return s, true, err\n"},
 		{"unknown fields are dropped", "record.go",
 			"		r.unknown = all\n", "		r.unknown = nil\n"},
 		{"the holder of the lease is not asked", "carry.go",
