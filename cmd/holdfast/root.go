@@ -84,14 +84,14 @@ func (a *app) command() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &statusError{statusUsage, err} })
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, ... (default: a directory of this user's)")
+	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, s3://BUCKET/PREFIX or dynamodb://TABLE/PREFIX (default: a directory of this user's)")
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
-		a.checkpointCommand(), a.benchCommand(), a.versionCommand())
+		a.checkpointCommand(), a.initCommand(), a.benchCommand(), a.versionCommand())
 	return root
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -27,7 +29,9 @@ type opened struct {
 // openers is the table from URL scheme to store.
 func openers() map[string]opener {
 	return map[string]opener{
-		"file": openFile,
+		"file":     openFile,
+		"s3":       openS3,
+		"dynamodb": openDynamo,
 	}
 }
 
@@ -79,6 +83,30 @@ func defaultDir() (string, error) {
 		return "", usagef("no home directory to keep locks in (%w): name a store with --store file:PATH", err)
 	}
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
+}
+
+// openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
+func openS3(ctx context.Context, u *url.URL) (opened, error) {
+	st, err := s3store.Open(ctx, u.String(), nil)
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
+// parameters.
+func openDynamo(ctx context.Context, u *url.URL) (opened, error) {
+	st, err := dynamostore.Open(ctx, u.String(), nil)
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// remote is a store that needs no closing.
+func remote(st store.Store) opened {
+	return opened{Store: st, Closer: io.NopCloser(nil), url: store.TraitsOf(st).Name}
 }
 
 // openFile opens file:PATH, file:///PATH or file:relative/path.

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "init",
+		Short:   "Make what a store needs: a directory, a table",
+		GroupID: groupStore,
+		Long: `Make what a store needs, and look whether it can be used. A directory is made, and a
+DynamoDB table, paid by request. A bucket is not made, only looked at. What is there
+already is left as it is.`,
+		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.init(cmd.Context())
+		},
+	}
+}
+
+func (a *app) init(ctx context.Context) error {
+	u, err := url.Parse(a.storeURL)
+	if err != nil {
+		return usagef("store %q is not a URL", a.storeURL)
+	}
+	switch u.Scheme {
+	case "dynamodb":
+		err = initTable(ctx, a.storeURL)
+	case "s3":
+		err = initBucket(ctx, a.storeURL)
+	}
+	if err != nil {
+		return err
+	}
+	st, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if _, _, err := st.Get(ctx, "lock/.holdfast"); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	a.notef("%s can be used", st.url)
+	return nil
+}
+
+func initTable(ctx context.Context, raw string) error {
+	config, err := dynamostore.ParseURL(raw)
+	if err != nil {
+		return err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
+}
+
+func initBucket(ctx context.Context, raw string) error {
+	bucket, _, err := s3bucket.Open(ctx, raw, nil)
+	if err != nil {
+		return err
+	}
+	if err := bucket.Exists(ctx); err != nil {
+		return fmt.Errorf("make the bucket first: %w", err)
+	}
+	return nil
+}
