@@ -191,41 +191,50 @@ func caseWatchNoGap(e *env) {
 	}
 }
 
+// caseWatchFollow has several series, since only the last change of each can be
+// missed for good.
 func caseWatchFollow(e *env) {
 	w := e.watcher()
-	last := 4 * e.Rounds
 	v := e.create("job", "0")
-	var followed atomic.Int32
-	e.race(1+min(e.Racers, 8), func(i int, _ store.Store) {
-		if i == 0 {
-			for n := range last {
+	for series := range 5 {
+		last := strconv.Itoa((series + 1) * e.Rounds)
+		var followed atomic.Int32
+		e.race(1+min(e.Racers, 8), func(i int, _ store.Store) {
+			if i > 0 {
+				e.follow(w, last, &followed)
+				return
+			}
+			for n := range e.Rounds {
 				breathe()
 				var err error
-				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(n+1))); err != nil {
+				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(series*e.Rounds+n+1))); err != nil {
 					e.errorf("put of the only writer: %v", err)
 					return
 				}
 			}
+		})
+		if got, want := int(followed.Load()), min(e.Racers, 8); got != want {
+			e.fatalf("%d of %d followers saw the last state", got, want)
+		}
+	}
+}
+
+// follow reads and watches until it has seen the last value.
+func (e *env) follow(w store.Watcher, last string, followed *atomic.Int32) {
+	for e.ctx.Err() == nil {
+		value, seen, err := e.other.Get(e.ctx, "job")
+		if err != nil {
+			e.errorf("get: %v", err)
 			return
 		}
-		for e.ctx.Err() == nil {
-			value, seen, err := e.other.Get(e.ctx, "job")
-			if err != nil {
-				e.errorf("get: %v", err)
-				return
-			}
-			if string(value) == strconv.Itoa(last) {
-				followed.Add(1)
-				return
-			}
-			time.Sleep(rand.N(200 * time.Microsecond)) // often longer than the writer's
-			if err := w.Watch(e.ctx, "job", seen); err != nil {
-				e.errorf("a follower was not woken after %s of %d changes: %v", value, last, err)
-				return
-			}
+		if string(value) == last {
+			followed.Add(1)
+			return
 		}
-	})
-	if got, want := int(followed.Load()), min(e.Racers, 8); got != want {
-		e.errorf("%d of %d followers saw the last state", got, want)
+		time.Sleep(rand.N(200 * time.Microsecond)) // often longer than the writer's
+		if err := w.Watch(e.ctx, "job", seen); err != nil {
+			e.errorf("a follower was not woken after %s of %s changes: %v", value, last, err)
+			return
+		}
 	}
 }
