@@ -21,13 +21,25 @@ func TestMain(m *testing.M) {
 // The scripts in testdata/script are the tests of the command, in the words of
 // those who use it.
 func TestScript(t *testing.T) {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(env.WorkDir, "store"))
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("EXAMPLES", examples)
 			return nil
+		},
+		// On a machine of CI nothing may be missing.
+		Condition: func(cond string) (bool, error) {
+			if cond != "ci" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return os.Getenv("CI") != "", nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":  cmdStatus,
