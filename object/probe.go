@@ -127,7 +127,11 @@ func (p *prober) deleteIfMatch() error {
 	if err := accepted(err, "it refused a delete that named the current version"); err != nil {
 		return err
 	}
-	return p.still(key, "", "it answered that a delete was done, and did not delete")
+	if err := p.still(key, "", "it answered that a delete was done, and did not delete"); err != nil {
+		return err
+	}
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
+	return refused(err, "it let a delete through that named a version of what was gone")
 }
 
 func (p *prober) copying(a Ability) error {

@@ -27,6 +27,7 @@ type S3Broken struct {
 	IgnoreIfMatch     bool // of a PUT
 	IgnoreIfMatchGone bool // of a PUT on what does not exist: it creates
 	IgnoreOnDelete    bool
+	IgnoreDeleteGone  bool // of a DELETE of what does not exist: it succeeds
 	IgnoreOnCopy      bool // the conditions on the destination
 	IgnoreCopySource  bool // the conditions on the source
 	IgnoreOnComplete  bool // of an upload in parts
@@ -369,6 +370,12 @@ func objectHeader(h http.Header) http.Header {
 }
 
 func (s *S3) delete(r s3Request, b *s3Bucket) *http.Response {
+	if b.current(r.key) == nil && r.Header.Get("If-Match") != "" && !s.Broken.NoConditions {
+		if s.Broken.IgnoreDeleteGone {
+			return respond(http.StatusNoContent, nil, nil)
+		}
+		return s.fail(r, http.StatusNotFound, "NoSuchKey")
+	}
 	if resp := s.condition(r, b, r.key, s.Broken.IgnoreOnDelete, true); resp != nil {
 		return resp
 	}

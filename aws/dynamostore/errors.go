@@ -9,9 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// errBusy: another write of the same item was in flight.
-var errBusy = errors.New("another write of this item is in flight")
-
 // classify says what an answer of DynamoDB means. Most refusals have status 400, so
 // that the code tells.
 func (s *Store) classify(c *awscall.Call, err error) error {
@@ -21,10 +18,9 @@ func (s *Store) classify(c *awscall.Call, err error) error {
 	}
 	text := awscall.Text(err)
 	switch awscall.Code(err) {
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
+		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s", text)
-	case "TransactionConflictException", "ReplicatedWriteConflictException":
-		return c.Fail(err, errBusy, store.NotApplied, "%s", text)
 	case "ResourceNotFoundException":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; holdfast init makes it (is the region or the endpoint right?)")
 	case "ValidationException":

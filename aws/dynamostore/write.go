@@ -50,7 +50,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, it it
 		case errors.Is(err, store.ErrConflict):
 			return "", err // settled
 		case errors.Is(err, errSendAgain): // against a tombstone
-		case errors.Is(err, store.ErrUnavailable), errors.Is(err, errBusy):
+		case errors.Is(err, store.ErrUnavailable):
 			if store.OutcomeOf(err) == store.Unknown {
 				w.lost = err
 			}

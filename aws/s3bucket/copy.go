@@ -26,6 +26,9 @@ const copyPart = 1 << 30
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
 	if err == nil {
+		err = checkVersions(source, o.SourceIfMatch, o.IfMatch)
+	}
+	if err == nil {
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
@@ -111,7 +114,7 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 		if err == nil {
 			info = object.Info{
 				Key:      destination,
-				Version:  object.Version(*out.CopyObjectResult.ETag),
+				Version:  versionOf(out.CopyObjectResult.ETag),
 				Modified: aws.ToTime(out.CopyObjectResult.LastModified),
 				Now:      c.Now(),
 			}

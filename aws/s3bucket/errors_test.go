@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -73,8 +75,9 @@ func TestEndpoints(t *testing.T) {
 		http.Error(w, "<html>hello</html>", http.StatusTeapot)
 	}))
 	defer plain.Close()
-	encrypted := httptest.NewTLSServer(plain.Config.Handler)
-	encrypted.Config.ErrorLog = nil
+	encrypted := httptest.NewUnstartedServer(plain.Config.Handler)
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
 	defer encrypted.Close()
 	down, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,6 +50,12 @@ func unsettled(err error) error {
 // Get implements [object.Bucket].
 func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	o, err := object.CheckGet(key, opts)
+	if err == nil {
+		err = checkVersions(key, o.IfMatch)
+	}
+	if o.IfChanged != "" && !isETag(string(o.IfChanged)) {
+		o.IfChanged = "" // no state has this version
+	}
 	if err != nil {
 		return nil, opError("get", key, err)
 	}
@@ -97,7 +103,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 	stall.timer.Stop()
 	info := object.Info{
 		Key:         key,
-		Version:     object.Version(aws.ToString(out.ETag)),
+		Version:     versionOf(out.ETag),
 		Size:        wholeSize(out),
 		Modified:    aws.ToTime(out.LastModified),
 		Now:         c.Now(),
@@ -198,7 +204,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
 	}
 	return object.Info{
 		Key:         key,
-		Version:     object.Version(aws.ToString(out.ETag)),
+		Version:     versionOf(out.ETag),
 		Size:        aws.ToInt64(out.ContentLength),
 		Modified:    aws.ToTime(out.LastModified),
 		Now:         c.Now(),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"net/url"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -15,23 +16,28 @@ import (
 )
 
 // List implements [object.Bucket]. It holds one page of up to 1,000 objects at a
-// time.
+// time. A directory bucket lists whole directories and cannot start in the middle:
+// what was not asked for is left out here.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {
 		after = opts.After
 	}
 	return func(yield func(object.Info, error) bool) {
+		asked, start := prefix, after
+		if strings.HasSuffix(b.name, directorySuffix) {
+			asked, start = prefix[:strings.LastIndexByte(prefix, '/')+1], ""
+		}
 		var token *string
 		for {
-			page, next, err := b.page(ctx, prefix, after, token)
+			page, next, err := b.page(ctx, asked, start, token)
 			if err != nil {
 				yield(object.Info{}, opError("list", prefix, err))
 				return
 			}
 			for _, info := range page {
 				// Not every server knows how to start in the middle.
-				if after != "" && info.Key <= after {
+				if after != "" && info.Key <= after || !strings.HasPrefix(info.Key, prefix) {
 					continue
 				}
 				if !yield(info, nil) {
@@ -45,6 +51,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 		}
 	}
 }
+
+// directorySuffix ends the name of every directory bucket (S3 Express One Zone).
+const directorySuffix = "--x-s3"
 
 // page returns one page of a listing, and how to ask for the next.
 func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) (page []object.Info, next *string, err error) {
@@ -78,7 +87,7 @@ func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) 
 			}
 			page = append(page, object.Info{
 				Key:      key,
-				Version:  object.Version(aws.ToString(o.ETag)),
+				Version:  versionOf(o.ETag),
 				Size:     aws.ToInt64(o.Size),
 				Modified: aws.ToTime(o.LastModified),
 				Now:      c.Now(),

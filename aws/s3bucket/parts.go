@@ -149,7 +149,7 @@ func (u *upload) complete(ctx context.Context, cond condition) (object.Info, err
 		}
 		return object.Info{}, err
 	}
-	return object.Info{Key: u.key, Version: object.Version(*out.ETag), Size: u.size, Now: c.Now()}, nil
+	return object.Info{Key: u.key, Version: versionOf(out.ETag), Size: u.size, Now: c.Now()}, nil
 }
 
 // abort removes the parts. If that fails the bucket's rule for incomplete uploads

@@ -47,6 +47,9 @@ func (c condition) headers() (match, noneMatch *string) {
 func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
 	o, err := object.CheckPut(key, opts)
 	if err == nil {
+		err = checkVersions(key, o.IfMatch)
+	}
+	if err == nil {
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
@@ -120,7 +123,7 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 	if err != nil {
 		return object.Info{}, err
 	}
-	return object.Info{Key: key, Version: object.Version(*out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
+	return object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
 }
 
 var errNoVersion = errors.New("the answer names no version")
@@ -133,6 +136,9 @@ func (b *Bucket) timeoutFor(size int) time.Duration {
 // marker, and the versions stay.
 func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
 	o, err := object.CheckDelete(key, opts)
+	if err == nil {
+		err = checkVersions(key, o.IfMatch)
+	}
 	if err == nil {
 		err = store.CheckContext(ctx)
 	}

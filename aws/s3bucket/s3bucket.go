@@ -273,3 +273,30 @@ func strOrNil(s string) *string {
 	}
 	return &s
 }
+
+// versionOf returns the version that an ETag is: with its quotes, which not every
+// server sends.
+func versionOf(etag *string) object.Version {
+	tag := aws.ToString(etag)
+	if tag != "" && !isETag(tag) {
+		tag = `"` + tag + `"`
+	}
+	return object.Version(tag)
+}
+
+// isETag reports whether an ETag is well formed. Some servers compare only what
+// remains when they have taken quotes off, so that a damaged one must not be sent.
+func isETag(tag string) bool {
+	tag = strings.TrimPrefix(tag, "W/")
+	return len(tag) > 2 && tag[0] == '"' && strings.IndexByte(tag[1:], '"') == len(tag)-2
+}
+
+// checkVersions returns a conflict if one of the versions cannot be one of S3.
+func checkVersions(key string, versions ...object.Version) error {
+	for _, v := range versions {
+		if v != "" && !isETag(string(v)) {
+			return &object.ConflictError{Key: key}
+		}
+	}
+	return nil
+}

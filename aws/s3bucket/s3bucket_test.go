@@ -249,6 +249,7 @@ func TestBroken(t *testing.T) {
 		{"ignores If-Match", awstest.S3Broken{IgnoreIfMatch: true}, []object.Ability{object.PutIfMatch}},
 		{"creates on If-Match", awstest.S3Broken{IgnoreIfMatchGone: true}, []object.Ability{object.PutIfMatch, object.PartsIfMatch}},
 		{"ignores the conditions of deletes", awstest.S3Broken{IgnoreOnDelete: true}, []object.Ability{object.DeleteIfMatch}},
+		{"conditional deletes of nothing", awstest.S3Broken{IgnoreDeleteGone: true}, []object.Ability{object.DeleteIfMatch}},
 		{"ignores the conditions of copies", awstest.S3Broken{IgnoreOnCopy: true}, nil}, // an upload in parts does it
 		{"ignores the source's conditions", awstest.S3Broken{IgnoreCopySource: true}, []object.Ability{object.CopySource}},
 		{"drops the conditions of uploads", awstest.S3Broken{IgnoreOnComplete: true}, []object.Ability{object.PartsIfAbsent, object.PartsIfMatch}},

@@ -2,6 +2,7 @@ package s3bucket
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -10,33 +11,49 @@ import (
 
 // Verify implements [object.Verifier]. What is not known yet is tried below
 // [Options].Scratch. What it finds lasts as long as the bucket's handle.
+//
+// A condition on the destination of a copy that the server ignores counts as there
+// if the copy can be an upload in parts.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
-	var unknown []object.Ability
 	for _, a := range abilities {
-		if _, known := b.known.get(a); !known {
-			unknown = append(unknown, a)
+		err := b.native(ctx, a)
+		if err != nil && (a == object.CopyIfAbsent || a == object.CopyIfMatch) && errors.Is(err, errors.ErrUnsupported) {
+			by := object.PartsIfAbsent
+			if a == object.CopyIfMatch {
+				by = object.PartsIfMatch
+			}
+			if err := b.Verify(ctx, object.CopySource, by); err == nil || !errors.Is(err, errors.ErrUnsupported) {
+				return err
+			}
 		}
-	}
-	if len(unknown) > 0 {
-		if err := b.try(ctx, unknown); err != nil {
-			return err
-		}
-	}
-	for _, a := range abilities {
-		if err, known := b.known.get(a); !known || err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// require is Verify for an operation that needs this ability, or none if it is
+// native returns nil if the server itself has an ability, and tries that if it is
+// not known.
+func (b *Bucket) native(ctx context.Context, a object.Ability) error {
+	err, known := b.known.get(a)
+	if known {
+		return err
+	}
+	if err := b.try(ctx, a); err != nil {
+		return err
+	}
+	err, _ = b.known.get(a)
+	return err
+}
+
+// require is native for an operation that needs this ability, or none if it is
 // empty. While abilities are tried nothing is required.
 func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	if a == "" || b.trying {
 		return nil
 	}
-	return b.Verify(ctx, a)
+	return b.native(ctx, a)
 }
 
 // Assuming returns a view of the same bucket that takes these abilities for
@@ -56,42 +73,25 @@ func (b *Bucket) Assuming(abilities ...object.Ability) *Bucket {
 	return &view
 }
 
-// try finds out about abilities. One goroutine at a time does so.
-func (b *Bucket) try(ctx context.Context, abilities []object.Ability) error {
+// try finds out about an ability. One goroutine at a time does so.
+func (b *Bucket) try(ctx context.Context, a object.Ability) error {
 	select {
 	case b.known.slot <- struct{}{}:
 		defer func() { <-b.known.slot }()
 	case <-ctx.Done():
 		return store.CheckContext(ctx)
 	}
-	var small, parts []object.Ability
-	for _, a := range abilities {
-		if _, known := b.known.get(a); known {
-			continue
-		}
-		if a == object.PartsIfAbsent || a == object.PartsIfMatch {
-			parts = append(parts, a)
-		} else {
-			small = append(small, a)
-		}
+	if _, known := b.known.get(a); known {
+		return nil
 	}
-	for _, part := range []struct {
-		abilities []object.Ability
-		parts     bool
-	}{{small, false}, {parts, true}} {
-		if len(part.abilities) == 0 {
-			continue
-		}
-		view := *b
-		view.trying, view.parts = true, part.parts
-		found, err := object.Probe(ctx, &view, b.o.Scratch, part.abilities...)
-		if err != nil {
-			return store.MarkNotApplied(err)
-		}
-		for a, err := range found {
-			b.known.set(a, err)
-			b.o.Log.Info("tried what this server can do", "bucket", b.where, "ability", a, "lacks", err)
-		}
+	view := *b
+	view.trying = true
+	view.parts = a == object.PartsIfAbsent || a == object.PartsIfMatch
+	found, err := object.Probe(ctx, &view, b.o.Scratch, a)
+	if err != nil {
+		return store.MarkNotApplied(err)
 	}
+	b.known.set(a, found[a])
+	b.o.Log.Info("tried what this server can do", "bucket", b.where, "ability", a, "lacks", found[a])
 	return nil
 }

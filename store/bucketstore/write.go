@@ -90,8 +90,11 @@ func (w *writing) run(ctx context.Context) (store.Version, error) {
 			}
 		}
 		if try >= w.s.tries {
-			if conflict {
+			switch {
+			case conflict:
 				err = &store.ConflictError{Key: w.key}
+			case busy:
+				err = store.MarkNotApplied(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 			}
 			return "", w.failed(err)
 		}
