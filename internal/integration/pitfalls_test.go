@@ -180,7 +180,7 @@ func TestReleaseUnderOneFault(t *testing.T) {
 			t.Errorf("free after %v", took)
 		}
 		// A late copy of the release must not touch the next grant.
-		time.Sleep(400 * time.Millisecond)
+		s.proxy.Settle()
 		if err := g2.Renew(t.Context()); err != nil {
 			t.Errorf("renewal of the next holder: %v", err)
 		}
@@ -452,10 +452,10 @@ func TestRegisterUnderOneFault(t *testing.T) {
 			}
 			cancel()
 			s.proxy.Heal()
-			if errors.Is(err, store.ErrConflict) {
-				t.Errorf("%s: a conflict with nobody: %v", step, err)
+			if errors.Is(err, store.ErrConflict) || permanent(err) {
+				t.Errorf("%s: told of a passing fault: %v", step, err)
 			}
-			time.Sleep(400 * time.Millisecond) // until what is late has been applied
+			s.proxy.Settle() // until what is late has been applied
 			got, now, getErr := s.direct.Get(t.Context(), "k")
 			if getErr != nil && !errors.Is(getErr, store.ErrNotFound) {
 				t.Fatal(getErr)
@@ -480,6 +480,56 @@ func TestRegisterUnderOneFault(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+				}
+			}
+		}
+	})
+}
+
+// permanent reports whether an error says that it is of no use to try again.
+func permanent(err error) bool {
+	for _, e := range []error{store.ErrUnsafe, store.ErrMisconfigured, store.ErrDenied, store.ErrCorrupt} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// A fault while a store finds out about an unknown server does not condemn the
+// server: whatever request it hits, the store can be used, if not now then at the
+// next try.
+func TestFirstUseUnderOneFault(t *testing.T) {
+	t.Parallel()
+	const requests = 12 // of a first use, at the least
+	eachKind(t, func(t *testing.T, k kind) {
+		at := k.target(t)
+		proxy := faultproxy.New(t, at.endpoint())
+		for _, fault := range []faultproxy.Fault{
+			faultproxy.LoseReply(), faultproxy.ResetBefore(), faultproxy.Duplicate(), faultproxy.Truncate(),
+			faultproxy.Refuse(409), faultproxy.Refuse(500), faultproxy.Refuse(503), faultproxy.RefuseAfter(500),
+		} {
+			var when faultproxy.Match
+			if fault.String() == faultproxy.Refuse(409).String() {
+				when = faultproxy.Writes() // reads have no conflicts
+			}
+			for n := range requests {
+				st, err := at.at(proxy.URL).open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				key := servers.Unique("key")
+				proxy.Inject(&faultproxy.Rule{When: when, Skip: n, Times: 1, Do: fault})
+				_, err = st.Put(t.Context(), key, "", []byte("value"))
+				proxy.Heal()
+				if errors.Is(err, store.ErrConflict) || permanent(err) {
+					t.Errorf("%v at request %d: %v", fault, n+1, err)
+				}
+				if err == nil {
+					continue
+				}
+				if _, err = st.Put(t.Context(), key, "", []byte("value")); err != nil && !errors.Is(err, store.ErrConflict) {
+					t.Errorf("%v at request %d: tried again: %v", fault, n+1, err)
 				}
 			}
 		}

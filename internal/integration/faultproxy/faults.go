@@ -124,7 +124,7 @@ func (x *exchange) later(d time.Duration) {
 		return
 	}
 	go func() {
-		defer x.p.busy.Done()
+		defer x.p.end()
 		if x.sleep(d) {
 			_, _ = x.forward()
 		}

@@ -41,10 +41,10 @@ type Proxy struct {
 	// the client has left.
 	ctx    context.Context
 	cancel context.CancelFunc
-	busy   sync.WaitGroup
 
 	mu     sync.Mutex
-	closed bool // nothing is added to busy any more
+	closed bool // nothing begins any more
+	busy   int  // what is under way, late requests too
 	rules  []*Rule
 	calls  []*Call
 	n      int // number of the last call
@@ -141,8 +141,22 @@ func (p *Proxy) Close() {
 	p.cancel()
 	p.server.Close()
 	<-p.served
-	p.busy.Wait()
+	p.Settle()
 	p.transport.CloseIdleConnections()
+}
+
+// Settle waits until nothing is under way: all requests have been answered or cut,
+// and what was to be applied late has been.
+func (p *Proxy) Settle() {
+	for {
+		p.mu.Lock()
+		busy := p.busy
+		p.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Inject adds rules. The first one that acts on a request decides; rules count the
@@ -201,7 +215,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !p.begin() {
 		x.drop()
 	}
-	defer p.busy.Done()
+	defer p.end()
 	fault := p.record(x)
 	defer func() {
 		p.mu.Lock()
@@ -216,9 +230,15 @@ func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
-		p.busy.Add(1)
+		p.busy++
 	}
 	return !p.closed
+}
+
+func (p *Proxy) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy--
 }
 
 // record enters a call and decides what is done to it.
