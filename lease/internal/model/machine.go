@@ -7,8 +7,8 @@ const (
 	fastest = 2
 )
 
-// Config bounds a model. The zero value is the smallest one; [Explore] tells its
-// defaults.
+// Config says how large a world is and what may happen in it. The zero value is a world
+// without an operator, in which machines neither sleep nor forget.
 type Config struct {
 	// TTL of each client's grants, in clock units, 2 to 7; default 4 and 2.
 	TTL [2]int
