@@ -8,8 +8,7 @@
 // B, with different TTLs, each of which may read, acquire, take over, renew, release,
 // give up an acquire whose outcome it does not know, read back, send again on the same
 // predecessor, take back its own former grant at once, forget everything, and begin anew
-// with a new grant. An operator who
-// breaks the lock, with and without --now.
+// with a new grant. An operator who breaks the lock, with and without --now.
 //
 // A network that carries out a request at once, later, much later (when its sender has
 // long since begun another grant) or never, that loses replies and delays them, and
@@ -54,10 +53,10 @@
 // one's own, reads are linearizable. The margin before a deadline, which is zero here, as
 // if the holder's look at the clock came as late as it may. Sessions, handles shared by
 // goroutines, and the ways to take over sooner (presence, the store's own clock,
-// observations that persist). The assumption of ReclaimOwn, that the former process is
-// dead, is built in. Three clients or more. A store that is emptied
-// or restored. The work under the lock, which a stopped process may continue for an
-// instant after it wakes: that is what the token is for.
+// observations that persist); the assumption of ReclaimOwn, that the former process is
+// dead, is built in. Three clients or more. A store that is emptied or restored. The work
+// under the lock, which a stopped process may continue for an instant after it wakes: that
+// is what the token is for.
 //
 // Bounds: how many writes of one grant may be unresolved at a time, and how many writes
 // that can still take effect may be under way at a time ([Config]). A state is known by
