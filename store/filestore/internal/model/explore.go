@@ -58,9 +58,7 @@ func Explore(c Config) Result {
 			full := false
 			w.emit = func(s state) {
 				s.normal()
-				if w.bad == "" && !s.findable() {
-					w.bad = "the newest segment cannot be found"
-				}
+				w.check(&s)
 				if w.bad != "" {
 					if result.Violation == "" {
 						result.Violation = w.bad

@@ -1,48 +1,123 @@
 package model_test
 
 import (
-	"flag"
+	"os"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store/filestore/internal/model"
 )
 
-var c model.Config
+// torture reports whether the long runs are asked for.
+var torture = os.Getenv("HOLDFAST_TORTURE") != ""
 
-func init() {
-	flag.IntVar(&c.Procs, "p", 2, "")
-	flag.IntVar(&c.Numbers, "n", 3, "")
-	flag.IntVar(&c.Writes, "w", 1, "")
-	flag.IntVar(&c.MinLen, "min", 0, "")
-	flag.IntVar(&c.MaxLen, "max", 2, "")
-	flag.IntVar(&c.MaxStates, "s", 10e6, "")
-	flag.BoolVar(&c.Removal, "rm", false, "")
-	flag.BoolVar(&c.Trace, "trace", false, "")
-	flag.Func("m", "", func(s string) error {
-		var x int
-		for _, ch := range s {
-			x = x*10 + int(ch-'0')
-		}
-		c.Mutant = 1 << x
-		return nil
-	})
+func explore(t *testing.T, c model.Config, complete bool) model.Result {
+	t.Helper()
+	r := model.Explore(c)
+	t.Logf("%+v: %d states, %d steps deep, complete: %v", c, r.States, r.Depth, r.Complete)
+	if r.Violation != "" {
+		c.Trace = true
+		t.Errorf("%+v: %s\n%s", c, r.Violation, model.Explore(c).Trace)
+	} else if r.Complete != complete {
+		t.Errorf("%+v: complete: got %v, want %v", c, r.Complete, complete)
+	}
+	return r
 }
 
-func TestTry(t *testing.T) {
-	start := time.Now()
-	r := model.Explore(c)
-	t.Log(c, r.States, r.Depth, r.Complete, r.Violation, time.Since(start))
-	if c.Trace {
-		t.Log("\n" + r.Trace)
+// TestComplete looks at every state within its bounds.
+func TestComplete(t *testing.T) {
+	configs := []model.Config{
+		{Procs: 2, Numbers: 4, Writes: 2, MaxLen: 2},
+		{Procs: 2, Numbers: 3, Writes: 2, MaxLen: 2, Removal: true},
+		{Procs: 3, Numbers: 3, Writes: 1, MaxLen: 1},
+	}
+	switch {
+	case raced:
+		configs = []model.Config{
+			{Procs: 2, Numbers: 3, Writes: 1, MaxLen: 2},
+			{Procs: 2, Numbers: 3, Writes: 1, MaxLen: 1, Removal: true},
+		}
+	case torture:
+		configs = []model.Config{
+			{Procs: 2, Numbers: 5, Writes: 3, MaxLen: 3},
+			{Procs: 2, Numbers: 4, Writes: 3, MaxLen: 2, Removal: true},
+			{Procs: 3, Numbers: 4, Writes: 2, MaxLen: 1},
+		}
+	}
+	for _, c := range configs {
+		explore(t, c, true)
 	}
 }
 
-func TestWalk(t *testing.T) {
-	start := time.Now()
-	r := model.Walk(c, 1, c.MaxStates)
-	t.Log(c, r.States, r.Depth, r.Violation, time.Since(start))
-	if c.Trace {
-		t.Log("\n" + r.Trace)
+// TestBounded looks at more processes, as far as the budget goes.
+func TestBounded(t *testing.T) {
+	states, steps := 200_000, 1_000_000
+	switch {
+	case raced:
+		states, steps = 20_000, 50_000
+	case torture:
+		states, steps = 30_000_000, 100_000_000
+	}
+	explore(t, model.Config{Procs: 3, Numbers: 6, Writes: 4, MaxLen: 4, MaxStates: states}, false)
+	explore(t, model.Config{Procs: 4, Numbers: 5, Writes: 3, MaxLen: 3, MaxStates: states / 2}, false)
+	for procs := 2; procs <= 4; procs++ {
+		for _, removal := range []bool{false, true} {
+			c := model.Config{Procs: procs, Numbers: 14, Writes: 6, MaxLen: 3, Removal: removal}
+			if r := model.Walk(c, 1, steps); r.Violation != "" {
+				t.Errorf("%+v: %s\n%s", c, r.Violation, r.Trace)
+			}
+		}
+	}
+}
+
+// TestMutants leaves out one check after the other.
+func TestMutants(t *testing.T) {
+	tests := []struct {
+		name    string
+		mutant  model.Mutant
+		procs   int
+		removal bool
+		seed    uint64 // of a walk that finds it soon
+	}{
+		{"PUT 3: the name is not looked at", model.NoNameCheck, 2, true, 1},
+		{"PUT 3: the log is not folded again", model.NoSecondFold, 2, true, 1},
+		{"PUT 5: a void entry is a success", model.VoidSucceeds, 2, false, 1},
+		{"FOLD: a seal may name any state", model.SealAnything, 3, true, 62},
+		{"SEAL: the name is not looked at before", model.NoSealCheck, 3, true, 233},
+		{"NEXT 3: the name is not looked at before linking", model.NoCheckBeforeLink, 2, true, 1},
+		{"NEXT 4: who comes too late removes what he linked", model.UnlinkLeftover, 2, false, 1},
+		{"NEXT 4: one segment is kept, not two", model.PruneOwn, 2, false, 1},
+		{"NEXT 4: the highest segment is removed first", model.PruneDown, 3, false, 290},
+		{"NEXT 4 and 5: the name is not looked at after linking and opening", model.NoCheckAfterLink | model.NoCheckAfterOpen, 2, false, 1},
+		{"NEXT 5: the name is not looked at after opening", model.NoCheckAfterOpen, 3, false, 102},
+		{"COLD: no predecessor is asked for", model.NoPredecessor, 3, false, 70},
+		{"COLD: an empty listing means absent", model.EmptyIsAbsent, 2, false, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := model.Config{Procs: test.procs, Numbers: 14, Writes: 5, MaxLen: 2, Removal: test.removal, Mutant: test.mutant}
+			r := model.Walk(c, test.seed, 20_000_000)
+			if r.Violation == "" {
+				t.Fatal("nothing was violated")
+			}
+			t.Logf("%s, after %d steps", r.Violation, r.Depth)
+			c.Mutant = 0
+			if r := model.Walk(c, test.seed, r.States); r.Violation != "" {
+				t.Errorf("and without the fault too: %s\n%s", r.Violation, r.Trace)
+			}
+		})
+	}
+}
+
+// TestSpare tells which looks the model does not need: NEXT 5 sees all that the look
+// after linking sees, and the directory that COLD works in cannot be another one
+// halfway. They are there since they cost nothing, and end a hopeless try earlier.
+func TestSpare(t *testing.T) {
+	c := model.Config{Procs: 2, Numbers: 4, Writes: 1, MaxLen: 2}
+	if raced {
+		c.MaxLen = 1
+	}
+	for _, m := range []model.Mutant{model.NoCheckAfterLink, model.NoFirstCheck} {
+		c.Mutant = m
+		explore(t, c, true)
 	}
 }

@@ -39,6 +39,7 @@ type id = uint8
 // inode is a file of the log: its base, and the entries after it.
 type inode struct {
 	number uint8 // the name it was made for
+	era    bool  // made after the removal
 	base   id
 	len    uint8
 	entry  [maxLen]uint8 // id of a value, or seal|id of the state it names
@@ -55,6 +56,7 @@ const (
 	appendValue
 	checkName
 	foldAgain
+	checkSeal
 	appendSeal
 	openNext
 	checkBeforeLink
@@ -75,7 +77,7 @@ const (
 )
 
 var stepNames = [...]string{
-	"idle", "read", "append", "name check", "fold again", "append seal", "open next", "check before link",
+	"idle", "read", "append", "name check", "fold again", "check before seal", "append seal", "open next", "check before link",
 	"link", "check after link", "walk down", "unlink upwards", "unlink downwards", "open linked", "check after open", "list",
 	"list ends", "open highest", "check first", "open the one before", "read the one before", "sweep",
 }
@@ -104,6 +106,7 @@ type proc struct {
 	always uint16 // of a listing: the numbers that were there all the time
 	ever   uint16 // and those that were there at some time
 	old    bool   // it wrote after the log was removed
+	era    bool   // the directory that it opened was made after the removal
 }
 
 // state is the whole world.
@@ -173,7 +176,7 @@ func (s *state) alloc(number uint8, base id) uint8 {
 	s.eachRef(func(r *uint8) { used[*r] = true })
 	for i := range s.inode {
 		if !used[i+1] {
-			s.inode[i] = inode{number: number, base: base}
+			s.inode[i] = inode{number: number, base: base, era: s.removed}
 			return uint8(i + 1)
 		}
 	}
@@ -263,6 +266,9 @@ func (s *state) rank(p *proc) [16]uint8 {
 	}
 	if p.old {
 		r[15] |= 2
+	}
+	if p.era {
+		r[15] |= 4
 	}
 	return r
 }

@@ -1,7 +1,9 @@
 package model
 
-// Checks that can be left out, one bit each.
+// Mutant is a set of checks that are left out.
 type Mutant uint32
+
+// The checks, and other deliberate faults, one bit each.
 
 const (
 	// NoNameCheck: a write that counts in its segment succeeds without a look at
@@ -18,6 +20,9 @@ const (
 	// SealAnything: a seal counts whatever state it names (FOLD).
 	SealAnything
 
+	// NoSealCheck: a segment is sealed without a look at its name (SEAL).
+	NoSealCheck
+
 	// NoCheckBeforeLink: NEXT 3.
 	NoCheckBeforeLink
 
@@ -27,9 +32,6 @@ const (
 	// UnlinkLeftover: who finds his segment gone after linking removes what he
 	// linked (NEXT 4: "touching nothing").
 	UnlinkLeftover
-
-	// PruneAlways: also who did not link prunes (NEXT 4).
-	PruneAlways
 
 	// PruneOwn: only one segment is kept (NEXT 4).
 	PruneOwn
@@ -100,7 +102,11 @@ func removed(s state) state {
 	s.seen = [maxIDs + 1]id{1: s.ids}
 	s.floor = 1
 	for i := range s.proc {
-		s.proc[i].floor = 0
+		p := &s.proc[i]
+		p.floor = 0
+		if p.step == listed || p.step == openHighest || p.step == openBefore {
+			p.step, p.other, p.cursor, p.always, p.ever = list, 0, 0, 0, 0
+		}
 	}
 	return s
 }
@@ -164,7 +170,7 @@ func (w *world) step(s state, i int) {
 		w.start(s, i)
 	case read:
 		w.read(s, i)
-	case appendValue, checkName, foldAgain, appendSeal:
+	case appendValue, checkName, foldAgain, checkSeal, appendSeal:
 		w.write(s, i)
 	case openNext, checkBeforeLink, linkNext, checkAfterLink, walkDown, unlinkUp, unlinkDown, openLinked, checkAfterOpen:
 		w.next(s, i)
@@ -190,7 +196,7 @@ func (w *world) start(s state, i int) {
 	}
 	if p.file != 0 && s.inode[p.file-1].len >= w.minLen && s.inode[p.file-1].number < w.numbers {
 		t := s
-		t.proc[i].step = appendSeal
+		t.proc[i].step = checkSeal
 		w.step(t, i)
 	}
 }
@@ -240,6 +246,12 @@ func (w *world) write(s state, i int) {
 		}
 		w.restart(s, i) // unknown; the process looks what became of it
 		return
+	case checkSeal:
+		if !w.is(NoSealCheck) && !s.named(p.file) {
+			w.restart(s, i)
+			return
+		}
+		p.step = appendSeal
 	case appendSeal:
 		if !w.add(&s, p.file, seal|p.known) {
 			return
@@ -309,18 +321,21 @@ func (w *world) next(s state, i int) {
 		if number == w.numbers {
 			return
 		}
-		p.step = checkBeforeLink
+		p.step, p.era = checkBeforeLink, s.removed
 		if p.other = s.name[number+1]; p.other != 0 {
 			p.step = checkAfterOpen
 		}
 	case checkBeforeLink:
-		if !w.is(NoCheckBeforeLink) && !s.named(p.file) {
+		// The look is in the directory that was opened; one that was moved away
+		// keeps its names.
+		here := p.era == s.inode[p.file-1].era && (p.era != s.removed || s.named(p.file))
+		if !w.is(NoCheckBeforeLink) && !here {
 			w.restart(s, i)
 			return
 		}
 		p.step = linkNext
 	case linkNext:
-		p.linked = s.name[number+1] == 0
+		p.linked = s.name[number+1] == 0 && p.era == s.removed
 		if p.linked {
 			n := s.alloc(number+1, p.known)
 			if n == 0 {
@@ -338,7 +353,7 @@ func (w *world) next(s state, i int) {
 			return
 		}
 		p.step = openLinked
-		if p.linked || w.is(PruneAlways) {
+		if p.linked {
 			p.cursor = number - 1
 			if w.is(PruneOwn) {
 				p.cursor = number
@@ -349,13 +364,13 @@ func (w *world) next(s state, i int) {
 		w.prune(s, i)
 		return
 	case unlinkUp:
-		s.setName(p.cursor, 0)
+		w.unlink(&s, i)
 		p.cursor++
 		if p.cursor >= number && !(w.is(PruneOwn) && p.cursor == number) {
 			p.step, p.cursor = openLinked, 0
 		}
 	case unlinkDown:
-		s.setName(p.cursor, 0)
+		w.unlink(&s, i)
 		if p.cursor--; p.cursor == 0 || s.name[p.cursor] == 0 {
 			p.step, p.cursor = openLinked, 0
 		}
@@ -374,6 +389,13 @@ func (w *world) next(s state, i int) {
 		return
 	}
 	w.emit(s)
+}
+
+// unlink removes the name at the cursor, in the directory that was opened.
+func (w *world) unlink(s *state, i int) {
+	if p := &s.proc[i]; p.era == s.removed {
+		s.setName(p.cursor, 0)
+	}
 }
 
 // prune walks down while there are segments, one look at a time.
@@ -402,7 +424,7 @@ func (w *world) adopt(s state, i int) {
 	p := &s.proc[i]
 	p.file, p.other = p.other, 0
 	p.known = s.inode[p.file-1].base
-	p.linked = false
+	p.linked, p.era = false, false
 	p.step = read
 	if p.doing == nothing {
 		w.finish(s, i)
@@ -416,7 +438,7 @@ func (w *world) cold(s state, i int) {
 	p := &s.proc[i]
 	switch p.step {
 	case list:
-		p.step = listed
+		p.step, p.era = listed, s.removed
 		p.always, p.ever = 0, 0
 		for n := range s.name {
 			if s.name[n] != 0 {
@@ -462,7 +484,7 @@ func (w *world) cold(s state, i int) {
 		p.step = sweep
 	case sweep:
 		for n := range p.cursor {
-			if n+1 < p.cursor && s.name[n] != 0 {
+			if n+1 < p.cursor && s.name[n] != 0 && p.era == s.removed {
 				s.setName(n, 0)
 				w.emit(s)
 				return
@@ -501,6 +523,13 @@ func (w *world) listed(s state, i int) {
 		if always&(1<<n) != 0 {
 			return
 		}
+	}
+}
+
+// check looks at a state as a whole.
+func (w *world) check(s *state) {
+	if w.bad == "" && !s.findable() {
+		w.bad = "the newest segment cannot be found"
 	}
 }
 
