@@ -138,7 +138,7 @@ func (m *model) foreign(key string, mark *mark) {
 func TestModel(t *testing.T) {
 	steps := 600
 	if torture() {
-		steps = 60000
+		steps = 15000
 	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, seed, steps/3) })
