@@ -1,6 +1,6 @@
 # What people and CI call. The work is in the scripts that are named here.
 
-.PHONY: test quick lint bench torture tidy
+.PHONY: test quick lint bench torture tidy release
 
 # Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
 # tests with the race detector, those against real servers too. It fetches and
@@ -26,3 +26,7 @@ torture:
 # Tidies all modules.
 tidy:
 	bash internal/tidy.sh
+
+# Packages of a release, in dist/.
+release:
+	bash internal/release.sh $(VERSION)

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Builds the packages of a release into dist/: static binaries for each system, as tar
+# archives (zip for Windows) and Debian packages, with man pages and completions, a list
+# of what is in them, and checksums. The same commit gives the same bytes.
+#
+#   internal/release.sh v0.1.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=${1:?usage: internal/release.sh VERSION}
+number=${version#v}
+export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export CGO_ENABLED=0 GOFLAGS=-trimpath TZ=UTC LC_ALL=C
+dist=$PWD/dist
+rm -rf "$dist"
+mkdir -p "$dist"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build() { # OS ARCH FILE
+  GOOS=$1 GOARCH=$2 go build -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$3" ./cmd/holdfast
+}
+
+echo "== documentation"
+build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/holdfast"
+"$work/holdfast" man "$work/man"
+mkdir "$work/completions"
+for shell in bash zsh fish; do
+  "$work/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
+done
+
+# archive packs a folder the same way every time.
+archive() { # FOLDER
+  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$1" | gzip -n9 >"$dist/$1.tar.gz"
+}
+
+debian() { # ARCH BINARY
+  local root=$work/deb-$1
+  install -Dm755 "$2" "$root/usr/bin/holdfast"
+  for page in "$work"/man/*.1; do
+    install -d "$root/usr/share/man/man1"
+    gzip -n9c "$page" >"$root/usr/share/man/man1/$(basename "$page").gz"
+  done
+  install -Dm644 "$work/completions/holdfast.bash" "$root/usr/share/bash-completion/completions/holdfast"
+  install -Dm644 "$work/completions/holdfast.zsh" "$root/usr/share/zsh/vendor-completions/_holdfast"
+  install -Dm644 "$work/completions/holdfast.fish" "$root/usr/share/fish/vendor_completions.d/holdfast.fish"
+  install -Dm644 LICENSE "$root/usr/share/doc/holdfast/copyright"
+  install -d "$root/DEBIAN"
+  cat >"$root/DEBIAN/control" <<EOF
+Package: holdfast
+Version: $number
+Architecture: $1
+Maintainer: The Holdfast authors <holdfast@example.org>
+Section: utils
+Priority: optional
+Description: locks, commits and checkpoints on the storage you already have
+ Runs commands under a lock that lies in a directory, on S3 or in DynamoDB, and
+ keeps positions in streams that never go backwards.
+EOF
+  find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+  dpkg-deb --root-owner-group -Zxz --build "$root" "$dist/holdfast_${number}_$1.deb" >/dev/null
+}
+
+for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do
+  os=${target%/*} arch=${target#*/}
+  echo "== $target"
+  folder=holdfast_${number}_${os}_${arch}
+  mkdir "$work/$folder"
+  name=holdfast
+  [ "$os" = windows ] && name=holdfast.exe
+  build "$os" "$arch" "$work/$folder/$name"
+  cp -r LICENSE README.md CHANGELOG.md docs "$work/man" "$work/completions" "$work/$folder/"
+  archive "$folder"
+  if [ "$os" = linux ] && command -v dpkg-deb >/dev/null; then
+    debian "$arch" "$work/$folder/$name"
+  fi
+  # What it was built from, as Go itself recorded it.
+  go version -m "$work/$folder/$name" | sed "1s|.*|$folder/$name|" >"$dist/$folder.modules.txt"
+done
+
+echo "== software bill of materials"
+GOWORK=off GOFLAGS= go run ./internal/sbom "$version" "$dist"/*.modules.txt >"$dist/holdfast_$number.spdx.json"
+
+(cd "$dist" && sha256sum -- * >SHA256SUMS)
+ls -l "$dist"
