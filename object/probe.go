@@ -135,19 +135,21 @@ func (p *prober) deleteIfMatch() error {
 }
 
 func (p *prober) copying(a Ability) error {
-	var oldSource, vSource, old, v Version
-	var err error
-	source, dest := p.newKey(), p.newKey()
-	if a == CopySource {
-		source, oldSource, vSource, err = p.twoStates()
-	} else {
-		_, err = p.put(source, nil)
+	source, oldSource, vSource, err := p.twoStates()
+	if err != nil && a != CopySource && errors.Is(err, errors.ErrUnsupported) {
+		err = nil // it does not matter to the others
 	}
-	switch {
-	case err != nil:
-	case a == CopyIfMatch:
+	if err != nil {
+		return err
+	}
+	var dest string
+	var old, v Version
+	if a == CopyIfMatch {
 		dest, old, v, err = p.twoStates()
-	case a == CopyIfAbsent:
+	} else {
+		dest = p.newKey()
+	}
+	if a == CopyIfAbsent {
 		v, err = p.put(dest, nil)
 	}
 	if err != nil {
@@ -166,7 +168,6 @@ func (p *prober) copying(a Ability) error {
 	}
 	if bad != nil {
 		_, err = Copy(p.ctx, p.b, source, dest, bad)
-		p.note(dest, err)
 		if err := refused(err, "it let a copy through whose condition did not hold"); err != nil {
 			return err
 		}
@@ -175,7 +176,6 @@ func (p *prober) copying(a Ability) error {
 		}
 	}
 	_, err = Copy(p.ctx, p.b, source, goodDest, good)
-	p.note(goodDest, err)
 	return accepted(err, "it refused a copy whose condition held")
 }
 
@@ -189,7 +189,7 @@ func (p *prober) twoStates() (key string, old, current Version, err error) {
 		return "", "", "", err
 	}
 	if old == current || current == "" {
-		return "", "", "", lacks("it gave two bodies the same version")
+		return key, "", "", lacks("it gave two bodies the same version")
 	}
 	return key, old, current, nil
 }
@@ -212,7 +212,6 @@ func (p *prober) put(key string, opts *PutOptions) (Version, error) {
 	pause := 20 * time.Millisecond
 	for try := 1; ; try++ {
 		info, err := p.b.Put(p.ctx, key, strings.NewReader(body), opts)
-		p.note(key, err)
 		if !errors.Is(err, ErrBusy) || try == 5 {
 			return info.Version, err
 		}
@@ -230,17 +229,12 @@ func (p *prober) newKey() string {
 	if p.dir != "" {
 		key = strings.TrimSuffix(p.dir, "/") + "/" + key
 	}
+	p.made = append(p.made, key)
 	return key
 }
 
-// note keeps in mind what has to be removed: what a write may have made.
-func (p *prober) note(key string, err error) {
-	if store.OutcomeOf(err) != store.NotApplied && !slices.Contains(p.made, key) {
-		p.made = append(p.made, key)
-	}
-}
-
-// clean removes everything that may have been made. What it cannot remove stays:
+// clean removes everything that may have been made, also what the store said it
+// refused. What it cannot remove stays:
 // an object that says of itself that it can be deleted.
 func (p *prober) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanup)

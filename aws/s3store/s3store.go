@@ -10,7 +10,7 @@
 // A write is one PUT, a read one GET, a read of what has not changed a GET without
 // a body. A write that is refused costs a GET more, which tells the state that was
 // in the way. The first write to a server that is not known to be good is preceded
-// by the probe of its conditions, about ten requests.
+// by the probe of its conditions, eleven requests.
 //
 // # Age
 //

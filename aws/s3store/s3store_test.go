@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 	unknown := newStore(t, f, nil)
 	f.Reset()
 	mustPut(t, unknown, "new", "", "1")
-	if got := len(f.Ops()); got != 11 {
+	if got := len(f.Ops()); got != 12 {
 		t.Errorf("the first write to an unknown server: %d requests: %v", got, f.Ops())
 	}
 	f.Reset()
