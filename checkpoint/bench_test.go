@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,55 +95,50 @@ func BenchmarkAdvance(b *testing.B) {
 	}
 }
 
-// BenchmarkKeys shows that the cost does not grow with the number of keys.
+// BenchmarkKeys shows what the number of keys costs: with 16 of them in use the rest
+// should cost nothing; with all of them in use each write finds its file cold.
 func BenchmarkKeys(b *testing.B) {
 	for _, keys := range []int{10, 1000, 10000} {
-		var made store.Store
-		for _, writers := range []int{1, 16} {
-			b.Run(fmt.Sprintf("file/keys=%d/writers=%d", keys, writers), func(b *testing.B) {
-				if made == nil {
-					dir, err := os.MkdirTemp("", "holdfast-bench")
-					if err != nil {
-						b.Fatal(err)
-					}
-					st, err := filestore.Open(dir, nil)
-					if err != nil {
-						b.Fatal(err)
-					}
-					made = st
-					k := open(b, st, nil)
-					var next atomic.Int64
-					var wg sync.WaitGroup
-					for range 64 {
-						wg.Go(func() {
-							for n := next.Add(1); n <= int64(keys); n = next.Add(1) {
-								if _, err := k.Advance(b.Context(), fmt.Sprint("k", n), at(0), nil); err != nil {
-									b.Error(err)
-								}
+		b.Run(fmt.Sprintf("file/keys=%d", keys), func(b *testing.B) {
+			st := onDisk(b)
+			fill(b, st, keys)
+			for _, used := range slices.Compact([]int{min(16, keys), keys}) {
+				for _, writers := range []int{1, 16} {
+					b.Run(fmt.Sprintf("used=%d/writers=%d", used, writers), func(b *testing.B) {
+						k := open(b, st, nil)
+						c, err := k.Get(b.Context(), "k0", nil)
+						if err != nil {
+							b.Fatal(err)
+						}
+						share(b, writers, func(_, n int) {
+							p := at(c.Sequence + uint64(n))
+							if _, err := k.Advance(b.Context(), fmt.Sprint("k", n%used), p, nil); err != nil {
+								b.Error(err)
 							}
 						})
-					}
-					wg.Wait()
+						b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
+					})
 				}
-				k := open(b, made, nil)
-				base, err := k.Get(b.Context(), "k1", nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				share(b, writers, func(w, n int) {
-					p := at(base.Sequence + uint64(n))
-					if _, err := k.Advance(b.Context(), fmt.Sprint("k", 1+w%keys), p, nil); err != nil {
-						b.Error(err)
-					}
-				})
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
-			})
-		}
-		if st, ok := made.(*filestore.Store); ok {
-			st.Close()
-			os.RemoveAll(st.Traits().Name)
-		}
+			}
+		})
 	}
+}
+
+// fill makes the keys k0 to k<keys-1>.
+func fill(b *testing.B, st store.Store, keys int) {
+	k := open(b, st, nil)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < int64(keys); n = next.Add(1) - 1 {
+				if _, err := k.Advance(b.Context(), fmt.Sprint("k", n), at(0), nil); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // BenchmarkRewrite is the way of a single state file without group commit.
