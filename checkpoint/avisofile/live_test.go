@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -186,45 +187,79 @@ func TestStarvation(t *testing.T) {
 	t.Logf("the longest of 15 turns took %v", longest)
 }
 
-// reading collects what a process prints.
-type reading struct {
-	acks map[string]uint64
-	errs []string
+// acknowledged is what writers have printed.
+type acknowledged struct {
+	sequences, tokens *floors
 }
 
-// runUntilKilled runs a process of writers for a while and kills it. It returns what
-// was acknowledged.
-func runUntilKilled(t *testing.T, path string, first, count int, life time.Duration) reading {
+func newAcknowledged() acknowledged {
+	return acknowledged{&floors{at: map[string]uint64{}}, &floors{at: map[string]uint64{}}}
+}
+
+// read notes what a process of writers prints, until it ends. It calls begun at the
+// first acknowledgement, and returns the lines that are none.
+func (a acknowledged) read(out io.Reader, begun func()) (errs []string) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var what, name string
+		var number uint64
+		n, _ := fmt.Sscan(lines.Text(), &what, &name, &number)
+		switch {
+		case n == 3 && what == "ack":
+			a.sequences.raise(resumeKey(name), number)
+			begun()
+		case n == 3 && what == "token":
+			a.tokens.raise(resumeKey(name), number)
+		default:
+			errs = append(errs, lines.Text())
+		}
+	}
+	return errs
+}
+
+// check wants everything that was acknowledged in the file.
+func (a acknowledged) check(t *testing.T, path string) {
+	t.Helper()
+	raw, err := loadPeer(path)
+	if err != nil {
+		t.Fatalf("the file cannot be read: %v", err)
+	}
+	s := open(t, path, nil)
+	for key, sequence := range a.sequences.copy() {
+		if raw[key].Sequence < sequence {
+			t.Fatalf("%s is at %d, %d was acknowledged", key, raw[key].Sequence, sequence)
+		}
+	}
+	for key, token := range a.tokens.copy() {
+		if c := get(t, s, key); c.Token < token {
+			t.Fatalf("%s has token %d, %d was acknowledged", key, c.Token, token)
+		}
+	}
+	closeStore(t, s)
+}
+
+// runUntilKilled runs a process of writers for a while and kills it.
+func (a acknowledged) runUntilKilled(t *testing.T, path string, first, count int, life time.Duration) {
 	cmd := command(t, "writers", nil, path, strconv.Itoa(first), strconv.Itoa(count))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Error(err)
-		return reading{}
+		return
 	}
 	if err := cmd.Start(); err != nil {
 		t.Error(err)
-		return reading{}
+		return
 	}
-	r := reading{acks: map[string]uint64{}}
+	// Life begins with the first acknowledgement, so that a busy machine does not
+	// make a test of nothing; a process that acknowledges nothing is killed, too.
 	kill := sync.OnceFunc(func() {
 		time.AfterFunc(life, func() { _ = cmd.Process.Kill() })
 	})
-	// Life begins with the first acknowledgement, so that a busy machine does not
-	// make a test of nothing; a process that acknowledges nothing is killed, too.
 	guard := time.AfterFunc(20*time.Second, kill)
 	defer guard.Stop()
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var name string
-		var seq uint64
-		if n, _ := fmt.Sscanf(lines.Text(), "ack %s %d", &name, &seq); n != 2 {
-			r.errs = append(r.errs, lines.Text())
-			continue
-		}
-		r.acks[resumeKey(name)] = max(r.acks[resumeKey(name)], seq)
-		kill()
+	for _, line := range a.read(out, kill) {
+		t.Errorf("a writer said %q", line)
 	}
 	_ = cmd.Wait() // it was killed
-	return r
 }
 
 // TestKill kills writers with signal 9 again and again, two at a time: what they
@@ -236,38 +271,23 @@ func TestKill(t *testing.T) {
 	if torture() {
 		kills = 10000
 	}
-	acked := &floors{at: map[string]uint64{}}
-	total := 0
+	acked := newAcknowledged()
 	for round := 0; 2*round < kills; round++ {
-		var both [2]reading
 		var wg sync.WaitGroup
-		for i := range both {
-			wg.Go(func() { both[i] = runUntilKilled(t, path, 3*i, 3, rand.N(25*time.Millisecond)) })
+		for i := range 2 {
+			wg.Go(func() { acked.runUntilKilled(t, path, 3*i, 3, rand.N(25*time.Millisecond)) })
 		}
 		wg.Wait()
-		raw, err := loadPeer(path)
-		if err != nil {
-			t.Fatalf("after %d rounds the file cannot be read: %v", round, err)
-		}
-		for _, r := range both {
-			for _, line := range r.errs {
-				t.Errorf("a writer said %q", line)
-			}
-			for key, sequence := range r.acks {
-				acked.raise(key, sequence)
-			}
-			total += len(r.acks)
-		}
-		for key, sequence := range acked.copy() {
-			if raw[key].Sequence < sequence {
-				t.Fatalf("%s is at %d, %d was acknowledged", key, raw[key].Sequence, sequence)
-			}
-		}
+		acked.check(t, path)
 		if t.Failed() {
 			return
 		}
 	}
 	advance(t, open(t, path, nil), keyA, at(1), checkpoint.Advanced)
 	assertNoLeftOvers(t, path)
-	t.Logf("%d kills, %d times a key was acknowledged", kills, total)
+	total := uint64(0)
+	for _, sequence := range acked.sequences.copy() {
+		total += sequence
+	}
+	t.Logf("%d kills, %d positions and %d tokens were acknowledged", kills, total, len(acked.tokens.copy()))
 }

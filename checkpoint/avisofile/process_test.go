@@ -149,7 +149,7 @@ func storeCommands() func(context.Context, []string) string {
 }
 
 // writers advances keys as fast as it can, for ever: it is made to be killed. It
-// prints each position that was acknowledged.
+// prints each position and token that was acknowledged.
 func writers(path, first, count string) {
 	s, err := avisofile.Open(path, nil)
 	if err != nil {
@@ -158,26 +158,38 @@ func writers(path, first, count string) {
 	}
 	from, _ := strconv.Atoi(first)
 	n, _ := strconv.Atoi(count)
-	ctx := context.Background()
 	var wg sync.WaitGroup
 	for i := range n {
-		name := fmt.Sprintf("k%d", from+i)
-		wg.Go(func() {
-			c, err := s.Get(ctx, resumeKey(name), nil)
-			for seq := c.Sequence + 1; err == nil || errors.Is(err, store.ErrNotFound); seq++ {
-				var r checkpoint.Result
-				r, err = s.Advance(ctx, resumeKey(name), checkpoint.Position{Sequence: seq, EventID: name}, nil)
-				if err == nil && r.Status != checkpoint.Advanced {
-					err = fmt.Errorf("%v at %d: %+v", r.Status, seq, r.Current)
-				}
-				if err == nil {
-					fmt.Println("ack", name, seq)
-				}
-			}
-			fmt.Println("err", err)
-		})
+		wg.Go(func() { fmt.Println("err", writeForEver(s, fmt.Sprintf("k%d", from+i))) })
 	}
 	wg.Wait()
+}
+
+// writeForEver advances a key one by one, and raises its token now and then.
+func writeForEver(s *avisofile.Store, name string) error {
+	ctx, key := context.Background(), resumeKey(name)
+	c, err := s.Get(ctx, key, nil)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	token := c.Token
+	for seq := c.Sequence + 1; ; seq++ {
+		if seq%16 == 1 {
+			token++
+			if _, err := s.Fence(ctx, key, token); err != nil {
+				return err
+			}
+			fmt.Println("token", name, token)
+		}
+		r, err := s.Advance(ctx, key, checkpoint.Position{Sequence: seq, EventID: name}, &checkpoint.AdvanceOptions{Token: token})
+		if err != nil {
+			return err
+		}
+		if r.Status != checkpoint.Advanced {
+			return fmt.Errorf("%v at %d: %+v", r.Status, seq, r.Current)
+		}
+		fmt.Println("ack", name, seq)
+	}
 }
 
 // process is another process that answers lines.
