@@ -12,6 +12,10 @@ import (
 // which ends them, has no other way to reach the tests.
 var set servers.Set
 
+// workerVar makes the test binary a worker of the torture; its value is a job in
+// JSON.
+const workerVar = "HOLDFAST_TEST_WORKER"
+
 func TestMain(m *testing.M) {
 	if job := os.Getenv(workerVar); job != "" {
 		work(job) // this process is a worker of the torture

@@ -15,6 +15,29 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// anyFault returns faults of every kind, with times that suit a lease.
+func anyFault(ttl time.Duration) []faultproxy.Fault {
+	return []faultproxy.Fault{
+		faultproxy.LoseReply(),
+		faultproxy.ResetBefore(),
+		faultproxy.ResetAfter(),
+		faultproxy.DelayBefore(ttl / 4),
+		faultproxy.DelayAfter(ttl / 4),
+		faultproxy.Duplicate(),
+		faultproxy.Echo(ttl / 10),
+		faultproxy.Echo(2 * ttl),
+		faultproxy.Late(ttl / 10),
+		faultproxy.LateAfterDrop(ttl / 10),
+		faultproxy.LateAfterDrop(2 * ttl),
+		faultproxy.Truncate(),
+		faultproxy.Refuse(409),
+		faultproxy.Refuse(500),
+		faultproxy.Refuse(503),
+		faultproxy.RefuseAfter(500),
+		faultproxy.RefuseAfter(503),
+	}
+}
+
 // Several clients work on a few registers through a proxy that does any fault to
 // one request in six. What they were told can be explained by one register for each
 // key: no version twice, no write lost that was acknowledged, none applied that was

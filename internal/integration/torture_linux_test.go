@@ -55,29 +55,6 @@ func TestLeaseTorture(t *testing.T) {
 	})
 }
 
-// anyFault returns faults of every kind, with times that suit a lease.
-func anyFault(ttl time.Duration) []faultproxy.Fault {
-	return []faultproxy.Fault{
-		faultproxy.LoseReply(),
-		faultproxy.ResetBefore(),
-		faultproxy.ResetAfter(),
-		faultproxy.DelayBefore(ttl / 4),
-		faultproxy.DelayAfter(ttl / 4),
-		faultproxy.Duplicate(),
-		faultproxy.Echo(ttl / 10),
-		faultproxy.Echo(2 * ttl),
-		faultproxy.Late(ttl / 10),
-		faultproxy.LateAfterDrop(ttl / 10),
-		faultproxy.LateAfterDrop(2 * ttl),
-		faultproxy.Truncate(),
-		faultproxy.Refuse(409),
-		faultproxy.Refuse(500),
-		faultproxy.Refuse(503),
-		faultproxy.RefuseAfter(500),
-		faultproxy.RefuseAfter(503),
-	}
-}
-
 // fight is the workers and what they said.
 type fight struct {
 	t   *testing.T

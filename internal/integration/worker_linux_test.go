@@ -16,10 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// workerVar makes the test binary a worker of the torture; its value is a [job] in
-// JSON.
-const workerVar = "HOLDFAST_TEST_WORKER"
-
 // job is what a worker does: take the lock, hold it for a while, release it, for
 // ever, until it is killed.
 type job struct {
