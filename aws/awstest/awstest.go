@@ -64,7 +64,6 @@ type Faults struct {
 }
 
 type rule struct {
-	op    string
 	skip  int
 	left  int
 	fault Fault

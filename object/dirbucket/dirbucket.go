@@ -37,6 +37,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 const (
@@ -54,13 +55,19 @@ type Options struct {
 	// the register. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
 	// directory must agree on it.
 	Grace time.Duration
+
+	// AllowNetwork lets [Open] use a file system that is not known to be local; see
+	// [filestore.Options]. New does not look at it.
+	AllowNetwork bool
 }
 
 // Bucket is a space of objects in a directory. It may be used by any number of
 // goroutines, and starts none.
 type Bucket struct {
 	dir   string
-	mode  os.FileMode // of dir, which what is made in it takes over
+	name  string
+	own   *filestore.Store // the index, if Open has opened it
+	mode  os.FileMode      // of dir, which what is made in it takes over
 	index store.Store
 	grace time.Duration
 }
@@ -81,10 +88,51 @@ type entry struct {
 	Metadata    map[string]string `json:"metadata,omitempty"`
 }
 
+// Open returns the bucket in dir, which is made if it is not there: bodies in
+// dir/data, the index in a filestore in dir/index. It is to be closed.
+func Open(dir string, opts *Options) (*Bucket, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	stat, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")
+	for _, sub := range []string{data, index} {
+		if err := makeLike(sub, stat.Mode().Perm()); err != nil {
+			return nil, fmt.Errorf("dirbucket: %w", err)
+		}
+	}
+	var fileOpts *filestore.Options
+	if opts != nil {
+		fileOpts = &filestore.Options{AllowNetwork: opts.AllowNetwork}
+	}
+	s, err := filestore.Open(index, fileOpts)
+	if err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	b, err := New(data, s, opts)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	b.own, b.name = s, "dir:"+dir
+	return b, nil
+}
+
+// Close closes the index that Open has opened, and nothing else. Afterwards every
+// call fails.
+func (b *Bucket) Close() error {
+	if b.own == nil {
+		return nil
+	}
+	return b.own.Close()
+}
+
 // New returns the bucket whose bodies lie in dir, which is made if it is not there,
 // and whose index is in a space of registers of its own; see [store.Prefix].
 func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
-	b := &Bucket{dir: dir, index: index, grace: DefaultGrace}
+	b := &Bucket{dir: dir, name: "dir:" + dir, index: index, grace: DefaultGrace}
 	if opts != nil && opts.Grace != 0 {
 		b.grace = opts.Grace
 	}
@@ -104,7 +152,7 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 
 // Traits implements [object.Describer].
 func (b *Bucket) Traits() object.Traits {
-	return object.Traits{Name: "dir:" + b.dir, Local: true, Trusted: true, UniqueVersions: true}
+	return object.Traits{Name: b.name, Local: true, Trusted: true, UniqueVersions: true}
 }
 
 // register returns the key of the register of an object: the object's key, with

@@ -38,6 +38,43 @@ func TestBucket(t *testing.T) {
 	objecttest.Run(t, open, &objecttest.Options{Second: second, Rounds: 10, Keys: 100})
 }
 
+// TestOpened is the suite on what Open opens, with a second process's handle.
+func TestOpened(t *testing.T) {
+	var dir string
+	open := func(t *testing.T) *dirbucket.Bucket {
+		b, err := dirbucket.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return b
+	}
+	first := func(t *testing.T) object.Bucket {
+		dir = filepath.Join(t.TempDir(), "bucket")
+		return open(t)
+	}
+	second := func(t *testing.T, _ object.Bucket) object.Bucket { return open(t) }
+	objecttest.Run(t, first, &objecttest.Options{Second: second, Rounds: 5, Keys: 50})
+
+	b := first(t).(*dirbucket.Bucket)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), "a", strings.NewReader("x"), nil); !errors.Is(err, store.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("after Close: %v", err)
+	}
+	if got := files(t, filepath.Join(dir, "data")); len(got) != 0 {
+		t.Errorf("after Close: %q", got)
+	}
+	if err := newBucket(t, t.TempDir(), memstore.New(), nil).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNothingLeft: what a put, a copy and a delete replace is removed, and so is
 // what a refused put wrote.
 func TestNothingLeft(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size int64, err error) {
 	name = newName()
 	path := b.path(name)
-	if err := b.mkdir(filepath.Dir(path)); err != nil {
+	if err := makeLike(filepath.Dir(path), b.mode); err != nil {
 		return "", 0, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, b.mode&0o666)
@@ -42,17 +42,17 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	return name, size, nil
 }
 
-// mkdir makes one of the directories of files, durably.
-func (b *Bucket) mkdir(dir string) error {
-	err := os.Mkdir(dir, b.mode)
+// makeLike makes a directory with this mode, durably, unless it is there.
+func makeLike(dir string, mode os.FileMode) error {
+	err := os.Mkdir(dir, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err == nil {
-		err = os.Chmod(dir, b.mode)
+		err = os.Chmod(dir, mode) // whatever the umask
 	}
 	if err == nil {
-		err = syncDir(b.dir)
+		err = syncDir(filepath.Dir(dir))
 	}
 	return err
 }
