@@ -143,8 +143,8 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		if c.gone {
 			continue
 		}
-		if c.epoch == 0 {
-			c.epoch = base.rec.epoch
+		if c.epoch == 0 && base.certain {
+			c.epoch = base.rec.epoch // and stays so if another is met in the next try
 		}
 		v := c.on(p.next)
 		if base.back && c.verb == verbAdvance {

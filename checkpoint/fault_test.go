@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -224,8 +225,23 @@ func TestPeek(t *testing.T) {
 	advance(t, k, "k", at(6), nil, checkpoint.Advanced)
 	phantom := open(t, elsewhere, nil)
 	advance(t, phantom, "k", at(100), &checkpoint.AdvanceOptions{Token: 9}, checkpoint.Advanced)
+	if _, err := phantom.Reset(t.Context(), "k", at(3), &checkpoint.ChangeOptions{Token: 9}); err != nil {
+		t.Fatal(err)
+	}
+	// In another epoch than the real one, and in the way of nothing.
+	if _, err := phantom.Reset(t.Context(), "low", at(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	low, _, err := elsewhere.Get(t.Context(), "checkpoint/low")
+	if err != nil {
+		t.Fatal(err)
+	}
+	low = bytes.Replace(low, []byte(`"key":"low"`), []byte(`"key":"k"`), 1)
 	for name, peek := range map[string]func(context.Context, string) ([]byte, store.Version, error){
 		"a phantom": elsewhere.Get,
+		"a lower phantom": func(context.Context, string) ([]byte, store.Version, error) {
+			return low, "phantom", nil
+		},
 		"nothing": func(context.Context, string) ([]byte, store.Version, error) {
 			return nil, "", store.ErrNotFound
 		},

@@ -104,10 +104,12 @@ func (l *line) read(ctx context.Context) (state, error) {
 	return l.parsed(value, version, err)
 }
 
-// peek reads what is good enough to write against.
+// peek reads what is good enough to write against, and is not certain.
 func (l *line) peek(ctx context.Context) (state, error) {
 	value, version, err := store.Peek(ctx, l.k.st, l.register)
-	return l.parsed(value, version, err)
+	s, err := l.parsed(value, version, err)
+	s.certain = false
+	return s, err
 }
 
 func (l *line) parsed(value []byte, version store.Version, err error) (state, error) {
