@@ -205,7 +205,7 @@ func (f *fight) check(st store.Store) {
 	f.t.Helper()
 	var beliefs []belief
 	var counted []event
-	kinds := map[string]int{}
+	kinds, errs := map[string]int{}, map[string]int{}
 	maybe := 0
 	for n, events := range f.events {
 		for _, e := range events {
@@ -222,9 +222,12 @@ func (f *fight) check(st store.Store) {
 			case "violation":
 				f.t.Errorf("worker %d: %s", n, e.Text)
 			case "error":
-				f.t.Logf("worker %d: %s", n, e.Text)
+				errs[e.Text]++
 			}
 		}
+	}
+	for text, n := range errs {
+		f.t.Logf("%d times: %s", n, text)
 	}
 	slices.SortFunc(beliefs, func(a, b belief) int { return cmp.Compare(a.begin, b.begin) })
 	for i := 1; i < len(beliefs); i++ {

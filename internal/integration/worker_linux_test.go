@@ -126,6 +126,7 @@ func (w *worker) run(ctx context.Context) error {
 		guard, err := handle.Acquire(ctx)
 		if err != nil {
 			w.tell(event{Kind: "error", Text: "acquire: " + err.Error()})
+			time.Sleep(w.TTL / 10)
 			continue
 		}
 		w.tell(event{Kind: "held", Token: guard.Token()})
