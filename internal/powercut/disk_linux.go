@@ -1,0 +1,139 @@
+package powercut
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+const (
+	// shutdownRequest is _IOR('X', 125, __u32), of ext4 and XFS alike.
+	shutdownRequest = 0x8004587D
+
+	// noLogFlush is the flag for a shutdown that leaves the log as it is on the disk.
+	noLogFlush = 2
+)
+
+// makers tell how a file system is made, and how large it must be at least.
+var makers = map[string]struct {
+	command []string
+	size    int64
+}{
+	"ext4": {[]string{"mkfs.ext4", "-q", "-F"}, 48 << 20},
+	"xfs":  {[]string{"mkfs.xfs", "-q", "-f"}, 300 << 20},
+}
+
+func newDisk(t testing.TB, fstype string) *Disk {
+	t.Helper()
+	maker, ok := makers[fstype]
+	if !ok {
+		t.Fatalf("powercut: no file system is called %q", fstype)
+	}
+	if os.Getuid() != 0 {
+		missing(t, "only root can mount a disk")
+	}
+	mkfs, err := exec.LookPath(maker.command[0])
+	if err != nil {
+		missing(t, fmt.Sprintf("%s is not installed", maker.command[0]))
+	}
+	base := t.TempDir()
+	d := &Disk{t: t, fstype: fstype, image: filepath.Join(base, "image"), dir: filepath.Join(base, "disk")}
+	if err := os.Mkdir(d.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.image, maker.size); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), mkfs, append(maker.command[1:], d.image)...).CombinedOutput(); err != nil {
+		t.Fatalf("powercut: %s: %v\n%s", maker.command[0], err, out)
+	}
+	t.Cleanup(d.unmount)
+	d.mount()
+	if err := os.Chmod(d.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if fstype == "ext4" {
+		if err := os.Remove(filepath.Join(d.dir, "lost+found")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	syscall.Sync()
+	return d
+}
+
+// missing skips a test, or fails it where everything should be there.
+func missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("powercut: %s", why)
+	}
+	t.Skipf("no power can be cut here: %s", why)
+}
+
+func (d *Disk) mount() {
+	d.t.Helper()
+	out, err := exec.Command("mount", "-t", d.fstype, "-o", "loop", d.image, d.dir).CombinedOutput()
+	if err == nil {
+		d.mounted = true
+		return
+	}
+	text := strings.TrimSpace(string(out))
+	if !known(d.fstype) {
+		d.t.Skipf("no power can be cut here: the kernel has no %s: %s", d.fstype, text)
+	}
+	if strings.Contains(text, "loop") || strings.Contains(text, "permitted") || strings.Contains(text, "denied") {
+		missing(d.t, text)
+	}
+	d.t.Fatalf("powercut: mount: %v: %s", err, text)
+}
+
+// known reports whether the kernel has a file system; a mount that was tried has
+// loaded its module.
+func known(fstype string) bool {
+	list, err := os.ReadFile("/proc/filesystems")
+	return err != nil || bytes.Contains(list, []byte("\t"+fstype+"\n"))
+}
+
+func (d *Disk) cut() {
+	d.t.Helper()
+	f, err := os.Open(d.dir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	flag := uint32(noLogFlush)
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), shutdownRequest, uintptr(unsafe.Pointer(&flag)))
+	if errno != 0 {
+		d.t.Fatalf("powercut: shutdown: %v", errno)
+	}
+}
+
+func (d *Disk) unmount() {
+	if !d.mounted {
+		return
+	}
+	var err error
+	for range 100 {
+		err = syscall.Unmount(d.dir, 0)
+		if !errors.Is(err, syscall.EBUSY) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond) // a process that was killed is not gone at once
+	}
+	if err != nil {
+		d.t.Errorf("powercut: unmount: %v (is a file still open?)", err)
+		return
+	}
+	d.mounted = false
+}
