@@ -1,0 +1,202 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
+)
+
+// env is what a case works with: two handles on a fresh space, and verbs that expect
+// success. A verb that fails ends the case; it must therefore be called on the
+// goroutine of the case only.
+type env struct {
+	Options // TTL is that of leases that are to expire
+
+	long    time.Duration // the TTL of all others, which no slow machine lets expire
+	ctx     context.Context
+	cancel  context.CancelFunc
+	rec     *recorder
+	a, b    store.Store // the same space, through two handles or one
+	clients []*lease.Client
+}
+
+const (
+	job = "job"      // the lock of most cases
+	key = "lock/job" // where its record lies
+
+	rho = lease.DefaultRho
+)
+
+func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+
+// fatalf reports and ends the case.
+func (e *env) fatalf(format string, args ...any) {
+	e.rec.errorf(format, args...)
+	runtime.Goexit()
+}
+
+// must ends the case on an error.
+func (e *env) must(what string, err error) {
+	if err != nil {
+		e.fatalf("%s: %v", what, err)
+	}
+}
+
+// absent ends the case: the store is not asked for what it checks.
+func (e *env) absent(why string) { e.rec.skip(why) }
+
+// end gives back what the case took. The errors are those of leases that the case
+// has lost on purpose.
+func (e *env) end() {
+	e.cancel()
+	for _, c := range e.clients {
+		_ = c.Close(context.Background())
+	}
+}
+
+// client makes a client with options that suit the suite, which change changes.
+func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client {
+	o := &lease.Options{
+		TTL: e.long, Grace: -1, Holder: "leasetest",
+		MinPoll: 10 * time.Millisecond, MaxPoll: 250 * time.Millisecond,
+	}
+	if change != nil {
+		change(o)
+	}
+	if o.Margin == 0 {
+		// The default on a store behind a network is too long for short leases.
+		o.Margin = min(o.TTL/10, time.Second)
+	}
+	c, err := lease.New(st, o)
+	e.must("lease.New", err)
+	e.clients = append(e.clients, c)
+	return c
+}
+
+// short makes the leases of a client expire within the time of a case.
+func (e *env) short(o *lease.Options) { o.TTL = e.TTL }
+
+// silent makes a client whose holders say nothing after the acquire, like one that
+// has lost its network.
+func (e *env) silent(o *lease.Options) { o.TTL, o.Manual, o.NoPresence = e.TTL, true, true }
+
+// faulty is a handle on the space behind a network with faults.
+func (e *env) faulty() *faultstore.Store { return faultstore.New(e.a, faultstore.Schedule{}) }
+
+// first is a schedule in which the first call of a kind suffers.
+func first(op store.Kind, action faultstore.Action) faultstore.Schedule {
+	return faultstore.Schedule{Rules: []faultstore.Rule{{Op: op, First: 1, Last: 1, Action: action}}}
+}
+
+// every is a schedule in which every call of a kind on a key suffers.
+func every(op store.Kind, key string, action faultstore.Action) faultstore.Schedule {
+	return faultstore.Schedule{Rules: []faultstore.Rule{{Op: op, Key: key, First: 1, Action: action}}}
+}
+
+// readBack ends the case on stores whose unknown writes cannot be recognised.
+func (e *env) readBack() {
+	if store.TraitsOf(e.a).NoReadBack {
+		e.absent("an unknown write cannot be told by reading it back")
+	}
+}
+
+// expiry is how long a waiter has to watch a record with this TTL.
+func expiry(ttl time.Duration) time.Duration {
+	return time.Duration(math.Ceil(float64(ttl) * ((1 + rho) / (1 - rho))))
+}
+
+// between checks that something took at least a time, and, where time is not real,
+// at most another. A real machine may be slow.
+func (e *env) between(what string, took, least, most time.Duration) {
+	if took < least {
+		e.errorf("%s after %v: too early, %v is the least", what, took, least)
+	}
+	if e.Bubble && took > most {
+		e.errorf("%s after %v: too late, %v is the most", what, took, most)
+	}
+}
+
+func (e *env) handle(c *lease.Client, name string) *lease.Handle {
+	h, err := c.Handle(name)
+	e.must("handle", err)
+	return h
+}
+
+func (e *env) try(c *lease.Client, name string) *lease.Guard {
+	g, err := c.TryAcquire(e.ctx, name)
+	if err != nil {
+		e.fatalf("TryAcquire of a free lock: %v", err)
+	}
+	return g
+}
+
+func (e *env) acquire(c *lease.Client, name string) *lease.Guard {
+	g, err := c.Acquire(e.ctx, name)
+	e.must("Acquire", err)
+	return g
+}
+
+func (e *env) release(g *lease.Guard) { e.must("Release", g.Release(e.ctx)) }
+
+// held checks that the lock cannot be taken, and returns what is told of its holder.
+func (e *env) held(c *lease.Client, name string) *lease.HeldError {
+	g, err := c.TryAcquire(e.ctx, name)
+	var held *lease.HeldError
+	if !errors.As(err, &held) || !errors.Is(err, lease.ErrHeld) {
+		if err == nil {
+			e.fatalf("a lock that is held was given again, with token %d", g.Token())
+		}
+		e.fatalf("TryAcquire of a held lock: got %v, want a HeldError", err)
+	}
+	return held
+}
+
+// state checks the state of the lock in the store.
+func (e *env) state(name string, want lease.State) lease.Record {
+	value, _, err := e.b.Get(e.ctx, "lock/"+name)
+	e.must("read the record", err)
+	info, err := e.client(e.b, nil).Inspect(e.ctx, name)
+	e.must("Inspect", err)
+	if info.Record.State != want {
+		e.fatalf("the lock is %q, want %q: %s", info.Record.State, want, value)
+	}
+	return info.Record
+}
+
+// holds checks that a guard is trusted and its grant stands in the store.
+func (e *env) holds(g *lease.Guard) {
+	if err := g.Err(); err != nil {
+		e.fatalf("the lease is over: %v", err)
+	}
+	if rec := e.state(g.Name(), lease.Held); rec.Token != g.Token() {
+		e.fatalf("the guard has token %d, the record %d", g.Token(), rec.Token)
+	}
+}
+
+// lost checks that a lease has ended, for a reason, and that its context tells so.
+func (e *env) lost(g *lease.Guard, reason error) {
+	err := g.Err()
+	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
+		e.fatalf("the lease is over with %v, want it lost: %v", err, reason)
+	}
+	if ctx := g.Context(); ctx.Err() == nil || context.Cause(ctx) != err {
+		e.fatalf("the context of a lost lease has the cause %v, want %v", context.Cause(ctx), err)
+	}
+}
+
+// pause sleeps, or until the case has no time left.
+func (e *env) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-e.ctx.Done():
+		e.fatalf("out of time: %v", context.Cause(e.ctx))
+	}
+}

@@ -1,0 +1,260 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
+)
+
+// faultCases are the rules of lost requests and replies.
+func faultCases() []testCase {
+	return []testCase{
+		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that nobody holds. (A8)", func(e *env) {
+			e.acquireUnder(first(faultstore.WriteOp, faultstore.Lose))
+		}},
+		{"AcquireRequestLost", "An acquire whose write was lost sends it again.", func(e *env) {
+			e.acquireUnder(first(faultstore.WriteOp, faultstore.Drop))
+		}},
+		{"AcquireLate", "A write of an acquire that is applied late, after the lock was taken by a second try, changes nothing.", func(e *env) {
+			e.acquireUnder(first(faultstore.WriteOp, faultstore.Late))
+		}},
+		{"AcquireGivenUp", "An acquire that is given up while its outcome is unknown cannot land later: the lock stays free.", caseGivenUp},
+		{"AcquireReadFails", "A read that fails is not \"absent\", and a write that fails for certain is an error: nothing is taken. (A11)", caseReadFails},
+		{"AcquireByAnother", "An acquire that meets another's grant after its own reply was lost does not adopt it. (A10)", caseNotAdopted},
+		{"RenewReplyLost", "A renewal whose reply was lost, or which a transport has repeated, has renewed; one that was lost itself is not a loss, and the next one renews. (A9, A20)", caseRenewLost},
+		{"ReleaseReplyLost", "A release whose reply was lost has released, and is not repeated on the next holder. (A3)", caseReleaseLost},
+		{"ReleaseRequestLost", "A release whose request was lost is sent again.", func(e *env) {
+			e.readBack()
+			fs := e.faulty()
+			g := e.try(e.client(fs, nil), job)
+			fs.Set(first(faultstore.WriteOp, faultstore.Drop))
+			e.release(g)
+			e.state(job, lease.Free)
+		}},
+		{"ReleaseNever", "A release that does not reach the store says so; the guard is over all the same, and the lock is free after its TTL.", func(e *env) {
+			fs := e.faulty()
+			g := e.try(e.client(fs, func(o *lease.Options) { e.silent(o); o.ReleaseTimeout = e.TTL / 2 }), job)
+			fs.Set(every(faultstore.WriteOp, "", faultstore.Drop))
+			if err := g.Release(e.ctx); err == nil {
+				e.errorf("a release that never arrived has no error")
+			}
+			if g.Err() == nil {
+				e.errorf("the guard is still trusted")
+			}
+			began := time.Now()
+			e.acquire(e.client(e.b, nil), job)
+			e.between("taken", time.Since(began), 0, expiry(e.TTL)+e.TTL/2)
+		}},
+		{"Close", "Closing a client releases all its leases, each by itself, and ends every wait. (A7)", caseClose},
+	}
+}
+
+// acquireUnder checks that a lock is taken although the first write suffers.
+func (e *env) acquireUnder(s faultstore.Schedule) {
+	e.readBack()
+	fs := e.faulty()
+	for range 2 { // a lock that is new, and one that is free
+		fs.Set(s)
+		began := time.Now()
+		g := e.try(e.client(fs, nil), job)
+		e.between("taken", time.Since(began), 0, e.long/2)
+		if trust := g.Trust(); trust > e.long-time.Since(began)+e.long/100 && e.Bubble {
+			e.errorf("the lease is trusted for %v", trust)
+		}
+		e.must("Drain", fs.Drain(e.ctx))
+		e.holds(g)
+		e.held(e.client(e.b, nil), job)
+		e.must("Renew", g.Renew(e.ctx))
+		e.release(g)
+		e.state(job, lease.Free)
+	}
+}
+
+func caseGivenUp(e *env) {
+	e.readBack()
+	e.release(e.try(e.client(e.a, nil), job))
+	fs := e.faulty()
+	fs.Set(first(faultstore.WriteOp, faultstore.Late))
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	st := store.Intercept(fs, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		err := next(ctx, op)
+		if op.Kind.Write() {
+			cancel() // the caller has enough
+		}
+		return err
+	})
+	if g, err := e.client(st, nil).TryAcquire(ctx, job); err == nil {
+		e.release(g) // the outcome was found in time
+		return
+	}
+	e.state(job, lease.Free)
+	e.must("Drain", fs.Drain(e.ctx))
+	e.state(job, lease.Free)
+	e.release(e.try(e.client(e.b, nil), job))
+}
+
+func caseReadFails(e *env) {
+	g := e.try(e.client(e.a, nil), job)
+	fs := e.faulty()
+	// Everything but the writes that create: on these, the store itself says no.
+	fs.Set(every(faultstore.ReadOp, "", faultstore.Fail))
+	ctx, cancel := context.WithTimeout(e.ctx, e.TTL/2)
+	defer cancel()
+	if other, err := e.client(fs, nil).TryAcquire(ctx, job); err == nil {
+		e.fatalf("a lock was given, with token %d, while nothing could be read", other.Token())
+	}
+	e.holds(g)
+	e.release(g)
+	fs.Set(every(faultstore.WriteOp, "", faultstore.Fail))
+	if _, err := e.client(fs, nil).TryAcquire(e.ctx, job); err == nil || errors.Is(err, lease.ErrHeld) || store.OutcomeOf(err) != store.NotApplied {
+		e.errorf("an acquire whose writes fail: %v", err)
+	}
+	e.state(job, lease.Free)
+}
+
+func caseNotAdopted(e *env) {
+	e.readBack()
+	e.release(e.try(e.client(e.a, nil), job))
+	other := e.client(e.b, nil)
+	var winner *lease.Guard
+	st := store.Intercept(e.a, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if !op.Kind.Write() || winner != nil {
+			return next(ctx, op)
+		}
+		// This request is lost, and before anybody can look another one comes.
+		g, err := other.TryAcquire(e.ctx, job)
+		if err != nil {
+			e.errorf("TryAcquire in between: %v", err)
+			return err
+		}
+		winner = g
+		return store.MarkUnknown(errors.New("reply lost"))
+	})
+	if g, err := e.client(st, nil).TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrHeld) {
+		if err == nil {
+			e.fatalf("two holders, with the tokens %d and %d", winner.Token(), g.Token())
+		}
+		e.fatalf("TryAcquire: %v, want ErrHeld", err)
+	}
+	e.holds(winner)
+}
+
+func caseRenewLost(e *env) {
+	e.readBack()
+	fs := e.faulty()
+	repeat := false
+	st := store.Intercept(fs, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if repeat && op.Kind.Write() {
+			again := *op
+			_ = next(ctx, &again) // the transport hears nothing, and sends it once more
+		}
+		return next(ctx, op)
+	})
+	g := e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	renew := func() { e.must("Renew", g.Renew(e.ctx)); e.holds(g) }
+
+	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
+	renew()
+	fs.Set(first(faultstore.WriteOp, faultstore.Drop))
+	if err := g.Renew(e.ctx); errors.Is(err, lease.ErrLost) {
+		e.fatalf("a renewal that did not arrive: %v", err)
+	}
+	renew()
+	fs.Set(first(faultstore.WriteOp, faultstore.Fail))
+	if err := g.Renew(e.ctx); err == nil || errors.Is(err, lease.ErrLost) {
+		e.fatalf("a renewal that failed: %v", err)
+	}
+	renew()
+	repeat = true
+	renew()
+	e.release(g)
+	e.state(job, lease.Free)
+}
+
+func caseReleaseLost(e *env) {
+	e.readBack()
+	fs := e.faulty()
+	a, b := e.client(fs, nil), e.client(e.b, nil)
+	h := e.handle(a, job)
+	g, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
+	e.release(g)
+	e.state(job, lease.Free)
+	next, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	e.release(g)
+	e.holds(next)
+	e.release(next)
+
+	// Another takes the lock between the release and its repetition.
+	g, err = h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	var other *lease.Guard
+	st := store.Intercept(e.a, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		err := next(ctx, op)
+		if !op.Kind.Write() || other != nil || err != nil {
+			return err
+		}
+		other = e.steal(b)
+		return store.MarkUnknown(errors.New("reply lost"))
+	})
+	e.release(g)
+	g = e.try(e.client(e.a, nil), job)
+	ticket, err := g.Detach(e.ctx)
+	e.must("Detach", err)
+	again, err := e.client(st, nil).Attach(e.ctx, ticket)
+	e.must("Attach", err)
+	e.release(again)
+	e.holds(other)
+}
+
+// steal takes the lock on the goroutine of another's write.
+func (e *env) steal(c *lease.Client) *lease.Guard {
+	g, err := c.TryAcquire(e.ctx, job)
+	if err != nil {
+		e.errorf("TryAcquire in between: %v", err)
+	}
+	return g
+}
+
+func caseClose(e *env) {
+	fs := e.faulty()
+	c := e.client(fs, func(o *lease.Options) { o.ReleaseTimeout = min(e.TTL, time.Second) })
+	names := []string{"one", "two", "three"}
+	var guards []*lease.Guard
+	for _, name := range names {
+		guards = append(guards, e.try(c, name))
+	}
+	e.try(e.client(e.b, nil), job)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := c.Acquire(e.ctx, job)
+		waited <- err
+	}()
+	fs.Set(every(faultstore.WriteOp, "lock/one", faultstore.Drop))
+	if err := c.Close(e.ctx); err == nil {
+		e.errorf("one release failed, and Close has no error")
+	}
+	if err := <-waited; !errors.Is(err, lease.ErrClosed) {
+		e.errorf("a waiting Acquire ended with %v, want ErrClosed", err)
+	}
+	for i, g := range guards {
+		if g.Err() == nil {
+			e.errorf("a guard of a closed client is still trusted")
+		}
+		if i > 0 {
+			e.state(names[i], lease.Free)
+		}
+	}
+	e.must("a second Close", c.Close(e.ctx))
+	if _, err := c.TryAcquire(e.ctx, "two"); !errors.Is(err, lease.ErrClosed) {
+		e.errorf("TryAcquire of a closed client: %v, want ErrClosed", err)
+	}
+	e.state("two", lease.Free)
+}

@@ -1,0 +1,308 @@
+package leasetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// grantCases are the rules of holders that nothing goes wrong for.
+func grantCases() []testCase {
+	return []testCase{
+		{"AcquireRelease", "A free lock is given, its record says so, and a release frees it in the store and ends the guard.", caseAcquireRelease},
+		{"Held", "Whoever does not get a lock is told who holds it, with which token, and how long it can take.", caseHeld},
+		{"TokensRise", "Each grant has a token above every earlier one of its lock, whoever had it and however it ended. (A24)", caseTokensRise},
+		{"TwoHandles", "Two handles exclude each other, in one client, in two clients with the same holder, and through two stores. (A25)", func(e *env) {
+			c := e.client(e.a, nil)
+			g := e.try(c, job)
+			e.held(c, job)
+			e.held(e.client(e.a, nil), job)
+			e.held(e.client(e.b, nil), job)
+			e.try(e.client(e.b, nil), job+"-2") // a lock of another name is another lock
+			e.release(g)
+			e.release(e.try(e.client(e.b, nil), job))
+		}},
+		{"Reentrant", "All guards of one handle share one grant, which ends with the last of them.", caseReentrant},
+		{"Continuous", "A guard is Continuous exactly when nobody else has held the lock since the handle's grant before.", caseContinuous},
+		{"Data", "Data in the record is what was set last, any bytes, for everybody, beyond the grant.", caseData},
+		{"AcquireWaits", "Acquire waits for a lock that is held, and gets it when it is released.", func(e *env) {
+			holder := e.try(e.client(e.a, nil), job)
+			waiting := make(chan struct{})
+			var once sync.Once
+			c := e.client(e.b, func(o *lease.Options) {
+				o.OnEvent = func(ev lease.Event) {
+					if ev.Kind == lease.EventWaiting {
+						once.Do(func() { close(waiting) })
+					}
+				}
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				g, err := c.Acquire(e.ctx, job)
+				if err != nil {
+					e.errorf("Acquire: %v", err)
+				} else if g.Token() <= holder.Token() {
+					e.errorf("token %d after %d", g.Token(), holder.Token())
+				}
+			})
+			defer wg.Wait()
+			select {
+			case <-waiting:
+			case <-e.ctx.Done():
+				e.fatalf("no event tells of waiting")
+			}
+			e.release(holder)
+		}},
+		{"Contexts", "The context of an acquire bounds the wait alone: cancelled after it, nothing happens; cancelled while waiting, nothing is left behind; cancelled before a release, the lock is released all the same. (A4, A22)", caseContexts},
+		{"ReleaseTwice", "A second release does nothing, to the next holder above all. (A6)", func(e *env) {
+			g := e.try(e.client(e.a, nil), job)
+			e.release(g)
+			next := e.try(e.client(e.b, nil), job)
+			e.release(g)
+			e.holds(next)
+		}},
+		{"Contenders", "Whoever holds the lock is alone: of a counter that all raise under it, no increment is lost, and tokens rise with it.", caseContenders},
+	}
+}
+
+func caseAcquireRelease(e *env) {
+	c := e.client(e.a, func(o *lease.Options) { o.Holder = "somebody" })
+	g := e.try(c, job)
+	e.holds(g)
+	if g.Context().Err() != nil {
+		e.errorf("the context of a new guard has ended: %v", context.Cause(g.Context()))
+	}
+	if rec := e.state(job, lease.Held); rec.Name != job || rec.Holder != "somebody" || rec.TTL != e.long || rec.Grant == "" || rec.Nonce == "" {
+		e.errorf("the record is %+v", rec)
+	}
+	e.release(g)
+	rec := e.state(job, lease.Free)
+	if rec.Token != g.Token() {
+		e.errorf("the free record has token %d, want that of the grant, %d", rec.Token, g.Token())
+	}
+	if !errors.Is(g.Err(), lease.ErrReleased) || errors.Is(g.Err(), lease.ErrLost) || g.Context().Err() == nil {
+		e.errorf("a released guard says %v", g.Err())
+	}
+}
+
+func caseHeld(e *env) {
+	c := e.client(e.a, func(o *lease.Options) { o.Holder = "the other" })
+	g := e.try(c, job)
+	held := e.held(e.client(e.b, nil), job)
+	rec := held.Record
+	if held.Name != job || rec.Token != g.Token() || rec.Holder != "the other" || rec.TTL != e.long || rec.State != lease.Held || rec.Granted.IsZero() {
+		e.errorf("the error tells %+v", held)
+	}
+	if held.Store != store.TraitsOf(e.b).Name {
+		e.errorf("the error names the store %q, it is %q", held.Store, store.TraitsOf(e.b).Name)
+	}
+	if held.Wait <= 0 || held.Wait > expiry(e.long) {
+		e.errorf("it is to take at most %v, want up to %v", held.Wait, expiry(e.long))
+	}
+	if text := held.Error(); !strings.Contains(text, "the other") || !strings.Contains(text, fmt.Sprint(g.Token())) {
+		e.errorf("the message is %q", text)
+	}
+}
+
+func caseTokensRise(e *env) {
+	a, b := e.client(e.a, nil), e.client(e.b, nil)
+	var last uint64
+	above := func(what string, token uint64) {
+		if token <= last {
+			e.errorf("%s: token %d after %d", what, token, last)
+		}
+		last = token
+	}
+	h := e.handle(a, job)
+	for range 3 {
+		g, err := h.TryAcquire(e.ctx)
+		e.must("TryAcquire", err)
+		above("the same handle", g.Token())
+		e.release(g)
+		g = e.try(b, job)
+		above("another client", g.Token())
+		if err := g.Renew(e.ctx); err != nil || g.Token() != last {
+			e.errorf("a renewal: token %d after %d, %v", g.Token(), last, err)
+		}
+		rec, err := a.Break(e.ctx, job, g.Token(), true)
+		e.must("Break", err)
+		above("broken", rec.Token)
+	}
+	g := e.try(e.client(e.a, e.silent), job)
+	above("after a break", g.Token())
+	above("after a takeover", e.acquire(b, job).Token())
+}
+
+func caseReentrant(e *env) {
+	c := e.client(e.a, nil)
+	h := e.handle(c, job)
+	one, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	two, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire of a handle that holds", err)
+	three, err := h.Acquire(e.ctx)
+	e.must("Acquire of a handle that holds", err)
+	if two.Token() != one.Token() || three.Token() != one.Token() {
+		e.errorf("guards of one grant have the tokens %d, %d, %d", one.Token(), two.Token(), three.Token())
+	}
+	e.release(one)
+	if !errors.Is(one.Err(), lease.ErrReleased) {
+		e.errorf("a released guard says %v", one.Err())
+	}
+	e.release(three)
+	e.holds(two)
+	e.held(e.client(e.b, nil), job)
+	e.release(two)
+	e.state(job, lease.Free)
+	four, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	e.release(one) // a late release of an old guard touches nothing
+	if four.Token() <= one.Token() {
+		e.errorf("a new grant has token %d, the old one had %d", four.Token(), one.Token())
+	}
+	e.holds(four)
+}
+
+func caseContinuous(e *env) {
+	h := e.handle(e.client(e.a, nil), job)
+	cycle := func(what string, want bool) {
+		g, err := h.TryAcquire(e.ctx)
+		e.must("TryAcquire", err)
+		if g.Continuous() != want {
+			e.errorf("%s: Continuous is %v, want %v", what, g.Continuous(), want)
+		}
+		e.release(g)
+	}
+	cycle("the first grant of a handle", false)
+	cycle("nobody in between", true)
+	e.release(e.try(e.client(e.b, nil), job))
+	cycle("another one in between", false)
+	cycle("nobody in between", true)
+}
+
+func caseData(e *env) {
+	c := e.client(e.a, nil)
+	g := e.try(c, job)
+	if data := g.Data(); data != nil {
+		e.errorf("a new lock has the data %q", data)
+	}
+	for _, want := range []string{"text with ü and \n", "\xff\x00binary", ""} {
+		e.must("SetData", g.SetData(e.ctx, []byte(want)))
+		if got := e.state(job, lease.Held).Data; got == nil || string(got) != want {
+			e.errorf("the record has the data %q, want %q", got, want)
+		}
+	}
+	e.must("SetData", g.SetData(e.ctx, []byte("kept")))
+	e.must("Renew", g.Renew(e.ctx))
+	e.release(g)
+	g = e.try(e.client(e.b, nil), job)
+	if got := string(g.Data()); got != "kept" {
+		e.errorf("the next grant has the data %q, want what the one before left", got)
+	}
+	if err := g.SetData(e.ctx, make([]byte, store.MaxValue)); !errors.Is(err, store.ErrTooLarge) || g.Err() != nil {
+		e.errorf("data that does not fit: %v, and the lease says %v", err, g.Err())
+	}
+	e.must("SetData", g.SetData(e.ctx, nil))
+	if got := e.state(job, lease.Held).Data; got != nil {
+		e.errorf("removed data is still %q", got)
+	}
+}
+
+func caseContexts(e *env) {
+	c := e.client(e.a, nil)
+	ctx, cancel := context.WithCancel(e.ctx)
+	g, err := c.Acquire(ctx, job)
+	e.must("Acquire", err)
+	cancel()
+	e.holds(g)
+
+	// A wait that is given up.
+	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.Patience)/4)
+	defer cancel()
+	_, err = e.client(e.b, nil).Acquire(ctx, job)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		e.errorf("an Acquire that timed out: %v", err)
+	}
+	e.holds(g)
+
+	ctx, cancel = context.WithCancel(e.ctx)
+	cancel()
+	if err := g.Release(ctx); err != nil {
+		e.errorf("a release under a context that has ended: %v", err)
+	}
+	e.state(job, lease.Free)
+	if _, err := c.TryAcquire(ctx, job); !errors.Is(err, context.Canceled) {
+		e.errorf("TryAcquire under a context that has ended: %v", err)
+	}
+	e.state(job, lease.Free)
+}
+
+// tally is what the contenders write: a counter, and the token it was written with.
+type tally struct {
+	N     int
+	Token uint64
+}
+
+func caseContenders(e *env) {
+	const each = 4
+	var wg sync.WaitGroup
+	for i := range e.Contenders {
+		st := e.a
+		if i%2 == 1 {
+			st = e.b
+		}
+		c := e.client(st, nil)
+		wg.Go(func() {
+			for range each {
+				g, err := c.Acquire(e.ctx, job)
+				if err != nil {
+					e.errorf("Acquire: %v", err)
+					return
+				}
+				e.raise(st, g)
+				if err := g.Release(e.ctx); err != nil {
+					e.errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	value, _, err := e.b.Get(e.ctx, "counter")
+	e.must("read the counter", err)
+	var t tally
+	e.must("decode the counter", json.Unmarshal(value, &t))
+	if want := each * e.Contenders; t.N != want {
+		e.errorf("the counter is %d after %d increments", t.N, want)
+	}
+}
+
+// raise adds one to the counter by a read and a write. It is called by racers.
+func (e *env) raise(st store.Store, g *lease.Guard) {
+	value, v, err := st.Get(e.ctx, "counter")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		e.errorf("read the counter: %v", err)
+		return
+	}
+	var t tally
+	if err == nil {
+		if err := json.Unmarshal(value, &t); err != nil {
+			e.errorf("the counter is %q: %v", value, err)
+		}
+	}
+	if t.Token >= g.Token() {
+		e.errorf("token %d comes after %d", g.Token(), t.Token)
+	}
+	value, err = json.Marshal(tally{t.N + 1, g.Token()})
+	if err == nil {
+		_, err = st.Put(e.ctx, "counter", v, value)
+	}
+	if err != nil {
+		e.errorf("somebody else was at the counter, too: %v", err)
+	}
+}

@@ -1,0 +1,208 @@
+package leasetest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// otherCases are the rules of what goes beyond one lock and its holder.
+func otherCases() []testCase {
+	return []testCase{
+		{"All", "Of several locks all are taken or none, and nobody waits for ever for somebody who takes the same ones in another order.", caseAll},
+		{"Unreadable", "What is no record of this lock is an error for everybody: it is neither absent nor taken over. (A11)", caseUnreadable},
+		{"Removed", "A record that somebody removed is a lost lease, which nobody makes anew, and the next token is above. (A24)", caseRemoved},
+		{"Names", "Names tells the locks, and nothing else.", caseNames},
+		{"Watch", "Watch tells the state of a lock and each later one.", caseWatch},
+		{"Collect", "Collect removes what was free for long, never what is held, and tokens go on behind it.", caseCollect},
+	}
+}
+
+func caseAll(e *env) {
+	a, b := e.client(e.a, nil), e.client(e.b, nil)
+	handles := func(c *lease.Client, names ...string) (hs []*lease.Handle) {
+		for _, name := range names {
+			hs = append(hs, e.handle(c, name))
+		}
+		return hs
+	}
+	set, err := lease.TryAll(e.ctx, handles(a, "z", "x", "y")...)
+	e.must("TryAll", err)
+	for _, name := range []string{"x", "y", "z"} {
+		if g := set.Guard(name); g == nil || g.Name() != name {
+			e.fatalf("the set has no guard of %q", name)
+		}
+		e.holds(set.Guard(name))
+		e.held(b, name)
+	}
+	e.must("Release", set.Release(e.ctx))
+	y := e.try(b, "y")
+	if _, err := lease.TryAll(e.ctx, handles(a, "x", "y", "z")...); !errors.Is(err, lease.ErrHeld) {
+		e.errorf("TryAll of a held lock: %v", err)
+	}
+	e.state("x", lease.Free)
+	e.state("z", lease.Free)
+	e.release(y)
+
+	var wg sync.WaitGroup
+	for i, names := range [][]string{{"x", "y", "z"}, {"z", "y", "x"}, {"y", "z"}} {
+		hs := handles([]*lease.Client{a, b, a}[i], names...)
+		wg.Go(func() {
+			for range 3 {
+				set, err := lease.All(e.ctx, hs...)
+				if err != nil {
+					e.errorf("All: %v", err)
+					return
+				}
+				if err := errors.Join(set.Err(), set.Release(e.ctx)); err != nil {
+					e.errorf("a set: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func caseUnreadable(e *env) {
+	g := e.try(e.client(e.a, nil), job)
+	value, _, err := e.a.Get(e.ctx, key)
+	e.must("read the record", err)
+	e.release(g)
+	for i, bad := range []string{
+		"", "{}", "null", "held", `{"holdfast":1}`, `{"holdfast":2,"kind":"lease"}`, `{"holdfast":1,"kind":"floor","token":7}`,
+		string(value), // of another lock
+		string(value[:len(value)/2]),
+	} {
+		name := "bad-" + string(rune('a'+i))
+		v, err := e.a.Put(e.ctx, "lock/"+name, "", []byte(bad))
+		e.must("write what is no record", err)
+		c := e.client(e.b, nil)
+		_, tryErr := c.TryAcquire(e.ctx, name)
+		_, waitErr := c.Acquire(e.ctx, name)
+		_, seeErr := c.Inspect(e.ctx, name)
+		for what, err := range map[string]error{"TryAcquire": tryErr, "Acquire": waitErr, "Inspect": seeErr} {
+			if !errors.Is(err, store.ErrCorrupt) {
+				e.errorf("%s of %q: %v, want ErrCorrupt", what, bad, err)
+			}
+		}
+		if value, now, err := e.a.Get(e.ctx, "lock/"+name); err != nil || now != v || string(value) != bad {
+			e.errorf("%q became %q, %v", bad, value, err)
+		}
+	}
+}
+
+func caseRemoved(e *env) {
+	g := e.try(e.client(e.a, nil), job)
+	_, v, err := e.a.Get(e.ctx, key)
+	e.must("read the record", err)
+	e.must("remove the record", e.a.Delete(e.ctx, key, v))
+	if err := g.Renew(e.ctx); !errors.Is(err, lease.ErrRemoved) {
+		e.errorf("a renewal without a record: %v, want ErrRemoved", err)
+	}
+	e.lost(g, lease.ErrRemoved)
+	if err := g.Release(e.ctx); !errors.Is(err, lease.ErrLost) {
+		e.errorf("a release without a record: %v, want ErrLost", err)
+	}
+	if _, _, err := e.b.Get(e.ctx, key); !errors.Is(err, store.ErrNotFound) {
+		e.errorf("the record is back: %v", err)
+	}
+	e.pause(2 * time.Millisecond) // tokens start at the time in milliseconds
+	if next := e.try(e.client(e.b, nil), job); next.Token() <= g.Token() {
+		e.errorf("token %d after %d", next.Token(), g.Token())
+	}
+}
+
+func caseNames(e *env) {
+	if _, ok := store.As[store.Lister](e.a); !ok {
+		e.absent("this store cannot list its keys")
+	}
+	want := []string{"a", "a/b", "ab", "c/d ü"}
+	c := e.client(e.a, nil)
+	for _, name := range want {
+		e.try(c, name)
+	}
+	_, err := e.a.Put(e.ctx, "checkpoint/x", "", []byte("no lock"))
+	e.must("Put", err)
+	for prefix, want := range map[string][]string{"": want, "a": {"a/b"}} {
+		var got []string
+		for name, err := range e.client(e.b, nil).Names(e.ctx, prefix) {
+			e.must("Names", err)
+			got = append(got, name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			e.errorf("the names below %q are %q, want %q", prefix, got, want)
+		}
+	}
+}
+
+func caseWatch(e *env) {
+	c := e.client(e.a, nil)
+	var g *lease.Guard
+	step := 0
+	for info, err := range e.client(e.b, nil).Watch(e.ctx, job) {
+		e.must("Watch", err)
+		switch {
+		case step == 0 && info.Version == "":
+			g = e.try(c, job)
+		case step == 1 && info.Record.State == lease.Held && info.Record.Token == g.Token():
+			e.release(g)
+		case step == 2 && info.Record.State == lease.Free:
+			return
+		default:
+			e.fatalf("at step %d the watch tells %+v", step, info)
+		}
+		step++
+	}
+}
+
+func caseCollect(e *env) {
+	if _, ok := store.As[store.Lister](e.a); !ok {
+		e.absent("this store cannot list its keys")
+	}
+	c := e.client(e.a, nil)
+	e.release(e.try(c, job))
+	e.release(e.try(c, "young"))
+	e.try(c, "held")
+	token := e.age(job, 3*time.Hour)
+	e.age("held", 3*time.Hour)
+	o := lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true}
+	for _, dry := range []bool{true, false} {
+		o.DryRun = dry
+		if n, err := e.client(e.b, nil).Collect(e.ctx, o); n != 1 || err != nil {
+			e.fatalf("Collect (dry: %v) removed %d locks, %v; want 1", dry, n, err)
+		}
+		_, _, err := e.b.Get(e.ctx, key)
+		if gone := errors.Is(err, store.ErrNotFound); gone == dry {
+			e.errorf("dry: %v, and the record reads %v", dry, err)
+		}
+	}
+	e.state("young", lease.Free)
+	e.state("held", lease.Held)
+	g := e.try(e.client(e.b, func(o *lease.Options) { o.Floor = true }), job)
+	if g.Token() <= token {
+		e.errorf("token %d after %d", g.Token(), token)
+	}
+}
+
+// age makes a record look as if it had been written earlier, with a token from a
+// clock that is ahead of all others.
+func (e *env) age(name string, by time.Duration) (token uint64) {
+	value, v, err := e.a.Get(e.ctx, "lock/"+name)
+	e.must("read the record", err)
+	var fields map[string]any
+	e.must("decode the record", json.Unmarshal(value, &fields))
+	fields["renewed"] = time.Now().Add(-by).UTC()
+	token = uint64(time.Now().Add(time.Hour).UnixMilli())
+	fields["token"] = token
+	value, err = json.Marshal(fields)
+	e.must("encode the record", err)
+	_, err = e.a.Put(e.ctx, "lock/"+name, v, value)
+	e.must("write the record", err)
+	return token
+}
