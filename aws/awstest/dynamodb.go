@@ -22,11 +22,12 @@ type DynamoDBBroken struct {
 	IgnoreEqual      bool // a comparison for equality is always true
 	RefuseAndWrite   bool // answers that the condition failed, and writes all the same
 	NoOldItem        bool // does not return the item that a condition met
-	StaleReads       bool // a read lags one write behind
+	StaleReads       bool // a read that asks to be consistent lags one write behind
 }
 
 // DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers
-// any host. It knows the requests and expressions that this module sends.
+// any host. It knows the requests and expressions that this module sends. A read
+// that does not ask to be consistent lags one write behind.
 type DynamoDB struct {
 	server
 	Broken DynamoDBBroken
@@ -258,7 +259,7 @@ func (d *DynamoDB) getItem(t *dynamoTable, q dynamoRequest) *http.Response {
 		return dynamoFail(http.StatusBadRequest, "ValidationException", "The provided key element does not match the schema", nil)
 	}
 	item := t.items[id]
-	if d.Broken.StaleReads {
+	if d.stale(q) {
 		item = t.before[id]
 	}
 	answer := make(map[string]any)
@@ -267,6 +268,9 @@ func (d *DynamoDB) getItem(t *dynamoTable, q dynamoRequest) *http.Response {
 	}
 	return dynamoAnswer(answer)
 }
+
+// stale reports whether a read sees what was there before the last write.
+func (d *DynamoDB) stale(q dynamoRequest) bool { return d.Broken.StaleReads || !q.ConsistentRead }
 
 func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Response {
 	attrs := q.Item
@@ -309,11 +313,15 @@ func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {
 	items := []avItem{}
 	answer := make(map[string]any)
 	seen := 0
-	for _, id := range slices.Sorted(maps.Keys(t.items)) {
-		if id <= start {
+	from := t.items
+	if d.stale(q) {
+		from = t.before
+	}
+	for _, id := range slices.Sorted(maps.Keys(from)) {
+		if id <= start || from[id] == nil {
 			continue
 		}
-		item := t.items[id]
+		item := from[id]
 		matches := true
 		for _, text := range []string{q.KeyConditionExpression, q.FilterExpression} {
 			if text == "" || !matches {

@@ -38,7 +38,7 @@ type UnsafeError struct {
 }
 
 func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("%s: %s, two programs could hold one lock (unsafe=%s would use it all the same)", e.Name, e.Found, e.Lack)
+	return fmt.Sprintf("%s: %s, two programs could hold one lock (holdfast doctor tells more; unsafe=%s would use it all the same)", e.Name, e.Found, e.Lack)
 }
 
 // Is makes an UnsafeError match store.ErrUnsafe.

@@ -110,7 +110,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		ContentType: aws.ToString(out.ContentType),
 		Metadata:    maps.Clone(out.Metadata),
 	}
-	if o.Offset > 0 && out.ContentRange == nil {
+	if in.Range != nil && out.ContentRange == nil {
 		stall.end()
 		out.Body.Close()
 		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "it ignores ranges")

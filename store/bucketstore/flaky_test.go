@@ -40,7 +40,8 @@ const (
 	fasterTen       // ten of others are
 	lostFaster
 	lostFasterTen
-	lostDeleted // applied, reply lost, and deleted by another
+	fasterDeleted // another creates and deletes it first
+	lostDeleted   // applied, reply lost, and deleted by another
 )
 
 var errLost = fmt.Errorf("%w: the reply was lost", store.ErrUnavailable)
@@ -90,6 +91,9 @@ func (f *flaky) Put(ctx context.Context, key string, body io.Reader, opts *objec
 		f.others(ctx, key, 1)
 	case fasterTen:
 		f.others(ctx, key, 10)
+	case fasterDeleted:
+		f.others(ctx, key, 1)
+		f.remove(ctx, key)
 	}
 	return put()
 }

@@ -31,7 +31,7 @@ func (e *UnsafeError) Error() string {
 		found = append(found, m.Found)
 		names = append(names, string(m.Ability))
 	}
-	return fmt.Sprintf("%s ignores conditions, two programs could hold one lock: %s (unsafe=%s would use it all the same)",
+	return fmt.Sprintf("%s ignores conditions, two programs could hold one lock: %s (holdfast doctor tells more; unsafe=%s would use it all the same)",
 		e.Name, strings.Join(found, "; "), strings.Join(names, ","))
 }
 
