@@ -65,7 +65,8 @@ func (r *report) write(result error) error {
 	default:
 		r.Verdict = "ran"
 	}
-	if result != nil {
+	var own *statusError
+	if result != nil && (!errors.As(result, &own) || own.err != nil) {
 		r.Error = oneLine(result)
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
