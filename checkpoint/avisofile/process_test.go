@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		serve(storeCommands())
 	case "bench":
 		benchProcess(os.Args[1], os.Args[2], os.Args[3])
+	case "careless":
+		careless(os.Args[1])
 	case "writers":
 		writers(os.Args[1], os.Args[2], os.Args[3])
 	default:
@@ -160,13 +162,32 @@ func writers(path, first, count string) {
 	n, _ := strconv.Atoi(count)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { fmt.Println("err", writeForEver(s, fmt.Sprintf("k%d", from+i))) })
+		wg.Go(func() { fmt.Println("err", advanceForEver(s, fmt.Sprintf("k%d", from+i))) })
 	}
+	wg.Go(func() { fmt.Println("err", resetForEver(s, fmt.Sprintf("r%d", from))) })
 	wg.Wait()
 }
 
-// writeForEver advances a key one by one, and raises its token now and then.
-func writeForEver(s *avisofile.Store, name string) error {
+// resetForEver moves a key back one by one: in epoch E it stands at resetSequence(E).
+func resetForEver(s *avisofile.Store, name string) error {
+	ctx, key := context.Background(), resumeKey(name)
+	c, err := s.Get(ctx, key, nil)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	for {
+		if c, err = s.Reset(ctx, key, at(resetSequence(c.Epoch+1)), nil); err != nil {
+			return err
+		}
+		fmt.Println("epoch", name, c.Epoch)
+		time.Sleep(time.Millisecond) // a reset costs as much as several advances
+	}
+}
+
+func resetSequence(epoch uint64) uint64 { return 1e9 - epoch }
+
+// advanceForEver advances a key one by one, and raises its token now and then.
+func advanceForEver(s *avisofile.Store, name string) error {
 	ctx, key := context.Background(), resumeKey(name)
 	c, err := s.Get(ctx, key, nil)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
