@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+)
+
+// helperName is the hidden command that an examination starts processes of.
+const helperName = "help-doctor"
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Try out whether leases are safe on a store",
+		GroupID: groupStore,
+		Long: `Try out whether leases are safe on a store. Everything that Holdfast counts on is
+done once where it must succeed and once where it must be refused, by many at the
+same time too, and what was refused is looked at afterwards: there are servers that
+accept a condition and ignore it. The table tells what was checked, what the store
+did, what that means, and what Holdfast does in its place; the last line is the
+verdict.
+
+It works below a random prefix, .holdfast/doctor/..., removes what it made, also when
+it is interrupted, and touches nothing else. On Amazon S3 and DynamoDB it costs a few
+hundred requests.
+
+Exit status: 0 when leases are safe, 78 when they are not; 77 when rights are missing
+and 69 when the store did not answer, so that it could not be found out.
+
+With --json: schema (1), store, kind (file, s3, dynamodb, other), verdict (safe,
+unsafe, denied, unknown), safe, summary, write_us and read_us (medians of one
+conditional write and one read), checks, advice (what, text), and left (what could not
+be removed). A check has id, what, result (ok, warning, unsafe, not-tested), found,
+and means. Ids and names do not change; more may be added.`,
+		Example: `  holdfast doctor
+  holdfast --store 's3://bucket/app?endpoint=http://localhost:9000' doctor
+  holdfast --store file:/shared/locks doctor --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+	}
+	helper := &cobra.Command{
+		Use:    helperName,
+		Hidden: true,
+		Args:   cobra.ArbitraryArgs,
+		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.stdin, a.stdout) },
+	}
+	cmd.AddCommand(helper)
+	return cmd
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	target, leave, err := a.patient(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	show := a.progress()
+	report, err := doctor.Run(ctx, target, &doctor.Options{
+		Progress: func(what string) { show("looking at " + what + " ...") },
+	})
+	show("")
+	switch {
+	case ctx.Err() != nil:
+		return &statusError{128 + int(syscall.SIGINT), errors.New("interrupted; what was made is removed")}
+	case err != nil:
+		return err
+	}
+	if a.json {
+		err = a.printJSON(report)
+	} else {
+		err = report.WriteText(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	return doctorStatus(report.Verdict)
+}
+
+// doctorStatus is the exit status of a verdict, which was printed.
+func doctorStatus(v doctor.Verdict) error {
+	switch v {
+	case doctor.Safe:
+		return nil
+	case doctor.Denied:
+		return &statusError{statusDenied, nil}
+	case doctor.NotProven:
+		return &statusError{statusUnreachable, nil}
+	}
+	return &statusError{statusUnsafe, nil}
+}
+
+// patient is the store of the --store flag, to be examined.
+func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
+	leave = func() {}
+	raw := a.storeURL
+	if raw == "" {
+		dir, err := defaultDir()
+		return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper}), leave, err
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, leave, usagef("store %q is not a URL", raw)
+	}
+	var target *doctor.Target
+	switch u.Scheme {
+	case "file":
+		target, err = filePatient(u)
+	case "s3":
+		target, err = s3Patient(ctx, raw)
+	case "dynamodb":
+		target, err = dynamoPatient(ctx, raw)
+	default:
+		var st opened
+		if st, err = a.openURL(ctx, raw); err == nil {
+			target, leave = doctor.Registers(st.url, st.Store), func() { st.Close() }
+		}
+	}
+	return target, leave, err
+}
+
+// filePatient is a directory, on a network file system too: see [openFile].
+func filePatient(u *url.URL) (*doctor.Target, error) {
+	options := &doctor.DirectoryOptions{Helper: helper}
+	for name, values := range u.Query() {
+		if name != "network" || values[0] != "allow" {
+			return nil, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
+		}
+		options.AllowNetwork = true
+	}
+	path := u.Opaque
+	if path == "" {
+		path = u.Host + u.Path
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil || path == "" {
+		return nil, usagef("store %q names no directory: write file:PATH", u)
+	}
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Directory(dir, options), nil
+}
+
+// s3Patient leaves out what the URL insists on: it is to be seen what the bucket is.
+func s3Patient(ctx context.Context, raw string) (*doctor.Target, error) {
+	config, err := s3bucket.ParseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil)), nil
+}
+
+func dynamoPatient(ctx context.Context, raw string) (*doctor.Target, error) {
+	config, err := dynamostore.ParseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.DynamoDB(client, config.Table, config.Options(nil)), nil
+}
+
+// helper is this program, as a process that helps in an examination. It takes no
+// settings of ours from the environment.
+func helper(ctx context.Context, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{"doctor", helperName}, args...)...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	return cmd
+}

@@ -1,0 +1,290 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// The proof that appends are atomic: so many processes append so often each.
+const (
+	appenders   = 8
+	appendCount = 1000
+)
+
+// Help is what a helper process of an examination does: "append FILE ID COUNT" or
+// "presence DIR". It says on stdout that it is ready and then waits for stdin.
+func Help(args []string, stdin io.Reader, stdout io.Writer) error {
+	switch {
+	case len(args) == 4 && args[0] == "append":
+		count, err := strconv.Atoi(args[3])
+		if err != nil {
+			return err
+		}
+		return appendAll(args[1], args[2], count, stdin, stdout)
+	case len(args) == 2 && args[0] == "presence":
+		return announce(args[1], stdin, stdout)
+	}
+	return errors.New("this is for holdfast doctor itself")
+}
+
+// announce announces this process, prints the announcement, and waits to be killed.
+func announce(dir string, stdin io.Reader, stdout io.Writer) error {
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	text, err := st.Announce(context.Background())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, text)
+	_, err = io.Copy(io.Discard, stdin)
+	return err
+}
+
+// entry is one append, as long as records of locks are, and now and then longer than
+// a page.
+func entry(id string, i int) []byte {
+	size := 60 + i*37%400
+	if i%50 == 0 {
+		size = 9000
+	}
+	text := fmt.Sprintf("%s %d %s", id, i, strings.Repeat("x", size))
+	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
+}
+
+// appendAll appends entries, each in one write, and reads after each what has come
+// since: its own entry must be in it. In the end it prints how far it has read and a
+// hash of all that: what was there once may not change.
+func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintln(stdout, "ready")
+	if _, err := io.Copy(io.Discard, stdin); err != nil {
+		return err
+	}
+	r := &reader{f: f, sum: sha256.New()}
+	for i := range count {
+		e := entry(id, i)
+		if n, err := f.Write(e); err != nil || n != len(e) {
+			return fmt.Errorf("a short write: %d of %d: %w", n, len(e), err)
+		}
+		news, err := r.read()
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(news, e) {
+			fmt.Fprintf(stdout, "unseen %d\n", i)
+			return nil
+		}
+	}
+	fmt.Fprintf(stdout, "%d %s\n", r.offset, hex.EncodeToString(r.sum.Sum(nil)))
+	return nil
+}
+
+// reader reads a file that grows.
+type reader struct {
+	f      *os.File
+	offset int64
+	sum    hash.Hash
+}
+
+// read returns what has come since the last read.
+func (r *reader) read() ([]byte, error) {
+	var news []byte
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.f.ReadAt(buf, r.offset)
+		news = append(news, buf[:n]...)
+		r.sum.Write(buf[:n])
+		r.offset += int64(n)
+		if err == io.EOF {
+			return news, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// appending proves by doing that every append is one entry, in one order that all
+// processes see.
+func (p *directory) appending(ctx context.Context) []Check {
+	c := finding("append", fmt.Sprintf("%d processes that append %d times each", appenders, p.count), true)
+	if p.o.Helper == nil {
+		return c.as(NotTested, "no helper processes here", "")
+	}
+	path := p.path("append")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return p.e.failed(c, err)
+	}
+	said, err := p.fight(ctx, path)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	if fault := judgeAppends(body, said, p.count); fault != "" {
+		return c.unsafe(fault, "two programs could hold one lock; use a directory on a local disk")
+	}
+	return c.ok("%d entries, none torn, lost or out of order", appenders*p.count)
+}
+
+// fight runs the appending processes at the same time, and returns what each said in
+// the end.
+func (p *directory) fight(ctx context.Context, path string) ([]string, error) {
+	said := make([]string, appenders)
+	errs := make([]error, appenders)
+	start := make(chan struct{})
+	var ready, done sync.WaitGroup
+	for i := range said {
+		ready.Add(1)
+		done.Go(func() {
+			var once sync.Once
+			isReady := func() { once.Do(ready.Done) }
+			defer isReady()
+			said[i], errs[i] = p.talk(ctx, isReady, start, "append", path, strconv.Itoa(i), strconv.Itoa(p.count))
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+	return said, errors.Join(errs...)
+}
+
+// talk runs one helper: it is ready, is told to start, and says something.
+func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{}, args ...string) (string, error) {
+	cmd := p.o.Helper(ctx, args...)
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	ready()
+	<-start
+	stdin.Close()
+	lines.Scan()
+	text := lines.Text()
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("a helper process: %w: %s", err, strings.TrimSpace(complaint.String()))
+	}
+	return text, nil
+}
+
+// judgeAppends returns what is wrong with what the processes wrote and saw.
+func judgeAppends(body []byte, said []string, count int) string {
+	for id, text := range said {
+		if strings.HasPrefix(text, "unseen ") {
+			return "a process did not see its own append"
+		}
+		var offset int
+		var sum string
+		if n, _ := fmt.Sscan(text, &offset, &sum); n != 2 || offset > len(body) {
+			return fmt.Sprintf("process %d saw what is not there", id)
+		}
+		if now := sha256.Sum256(body[:offset]); hex.EncodeToString(now[:]) != sum {
+			return "a process saw another content or order than what is there now"
+		}
+	}
+	next := make(map[string]int)
+	for line := range bytes.Lines(body) {
+		id, rest, _ := strings.Cut(string(line), " ")
+		number, _, _ := strings.Cut(rest, " ")
+		i, err := strconv.Atoi(number)
+		if err != nil || !bytes.Equal(line, entry(id, i)) {
+			return "an append was torn or overwritten"
+		}
+		if i != next[id] {
+			return "an append is lost or out of order"
+		}
+		next[id]++
+	}
+	for id := range said {
+		if next[strconv.Itoa(id)] != count {
+			return "an append is lost"
+		}
+	}
+	return ""
+}
+
+// presence proves that a process is seen to live, and to be dead when it was killed.
+func (p *directory) presence(ctx context.Context) []Check {
+	c := finding("presence", "living processes told from dead ones", false)
+	const instead = "a dead holder's lock is free after its TTL, not at once"
+	if p.o.Helper == nil {
+		return c.as(NotTested, "no helper processes here", "")
+	}
+	cmd := p.o.Helper(ctx, "presence", p.path("store"))
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	text := lines.Text()
+	before := p.judge(ctx, text)
+	_ = cmd.Process.Kill() // it may have ended by itself
+	_ = cmd.Wait()
+	if text == "" {
+		return c.warn("processes cannot be told apart here", instead)
+	}
+	switch after := p.judge(ctx, text); {
+	case before == store.Dead:
+		return c.unsafe("a living process was judged dead", "its lock would be taken from it")
+	case before == store.Alive && after == store.Dead:
+		return c.ok("a living one is seen to live, a killed one to be dead")
+	default:
+		return c.warn(fmt.Sprintf("a living one is %v, a killed one %v", before, after), instead)
+	}
+}
+
+// judge asks the first handle.
+func (p *directory) judge(ctx context.Context, announcement string) store.Liveness {
+	who, ok := store.As[store.Presence](p.stores[0])
+	if !ok {
+		return store.LivenessUnknown
+	}
+	return who.Judge(ctx, announcement)
+}

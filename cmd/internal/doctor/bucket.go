@@ -1,0 +1,476 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// bucket is what is examined of a bucket on S3.
+type bucket struct {
+	client *s3.Client
+	name   string
+	prefix string // without slashes at its ends
+
+	b      *s3bucket.Bucket // as programs use it
+	native *s3bucket.Bucket // sends every condition as it is told
+	st     *s3store.Store
+	e      *examination
+
+	mu   sync.Mutex
+	made map[string]struct{} // keys of objects that may have been made
+}
+
+// S3 is a bucket on S3, with the prefix below which the registers lie. The options
+// name no scratch prefix.
+func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target {
+	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/"), made: make(map[string]struct{})}
+	return &Target{
+		kind: "s3", name: strings.TrimSuffix("s3://"+name+"/"+p.prefix, "/"),
+		begin: func(ctx context.Context, e *examination) error { return p.begin(ctx, e, opts) },
+		steps: func(*examination) []step { return p.steps() },
+		clean: func(ctx context.Context, _ *examination) []string { return p.clean(ctx) },
+		right: func(op string) string {
+			return map[string]string{
+				"get": "s3:GetObject (and s3:ListBucket, without which S3 answers 403 for what does not exist)", "stat": "s3:GetObject",
+				"put": "s3:PutObject", "copy": "s3:GetObject and s3:PutObject", "delete": "s3:DeleteObject", "list": "s3:ListBucket",
+			}[op]
+		},
+	}
+}
+
+func (p *bucket) begin(ctx context.Context, e *examination, opts *s3bucket.Options) error {
+	p.e = e
+	var o s3bucket.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Scratch = p.below("objects/tried")
+	var err error
+	if p.b, err = s3bucket.New(p.client, p.name, &o); err != nil {
+		return err
+	}
+	p.native = p.b.Assuming(object.Abilities()...)
+	var handles []store.Store
+	for range e.handles {
+		// Trusted: what the registers do is to be seen, whatever the conditions of
+		// the bucket are worth.
+		st, err := s3store.New(p.b, p.prefix, &s3store.Options{Trusted: true})
+		if err != nil {
+			return err
+		}
+		handles, p.st = append(handles, st), st
+	}
+	if err := e.use(true, handles...); err != nil {
+		return err
+	}
+	return e.look(ctx)
+}
+
+// below is the key of an object of ours.
+func (p *bucket) below(name string) string {
+	key := p.e.dir + "/" + name
+	if p.prefix != "" {
+		key = p.prefix + "/" + key
+	}
+	return key
+}
+
+func (p *bucket) steps() []step {
+	steps := []step{{"rights", "rights", true, p.rights}}
+	for _, a := range abilities {
+		steps = append(steps, step{string(a.ability), a.what, a.needed, func(ctx context.Context) []Check { return p.ability(ctx, a) }})
+	}
+	return append(steps,
+		step{"deleted-object", "create-if-absent where an object was deleted", false, p.deleted},
+		step{"equal-bodies", "equal bodies", true, p.equalBodies},
+		step{"list-objects", "listing objects that were just written", false, p.list},
+		step{"clock", "the store's clock", true, p.clock},
+		step{"settings", "settings of the bucket", false, p.settings},
+	)
+}
+
+// rights tries each kind of request once.
+func (p *bucket) rights(ctx context.Context) []Check {
+	var missing []Check
+	tried := func(right, without string, needed bool, err error) {
+		if errors.Is(err, store.ErrDenied) {
+			c := finding("right-"+right, "the right "+right, needed)
+			c.Result, c.Found, c.Means, c.denied = NotTested, "the store refused (403)", without, true
+			missing = append(missing, c)
+		}
+	}
+	key := p.below("objects/rights")
+	_, put := p.put(ctx, key, "Holdfast tries its rights here. This object can be deleted.\n", nil)
+	tried("s3:PutObject", "no lock can be taken: grant it on the prefix", true, put)
+	if put == nil {
+		_, _, err := object.ReadAll(ctx, p.native, key, 1<<10, nil)
+		tried("s3:GetObject", "no lock can be read: grant it on the prefix", true, err)
+		if err == nil {
+			_, _, err = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
+			tried("s3:ListBucket", "what does not exist cannot be told from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, err)
+		}
+		tried("s3:DeleteObject", "leases need no deletes; rm and mv of objects do, and what is tried here stays", false, p.native.Delete(ctx, key, nil))
+	}
+	var err error
+	for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
+		break
+	}
+	if !has(missing, "right-s3:ListBucket") {
+		tried("s3:ListBucket", "ls, watch and gc do not work: grant it on the bucket", false, err)
+	}
+	if len(missing) > 0 {
+		return missing
+	}
+	c := finding("rights", "rights", true)
+	if put != nil {
+		return p.e.failed(c, put)
+	}
+	return c.ok("reading, writing, listing and deleting are allowed")
+}
+
+func has(checks []Check, id string) bool {
+	for _, c := range checks {
+		if c.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// ability is a condition that a server may keep.
+type ability struct {
+	ability object.Ability
+	what    string
+	needed  bool
+	without string // what Holdfast does
+}
+
+var abilities = [...]ability{
+	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock; leases are refused here"},
+	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock; leases are refused here"},
+	{object.DeleteIfMatch, "DELETE if unchanged", false, "conditional rm and mv of objects are refused; leases do not need it"},
+	{object.CopySource, "COPY if the source is unchanged", false, "conditional cp and mv of objects are refused; leases do not need it"},
+	{object.CopyIfAbsent, "COPY if the destination is absent", false, ""},
+	{object.CopyIfMatch, "COPY if the destination is unchanged", false, ""},
+	{object.PartsIfAbsent, "upload in parts if absent", false, "large objects are not put conditionally; leases do not need it"},
+	{object.PartsIfMatch, "upload in parts if unchanged", false, "large objects are not put conditionally; leases do not need it"},
+}
+
+// ability tries a condition where it holds and where it does not, and looks whether
+// the object is still what it was.
+func (p *bucket) ability(ctx context.Context, a ability) []Check {
+	c := finding(string(a.ability), a.what, a.needed)
+	var err error
+	switch {
+	case a.ability != object.PartsIfAbsent && a.ability != object.PartsIfMatch:
+		var found map[object.Ability]error
+		if found, err = object.Probe(ctx, p.native, p.below("objects/tried"), a.ability); err == nil {
+			err = found[a.ability]
+		}
+	case p.b.OnAWS():
+		c.Result, c.Found = NotTested, "Amazon S3 documents it"
+		return []Check{c}
+	default:
+		err = p.b.Verify(ctx, a.ability) // it knows how to upload little in parts
+	}
+	var lacking *object.UnsupportedError
+	switch {
+	case err == nil:
+		return c.ok("honoured, and what was refused was not done")
+	case !errors.As(err, &lacking):
+		return p.e.failed(c, err)
+	}
+	found := cmp.Or(lacking.Found, "not supported")
+	switch {
+	case a.needed:
+		return c.unsafe(found, a.without)
+	case a.without == "":
+		return c.warn(found, p.copyInstead(ctx, a.ability))
+	}
+	return c.warn(found, a.without)
+}
+
+// copyInstead tells what becomes of a copy whose condition the server ignores.
+func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
+	if p.b.Verify(ctx, a) == nil {
+		return "Holdfast copies by an upload in parts, whose condition is honoured"
+	}
+	return "conditional copies are refused; leases do not need them"
+}
+
+func (p *bucket) put(ctx context.Context, key, body string, opts *object.PutOptions) (object.Version, error) {
+	p.mu.Lock()
+	p.made[key] = struct{}{}
+	p.mu.Unlock()
+	info, err := p.native.Put(ctx, key, strings.NewReader(body), opts)
+	return info.Version, err
+}
+
+func (p *bucket) deleted(ctx context.Context) []Check {
+	c := finding("deleted-object", "create-if-absent where an object was deleted", false)
+	key := p.below("objects/deleted")
+	_, err := p.put(ctx, key, "1", nil)
+	if err == nil {
+		err = p.native.Delete(ctx, key, nil)
+	}
+	if err == nil {
+		_, err = p.put(ctx, key, "2", &object.PutOptions{IfAbsent: true})
+	}
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return c.warn("refused: it takes a delete marker for an object", "a lock whose object somebody deletes by hand cannot be taken until the marker is removed; Holdfast itself deletes none")
+	case errors.Is(err, errors.ErrUnsupported):
+		return c.as(NotTested, "conditions are not supported", "")
+	case err != nil:
+		return p.e.failed(c, err)
+	}
+	return c.ok("it succeeds")
+}
+
+// equalBodies: equal bodies may have equal ETags, different ones may not.
+func (p *bucket) equalBodies(ctx context.Context) []Check {
+	c := finding("equal-bodies", "ETags of equal and of different bodies", true)
+	var tags [3]object.Version
+	for i, body := range []string{"one", "two", "one"} {
+		var err error
+		if tags[i], err = p.put(ctx, p.below("objects/equal"), body, nil); err != nil {
+			return p.e.failed(c, err)
+		}
+	}
+	switch {
+	case tags[0] == tags[1] || tags[0] == "":
+		return c.unsafe("different bodies have the same ETag", "a state that was overwritten looks current; leases are refused here")
+	case tags[0] == tags[2]:
+		return c.as(OK, "equal bodies have equal ETags", "as expected: every record of Holdfast carries a nonce, so that no two are equal")
+	}
+	return c.ok("every write has an ETag of its own")
+}
+
+func (p *bucket) list(ctx context.Context) []Check {
+	c := finding("list-objects", "listing objects that were just written", false)
+	dir := p.below("objects/listed/")
+	for i := range 3 {
+		if _, err := p.put(ctx, fmt.Sprintf("%s%d", dir, i), "x", nil); err != nil {
+			return p.e.failed(c, err)
+		}
+	}
+	n := 0
+	for _, err := range p.native.List(ctx, dir, nil) {
+		if err != nil {
+			return p.e.failed(c, err)
+		}
+		n++
+	}
+	if n != 3 {
+		return c.warn(fmt.Sprintf("%d of 3 objects are listed", n), "listings lag: ls, gc and sweeps of large items can miss what is new; leases do not list")
+	}
+	return c.ok("complete")
+}
+
+// clock compares the store's clock with ours, and with the times that it writes on
+// objects: waiters judge by both whether a holder is long dead.
+func (p *bucket) clock(ctx context.Context) []Check {
+	c := finding("clock", "the store's clock (Date, Last-Modified)", true)
+	key := p.below("objects/clock")
+	if _, err := p.put(ctx, key, "tick", nil); err != nil {
+		return p.e.failed(c, err)
+	}
+	began := time.Now()
+	r, err := p.native.Get(ctx, key, nil)
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	_, _ = io.Copy(io.Discard, r) // it is told by nothing here
+	r.Close()
+	took := time.Since(began)
+	const ttl = "a dead holder's lock is free after its TTL, not at first sight"
+	if r.Info.Now.IsZero() || r.Info.Modified.IsZero() {
+		return c.warn("answers carry no time of their own, or come through a cache", ttl)
+	}
+	// Both have whole seconds: the store's is on average half a second later.
+	apart := r.Info.Now.Add(time.Second / 2).Sub(began.Add(took / 2))
+	lag := r.Info.Now.Sub(r.Info.Modified)
+	found := fmt.Sprintf("%s; Last-Modified has whole seconds, %v behind Date", offset(apart), lag)
+	if r.Info.Modified.Nanosecond() != 0 {
+		found = strings.Replace(found, "has whole seconds", "has fractions", 1)
+	}
+	switch {
+	case lag > s3store.DefaultSafety:
+		return c.unsafe(found, "living holders look dead: their locks would be taken from them")
+	case apart.Abs() > s3store.DefaultSafety:
+		return c.warn(found, "above "+s3store.DefaultSafety.String()+" ages are not believed: "+ttl+". Is this machine's clock right?")
+	case lag > 3*time.Second+took || lag < -time.Second:
+		return c.warn(found, "within the "+s3store.DefaultSafety.String()+" that are taken off every age")
+	}
+	return c.ok("%s", found)
+}
+
+func offset(apart time.Duration) string {
+	switch {
+	case apart.Abs() < 1500*time.Millisecond:
+		return "within a second of ours"
+	case apart > 0:
+		return fmt.Sprintf("%v ahead of ours", apart.Round(time.Second))
+	}
+	return fmt.Sprintf("%v behind ours", -apart.Round(time.Second))
+}
+
+// settings: where every version is kept, renewals pile up.
+func (p *bucket) settings(ctx context.Context) []Check {
+	c := finding("versioning", "versioning", false)
+	s, err := p.b.Settings(ctx)
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	var checks []Check
+	unknown := func(c Check, name, right string) bool {
+		err := s.Unknown[name]
+		if err == nil {
+			return false
+		}
+		c.Result, c.Found = NotTested, err.Error()
+		if errors.Is(err, store.ErrDenied) {
+			c.Found, c.Means = "the store refused (403)", "needs the right "+right
+		}
+		checks = append(checks, c)
+		return true
+	}
+	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
+		checks = append(checks, p.versioning(c, s)...)
+	}
+	c = finding("object-lock", "Object Lock", false)
+	if !unknown(c, "object lock", "s3:GetBucketObjectLockConfiguration") {
+		switch {
+		case s.DefaultRetention > 0:
+			checks = append(checks, c.warn(fmt.Sprintf("every version is kept for %d days", s.DefaultRetention/(24*time.Hour)),
+				"each renewal stays that long and cannot be removed; use another bucket for locks")...)
+		case s.ObjectLock:
+			checks = append(checks, c.ok("on, without a default retention")...)
+		default:
+			checks = append(checks, c.ok("off")...)
+		}
+	}
+	if s.Versioning != "" {
+		c = finding("lifecycle", "lifecycle rule for old versions", false)
+		if !unknown(c, "lifecycle", "s3:GetLifecycleConfiguration") && s.Expires {
+			checks = append(checks, c.ok("there is one")...)
+		}
+	}
+	return checks
+}
+
+func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
+	switch {
+	case s.Versioning == "":
+		return c.ok("off")
+	case s.Expires:
+		return c.ok("%s, and a rule removes old versions", s.Versioning)
+	case s.Unknown["lifecycle"] != nil:
+		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
+		checks[0].advice = p.rule()
+		return checks
+	}
+	checks := c.warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
+	checks[0].advice = p.rule()
+	return checks
+}
+
+func (p *bucket) rule() []Advice {
+	dir := p.prefix + "/"
+	if p.prefix == "" {
+		dir = "lock/"
+	}
+	return []Advice{{
+		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add those that are there)",
+		Text: s3bucket.LifecycleRule(dir),
+	}}
+}
+
+// clean removes what lies below our prefix, old versions and delete markers too.
+// Listings may lag, so what is known to have been made is removed unseen.
+func (p *bucket) clean(ctx context.Context) []string {
+	if p.native == nil || p.st == nil {
+		return nil
+	}
+	dir := p.below("")
+	keys := p.keys()
+	var left []string
+	for info, err := range p.native.List(ctx, dir, nil) {
+		if err != nil {
+			break // of these keys are probes alone, which clean up after themselves
+		}
+		keys[info.Key] = struct{}{}
+	}
+	for key := range keys {
+		if err := p.native.Delete(ctx, key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
+			left = append(left, key)
+		}
+	}
+	if len(left) > 0 {
+		return []string{fmt.Sprintf("up to %d objects below %s (removing needs the right s3:DeleteObject)", len(left), dir)}
+	}
+	// In a bucket without versions there is nothing more; a server that does not know
+	// the request has none.
+	s, err := p.b.Settings(ctx)
+	if err != nil || s.Versioning == "" {
+		return nil
+	}
+	return p.cleanVersions(ctx, dir)
+}
+
+// keys returns the keys of all objects that may have been made.
+func (p *bucket) keys() map[string]struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys := maps.Clone(p.made)
+	for _, key := range p.e.made() {
+		keys[p.st.ObjectKey(key)] = struct{}{}
+	}
+	return keys
+}
+
+func (p *bucket) cleanVersions(ctx context.Context, dir string) (left []string) {
+	pages := s3.NewListObjectVersionsPaginator(p.client, &s3.ListObjectVersionsInput{Bucket: &p.name, Prefix: &dir})
+	var ids []types.ObjectIdentifier
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return []string{"old versions below " + dir + " (finding them needs the right s3:ListBucketVersions)"}
+		}
+		for _, v := range page.Versions {
+			ids = append(ids, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
+		}
+		for _, m := range page.DeleteMarkers {
+			ids = append(ids, types.ObjectIdentifier{Key: m.Key, VersionId: m.VersionId})
+		}
+	}
+	for _, id := range ids {
+		if !strings.HasPrefix(aws.ToString(id.Key), dir) {
+			continue // a server that ignores the prefix
+		}
+		_, err := p.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &p.name, Key: id.Key, VersionId: id.VersionId})
+		if err != nil {
+			left = append(left, aws.ToString(id.Key))
+		}
+	}
+	if len(left) > 0 {
+		return []string{fmt.Sprintf("%d old versions below %s (removing needs the right s3:DeleteObjectVersion)", len(left), dir)}
+	}
+	return nil
+}

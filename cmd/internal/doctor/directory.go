@@ -1,0 +1,313 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// DirectoryOptions are the options of [Directory].
+type DirectoryOptions struct {
+	// AllowNetwork says that the user allows a file system that is not known to be
+	// local.
+	AllowNetwork bool
+
+	// Helper returns a process of this program that calls [Help] with these
+	// arguments. Without it, what needs other processes is not tested.
+	Helper func(ctx context.Context, args ...string) *exec.Cmd
+
+	// Kind tells on which file system a directory lies, and whether that is local.
+	// Nil asks the system.
+	Kind func(dir string) (kind string, local bool, err error)
+
+	// Appends is how often each process appends. 0 means 1,000.
+	Appends int
+}
+
+// directory is what is examined of a directory: a store of our own in a directory
+// below it, on the same file system.
+type directory struct {
+	o      DirectoryOptions
+	root   string
+	made   []string // directories on the way to root that were made, the last first
+	dir    string   // ours
+	count  int
+	kind   string
+	local  bool
+	stores []*filestore.Store
+	e      *examination
+}
+
+// Directory is a file store.
+func Directory(root string, opts *DirectoryOptions) *Target {
+	p := &directory{root: root, count: appendCount}
+	if opts != nil {
+		p.o = *opts
+	}
+	if p.o.Appends > 0 {
+		p.count = p.o.Appends
+	}
+	if p.o.Kind == nil {
+		p.o.Kind = localfs.Check
+	}
+	return &Target{
+		kind: "file", name: "file:" + root,
+		begin: p.begin,
+		steps: func(*examination) []step {
+			return []step{
+				{"file-system", "the file system", true, p.fileSystem},
+				{"permissions", "permissions", false, p.permissions},
+				{"append", "processes that append", true, p.appending},
+				{"hard-links", "hard links and renames", true, p.links},
+				{"flush", "flushing to the disk", false, p.flush},
+				{"notify", "being told of changes", false, p.notify},
+				{"presence", "presence of processes", false, p.presence},
+			}
+		},
+		clean: p.clean,
+		right: func(string) string { return "to read and write in the directory" },
+	}
+}
+
+func (p *directory) begin(ctx context.Context, e *examination) error {
+	p.e = e
+	if err := p.makeDirs(); err != nil {
+		return explain(err)
+	}
+	var err error
+	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
+		return err
+	}
+	info, err := os.Stat(p.root)
+	if err != nil {
+		return explain(err)
+	}
+	p.dir = filepath.Join(p.root, ".holdfast-doctor-"+rand.Text())
+	if err := os.Mkdir(p.dir, info.Mode().Perm()|0o700); err != nil {
+		p.dir = ""
+		return explain(err)
+	}
+	var handles []store.Store
+	for range e.handles {
+		// Whether it is to be allowed is judged by what is found.
+		st, err := filestore.Open(p.path("store"), &filestore.Options{AllowNetwork: true})
+		if err != nil {
+			return err
+		}
+		p.stores, handles = append(p.stores, st), append(handles, st)
+	}
+	if err := e.use(false, handles...); err != nil {
+		return err
+	}
+	return e.look(ctx)
+}
+
+// makeDirs makes the directory of the store if it is not there, as its first use
+// would.
+func (p *directory) makeDirs() error {
+	var missing []string
+	for dir := p.root; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(dir)
+		if err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, dir)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		switch err := os.Mkdir(missing[i], 0o700); {
+		case errors.Is(err, fs.ErrExist):
+		case err != nil:
+			return err
+		default:
+			p.made = append([]string{missing[i]}, p.made...)
+		}
+	}
+	return nil
+}
+
+// explain gives an error of the system the sentinel of package store that it is.
+func explain(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
+	}
+	return err
+}
+
+// clean removes our directory, and those on the way to it that were made for it and
+// are empty.
+func (p *directory) clean(context.Context, *examination) (left []string) {
+	for _, st := range p.stores {
+		_ = st.Close() // what it holds goes away
+	}
+	if p.dir != "" {
+		if err := os.RemoveAll(p.dir); err != nil {
+			left = append(left, p.dir)
+		}
+	}
+	for _, dir := range p.made {
+		if os.Remove(dir) != nil {
+			break // somebody uses it by now
+		}
+	}
+	return left
+}
+
+// path is a file of ours.
+func (p *directory) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *directory) fileSystem(context.Context) []Check {
+	c := finding("file-system", "file system", true)
+	switch {
+	case p.kind == "tmpfs":
+		return c.warn("tmpfs, local", "nothing survives a restart of the machine: tokens go on by the clock")
+	case p.local:
+		return c.ok("%s, local", p.kind)
+	case p.o.AllowNetwork:
+		return c.warn(p.kind+", not known to be local, allowed by network=allow",
+			"what is seen below holds for the processes of this machine; other machines are not proven. Changes are polled, and a dead holder's lock is free after its TTL")
+	}
+	return c.unsafe(p.kind+", not known to be local", "its appends may not be atomic between machines; use a local disk, or allow it with network=allow at your own risk")
+}
+
+func (p *directory) permissions(context.Context) []Check {
+	c := finding("permissions", "permissions of the directory", false)
+	info, err := os.Stat(p.root)
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	mode := info.Mode()
+	if mode&0o002 != 0 {
+		return c.warn(mode.String()+": every user may write", "anybody can damage or take locks; for a group use chmod 2770")
+	}
+	if mode&0o020 != 0 {
+		return c.ok("%v: shared by the group", mode)
+	}
+	return c.ok("%v: this user alone", mode)
+}
+
+// links tries what the store's names stand on.
+func (p *directory) links(context.Context) []Check {
+	c := finding("hard-links", "hard links and renames", true)
+	const without = "logs of locks could not be continued in a new file; use another file system"
+	from, to := p.path("link-from"), p.path("link-to")
+	if err := os.WriteFile(from, []byte("x"), 0o600); err != nil {
+		return p.e.failed(c, err)
+	}
+	if err := os.Link(from, to); err != nil {
+		return c.unsafe("no hard links: "+err.Error(), without)
+	}
+	if err := os.Link(from, to); !errors.Is(err, fs.ErrExist) {
+		return c.unsafe("a hard link replaced a name that was there", without)
+	}
+	if err := os.Mkdir(p.path("dir-from"), 0o700); err != nil {
+		return p.e.failed(c, err)
+	}
+	if err := os.MkdirAll(p.path("dir-to/full"), 0o700); err != nil {
+		return p.e.failed(c, err)
+	}
+	if err := os.Rename(p.path("dir-from"), p.path("dir-to")); err == nil {
+		return c.unsafe("a directory was renamed over one that is not empty", without)
+	}
+	a, errA := os.Stat(from)
+	b, errB := os.Stat(to)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return c.unsafe("two names of one file are not seen to be one", without)
+	}
+	return c.ok("they exclude each other")
+}
+
+// flush measures what it takes to make a small write durable.
+func (p *directory) flush(context.Context) []Check {
+	c := finding("flush", "flushing to the disk", false)
+	f, err := os.Create(p.path("flush"))
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	defer f.Close()
+	var times []time.Duration
+	for range p.e.o.Samples {
+		began := time.Now()
+		if _, err := f.Write(make([]byte, 512)); err != nil {
+			return p.e.failed(c, err)
+		}
+		if err := f.Sync(); err != nil {
+			return p.e.failed(c, err)
+		}
+		times = append(times, time.Since(began))
+	}
+	took := median(times)
+	found := fmt.Sprintf("median of %d: %v", len(times), round(took))
+	switch {
+	case took > slow:
+		return c.warn(found, "the disk is very slow: leases need a longer --ttl here")
+	case took < 20*time.Microsecond && p.kind != "tmpfs":
+		return c.as(OK, found, "so fast that the disk may not write through: after a power cut the last writes may be gone")
+	}
+	return c.ok("%s", found)
+}
+
+// notify looks whether a waiter is told of a change.
+func (p *directory) notify(ctx context.Context) []Check {
+	c := finding("notify", "being told of changes (inotify)", false)
+	const instead = "waiters poll every 25 to 250 ms"
+	if !p.local {
+		return c.warn("not used on a file system that is not known to be local", instead)
+	}
+	if told, err := told(p.path("notify")); err != nil || !told {
+		found := "no event came"
+		if err != nil {
+			found = err.Error()
+		}
+		return c.warn(found, instead)
+	}
+	var times []time.Duration
+	var v store.Version
+	for range 5 {
+		w, err := p.e.handles[0].Put(ctx, "notify", v, value())
+		if err != nil {
+			return p.e.failed(c, err)
+		}
+		v = w
+		watcher, ok := store.As[store.Watcher](p.e.handles[1])
+		if !ok {
+			return c.warn("the store cannot watch", instead)
+		}
+		woken := make(chan time.Time, 1)
+		failed := make(chan error, 1)
+		seen := v
+		go func() {
+			if err := watcher.Watch(ctx, "notify", seen); err != nil {
+				failed <- err
+				return
+			}
+			woken <- time.Now()
+		}()
+		time.Sleep(20 * time.Millisecond) // most likely it waits by then
+		began := time.Now()
+		if v, err = p.e.handles[0].Put(ctx, "notify", v, value()); err != nil {
+			return p.e.failed(c, err)
+		}
+		select {
+		case at := <-woken:
+			times = append(times, max(at.Sub(began), 0))
+		case err := <-failed:
+			return p.e.failed(c, err)
+		case <-ctx.Done():
+			return p.e.failed(c, ctx.Err())
+		}
+	}
+	return c.ok("a waiter is woken %v after a change", round(median(times)))
+}

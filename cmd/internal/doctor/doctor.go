@@ -1,0 +1,427 @@
+// Package doctor finds out by doing whether leases are safe on a store.
+//
+// A [Target] is a store to be looked at; [Run] tries on it everything that Holdfast
+// counts on, with registers and objects of its own below a random prefix, and removes
+// them again, also when it is interrupted. What it did not make it never touches.
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Schema is the version of the JSON form of a [Report]. Fields may be added to a
+// version; their meaning does not change within it.
+const Schema = 1
+
+// Result is what became of one check.
+type Result string
+
+// The results, as they stand in JSON.
+const (
+	OK        Result = "ok"
+	Warning   Result = "warning"    // leases are safe all the same
+	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could
+	NotTested Result = "not-tested" // it could not be found out; Found says why
+)
+
+// Verdict sums up.
+type Verdict string
+
+// The verdicts, as they stand in JSON.
+const (
+	Safe      Verdict = "safe"    // everything that leases need was seen to work
+	NotSafe   Verdict = "unsafe"  // something that they need was seen not to work
+	Denied    Verdict = "denied"  // rights are missing
+	NotProven Verdict = "unknown" // something that they need could not be tried
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	ID     string `json:"id"`   // does not change between versions
+	What   string `json:"what"` // was checked, for people
+	Result Result `json:"result"`
+	Found  string `json:"found"`           // what the store did
+	Means  string `json:"means,omitempty"` // what that means, and what Holdfast does in its place
+
+	needed      bool // leases need it
+	denied      bool // it is not known for lack of rights
+	advice      []Advice
+	write, read time.Duration // medians that were measured
+}
+
+// Advice is a text to be used elsewhere, such as a lifecycle rule.
+type Advice struct {
+	What string `json:"what"`
+	Text string `json:"text"`
+}
+
+// Report is what was found. Its JSON form is stable; see [Schema].
+type Report struct {
+	Schema  int      `json:"schema"`
+	Store   string   `json:"store"`
+	Kind    string   `json:"kind"` // file, s3, dynamodb, or other
+	Verdict Verdict  `json:"verdict"`
+	Safe    bool     `json:"safe"` // leases are
+	Summary string   `json:"summary"`
+	WriteUS float64  `json:"write_us"` // median of one conditional write, in microseconds; 0: not measured
+	ReadUS  float64  `json:"read_us"`  // median of one read
+	Checks  []Check  `json:"checks"`
+	Advice  []Advice `json:"advice"`
+	Left    []string `json:"left"` // what could not be removed
+}
+
+// Options are the options of [Run].
+type Options struct {
+	// Progress is told what is being looked at. Nil is not told.
+	Progress func(what string)
+
+	// StepTime bounds each step. 0 means 30 s.
+	StepTime time.Duration
+
+	// Racers is how many write at the same time. 0 means 16.
+	Racers int
+
+	// Rounds is how often they race, and Samples how many writes and reads are
+	// measured. 0 means 3 and 20.
+	Rounds, Samples int
+}
+
+// grace is how long a step that was told to end is waited for, and cleanTime how
+// long removing may take.
+const (
+	grace     = 3 * time.Second
+	cleanTime = 30 * time.Second
+)
+
+// step is a part of the examination.
+type step struct {
+	id, what string
+	needed   bool
+	run      func(ctx context.Context) []Check
+}
+
+// Target is a store to be examined. It is used once.
+type Target struct {
+	kind, name string
+
+	// begin makes what is needed and touches the store for the first time. Its error
+	// means that there is nothing to examine: the store is not there, or not
+	// reachable.
+	begin func(ctx context.Context, e *examination) error
+
+	// steps are those of this kind of store, before those of every store.
+	steps func(e *examination) []step
+
+	// clean removes what was made, and tells what could not be removed.
+	clean func(ctx context.Context, e *examination) (left []string)
+
+	// right names the right that a request needs: get, put, delete or list.
+	right func(op string) string
+
+	// leave lets go of what begin opened.
+	leave func()
+}
+
+// examination is one run.
+type examination struct {
+	o      Options
+	target *Target
+	dir    string // random; everything lies below it
+	report *Report
+
+	// handles are two handles of the registers below dir, so that what one of them
+	// remembers does not hide what the store does.
+	handles [2]store.Store
+
+	mu   sync.Mutex
+	keys map[string]struct{} // of registers that may have been made
+}
+
+// Run examines a store. An error means that it could not be examined at all, or that
+// the context ended; what was made is removed in any case.
+func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
+	e := &examination{target: t, dir: ".holdfast/doctor/" + rand.Text(), keys: make(map[string]struct{})}
+	if opts != nil {
+		e.o = *opts
+	}
+	for _, d := range []struct {
+		n       *int
+		instead int
+	}{{&e.o.Racers, 16}, {&e.o.Rounds, 3}, {&e.o.Samples, 20}} {
+		if *d.n <= 0 {
+			*d.n = d.instead
+		}
+	}
+	if e.o.StepTime <= 0 {
+		e.o.StepTime = 30 * time.Second
+	}
+	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, Left: []string{}}
+	if t.leave != nil {
+		defer t.leave()
+	}
+	if err := e.begin(ctx); err != nil {
+		e.clean(ctx)
+		return nil, err
+	}
+	e.examine(ctx)
+	e.clean(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	e.judge()
+	return e.report, nil
+}
+
+func (e *examination) begin(ctx context.Context) error {
+	e.progress("the store")
+	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
+	defer cancel()
+	return e.target.begin(ctx, e)
+}
+
+// examine runs all steps. Without the rights that leases need, the rest would only
+// say so again and again.
+func (e *examination) examine(ctx context.Context) {
+	var steps []step
+	if e.target.steps != nil {
+		steps = e.target.steps(e)
+	}
+	steps = append(steps, (&registers{e}).steps()...)
+	for _, s := range steps {
+		if ctx.Err() != nil {
+			return
+		}
+		checks := e.step(ctx, s)
+		e.report.Checks = append(e.report.Checks, checks...)
+		stop := false
+		for _, c := range checks {
+			e.report.Advice = append(e.report.Advice, c.advice...)
+			if c.write > 0 {
+				e.report.WriteUS, e.report.ReadUS = micros(c.write), micros(c.read)
+			}
+			stop = stop || c.denied && c.needed
+		}
+		if stop {
+			return
+		}
+	}
+}
+
+// step runs one step within its time. One that does not end is left behind: there is
+// no way to end a system call that hangs.
+func (e *examination) step(ctx context.Context, s step) []Check {
+	e.progress(s.what)
+	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
+	defer cancel()
+	done := make(chan []Check, 1)
+	go func() { done <- s.run(ctx) }()
+	select {
+	case checks := <-done:
+		return checks
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case checks := <-done:
+		return checks
+	case <-t.C:
+		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.StepTime), needed: s.needed}}
+	}
+}
+
+// clean removes what was made, whatever became of the context.
+func (e *examination) clean(ctx context.Context) {
+	if e.target.clean == nil {
+		return
+	}
+	e.progress("removing what was made")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	done := make(chan []string, 1)
+	go func() { done <- e.target.clean(ctx, e) }()
+	select {
+	case left := <-done:
+		e.report.Left = append(e.report.Left, left...)
+	case <-ctx.Done():
+		e.report.Left = append(e.report.Left, e.dir)
+	}
+}
+
+func (e *examination) progress(what string) {
+	if e.o.Progress != nil {
+		e.o.Progress(what)
+	}
+}
+
+// judge sums up: what was seen to be wrong comes before what was not seen.
+func (e *examination) judge() {
+	r := e.report
+	counts := make(map[Verdict][]string)
+	warnings := 0
+	for _, c := range r.Checks {
+		switch {
+		case c.Result == Unsafe:
+			counts[NotSafe] = append(counts[NotSafe], c.What)
+		case c.Result == Warning:
+			warnings++
+		case c.Result == NotTested && c.needed && c.denied:
+			counts[Denied] = append(counts[Denied], c.What)
+		case c.Result == NotTested && c.needed:
+			counts[NotProven] = append(counts[NotProven], c.What)
+		}
+	}
+	switch {
+	case len(counts[NotSafe]) > 0:
+		r.Verdict, r.Summary = NotSafe, "leases are NOT safe on this store: "+some(counts[NotSafe])
+	case len(counts[Denied]) > 0:
+		r.Verdict, r.Summary = Denied, "leases cannot be used here, rights are missing: "+some(counts[Denied])
+	case len(counts[NotProven]) > 0:
+		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, something could not be tried: "+some(counts[NotProven])
+	default:
+		r.Verdict, r.Summary = Safe, "leases are safe on this store"
+		switch warnings {
+		case 0:
+		case 1:
+			r.Summary += " (one warning)"
+		default:
+			r.Summary += fmt.Sprintf(" (%d warnings)", warnings)
+		}
+	}
+	r.Safe = r.Verdict == Safe
+}
+
+// some names the first of several.
+func some(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s, and %d more", names[0], len(names)-1)
+}
+
+// use makes e examine the registers of two handles, below its own prefix if within.
+func (e *examination) use(within bool, handles ...store.Store) error {
+	for i := range e.handles {
+		st := handles[i%len(handles)]
+		if within {
+			var err error
+			if st, err = store.Prefix(st, e.dir); err != nil {
+				return err
+			}
+		}
+		e.handles[i] = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind.Write() {
+				e.mu.Lock()
+				e.keys[op.Key] = struct{}{}
+				e.mu.Unlock()
+			}
+			return next(ctx, op)
+		})
+	}
+	return nil
+}
+
+// made returns the keys that may have been made, below the store's own prefix.
+func (e *examination) made() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var keys []string
+	for key := range e.keys {
+		keys = append(keys, e.dir+"/"+key)
+	}
+	return keys
+}
+
+// finding is a check on its way: filled in by what was found.
+func finding(id, what string, needed bool) Check { return Check{ID: id, What: what, needed: needed} }
+
+func (c Check) as(r Result, found, means string) []Check {
+	c.Result, c.Found, c.Means = r, found, means
+	return []Check{c}
+}
+
+// ok, warn and unsafe end a check.
+func (c Check) ok(format string, args ...any) []Check {
+	return c.as(OK, fmt.Sprintf(format, args...), "")
+}
+
+func (c Check) warn(found, means string) []Check { return c.as(Warning, found, means) }
+
+func (c Check) unsafe(found, means string) []Check { return c.as(Unsafe, found, means) }
+
+// failed ends a check that could not be made.
+func (e *examination) failed(c Check, err error) []Check {
+	c.Result, c.Found = NotTested, err.Error()
+	switch {
+	case errors.Is(err, store.ErrUnsafe):
+		c.Result = Unsafe
+	case errors.Is(err, store.ErrDenied):
+		c.denied = true
+		if right := e.rightOf(err); right != "" {
+			c.Means = "needs the right " + right
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTime)
+	}
+	return []Check{c}
+}
+
+// rightOf names the right that the request needs which an error tells of: the
+// innermost operation is the request.
+func (e *examination) rightOf(err error) string {
+	op := ""
+	for err != nil {
+		var o *store.OpError
+		if !errors.As(err, &o) {
+			break
+		}
+		op, err = o.Op, o.Err
+	}
+	if op == "" || e.target.right == nil {
+		return ""
+	}
+	return e.target.right(op)
+}
+
+// Registers is any store of registers. What is tried on it stays as tombstones, where
+// the store keeps those.
+func Registers(name string, st store.Store) *Target {
+	return &Target{
+		kind: "other", name: name,
+		begin: func(ctx context.Context, e *examination) error {
+			if err := e.use(true, st); err != nil {
+				return err
+			}
+			return e.look(ctx)
+		},
+		clean: func(ctx context.Context, e *examination) (left []string) {
+			for _, key := range e.made() {
+				_, v, err := st.Get(ctx, key)
+				if err == nil {
+					err = st.Delete(ctx, key, v)
+				}
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					left = append(left, key)
+				}
+			}
+			return left
+		},
+	}
+}
+
+// look reads what is not there, so that a store that cannot be reached, or is set up
+// wrongly, is told at once. Missing rights are for the checks.
+func (e *examination) look(ctx context.Context) error {
+	_, _, err := e.handles[0].Get(ctx, "nothing")
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrMisconfigured) {
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,36 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// told reports whether the system tells of a change of a file, which is made here.
+func told(path string) (bool, error) {
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return false, err
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return false, fmt.Errorf("no inotify instance is to be had (fs.inotify.max_user_instances): %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "inotify")
+	defer f.Close()
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY); err != nil {
+		return false, fmt.Errorf("inotify (fs.inotify.max_user_watches): %w", err)
+	}
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		return false, err
+	}
+	if err := f.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return false, err
+	}
+	n, err := f.Read(make([]byte, 4096))
+	if os.IsTimeout(err) {
+		return false, nil
+	}
+	return n > 0, err
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// told reports whether the system tells of a change of a file.
+func told(string) (bool, error) {
+	return false, fmt.Errorf("not used on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}

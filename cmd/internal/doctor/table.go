@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// table is what is examined of a table in DynamoDB.
+type table struct {
+	client *dynamodb.Client
+	name   string
+	prefix string // ends with a slash unless it is empty
+	opts   dynamostore.Options
+	st     *dynamostore.Store // as programs use it
+	e      *examination
+}
+
+// DynamoDB is a table in DynamoDB.
+func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *Target {
+	p := &table{client: client, name: name}
+	if opts != nil {
+		p.opts = *opts
+	}
+	p.opts.Unsafe = nil // it is to be seen what the table is, not what one puts up with
+	if prefix := strings.Trim(p.opts.Prefix, "/"); prefix != "" {
+		p.prefix = prefix + "/"
+	}
+	return &Target{
+		kind: "dynamodb", name: strings.TrimSuffix("dynamodb://"+name+"/"+p.prefix, "/"),
+		begin: p.begin,
+		steps: func(*examination) []step {
+			return []step{
+				{"table", "the table", true, p.table},
+				{"conditions", "the check before the first use", true, p.firstUse},
+			}
+		},
+		clean: p.clean,
+		right: func(op string) string {
+			return map[string]string{"get": "dynamodb:GetItem", "put": "dynamodb:PutItem", "delete": "dynamodb:PutItem", "list": "dynamodb:Query"}[op]
+		},
+	}
+}
+
+func (p *table) begin(ctx context.Context, e *examination) error {
+	p.e = e
+	var handles []store.Store
+	for range e.handles {
+		o := p.opts
+		o.Trusted = true // what the registers do is to be seen
+		st, err := dynamostore.New(p.client, p.name, &o)
+		if err != nil {
+			return err
+		}
+		handles = append(handles, st)
+	}
+	o := p.opts
+	o.Trusted = false
+	var err error
+	if p.st, err = dynamostore.New(p.client, p.name, &o); err != nil {
+		return err
+	}
+	if err := e.use(true, handles...); err != nil {
+		return err
+	}
+	err = e.look(ctx)
+	if errors.Is(err, store.ErrMisconfigured) {
+		// A table with other keys is something to be shown.
+		if t, e := p.st.Describe(ctx); e == nil && !t.KeysRight {
+			return nil
+		}
+	}
+	return err
+}
+
+func (p *table) table(ctx context.Context) []Check {
+	c := finding("table-keys", "keys of the table", true)
+	t, err := p.st.Describe(ctx)
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		c.needed = false
+		return c.as(NotTested, "the store refused (403)", "needs the right dynamodb:DescribeTable; if it is a global table, its locks may not be safe")
+	case err != nil:
+		return p.e.failed(c, err)
+	case !t.KeysRight:
+		return c.unsafe("they are "+strings.TrimSpace(t.Keys), "part (HASH, S) and key (RANGE, S) are needed: use another table, holdfast init makes it")
+	}
+	checks := c.ok("part and key, as needed")
+	c = finding("table-global", "global table", true)
+	switch {
+	case len(t.Replicas) == 0:
+		checks = append(checks, c.ok("it lies in one region")...)
+	case t.OneOrder:
+		checks = append(checks, c.ok("all regions share one order of writes")...)
+	default:
+		checks = append(checks, c.unsafe("also in "+strings.Join(t.Replicas, ", ")+", without one order of writes",
+			"two regions could each grant a lock; leases are refused here")...)
+	}
+	c = finding("table-ttl", "items removed by TTL", false)
+	switch {
+	case errors.Is(t.TTLUnknown, store.ErrDenied):
+		checks = append(checks, c.as(NotTested, "the store refused (403)", "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
+	case t.TTLUnknown != nil:
+		checks = append(checks, c.as(NotTested, t.TTLUnknown.Error(), "no attribute of ours is a number, so that none can be removed")...)
+	case t.TTL != "":
+		checks = append(checks, c.warn(fmt.Sprintf("by the attribute %q", t.TTL), "no attribute of ours is a number, so that none can be removed; do not add one by hand")...)
+	default:
+		checks = append(checks, c.ok("off")...)
+	}
+	c = finding("table-protected", "protection from deletion", false)
+	if t.Protected {
+		return append(checks, c.ok("on")...)
+	}
+	return append(checks, c.as(OK, "off", "a table that is deleted, or restored, brings old tokens back: consider switching it on")...)
+}
+
+// firstUse is what every program does before it first writes.
+func (p *table) firstUse(ctx context.Context) []Check {
+	c := finding("first-use", "the check before the first use", true)
+	if err := p.st.Verify(ctx); err != nil {
+		return p.e.failed(c, err)
+	}
+	if store.TraitsOf(p.st).Trusted {
+		return c.ok("the table passes; the conditions of DynamoDB itself are taken for granted")
+	}
+	return c.ok("the table and its conditions pass")
+}
+
+// clean removes our items, tombstones too.
+func (p *table) clean(ctx context.Context, e *examination) (left []string) {
+	for _, key := range e.made() {
+		key = p.prefix + key
+		sum := sha256.Sum256([]byte(key))
+		_, err := p.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &p.name, Key: map[string]types.AttributeValue{
+			"part": &types.AttributeValueMemberS{Value: hex.EncodeToString(sum[:1])[:1]},
+			"key":  &types.AttributeValueMemberS{Value: key},
+		}})
+		if err != nil {
+			left = append(left, key)
+		}
+	}
+	if len(left) > 0 {
+		left = []string{fmt.Sprintf("%d items of the table whose key begins with %q (removing needs the right dynamodb:DeleteItem)", len(left), p.prefix+e.dir)}
+	}
+	return left
+}
