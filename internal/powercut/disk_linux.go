@@ -137,3 +137,29 @@ func (d *Disk) unmount() {
 	}
 	d.mounted = false
 }
+
+// freeze stops a process, and waits until none of its threads runs. One that is in a
+// system call may finish that, and stops before it can tell anybody.
+func freeze(t testing.TB, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return // it has ended
+	}
+	for range 1000 {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running := false
+		for _, task := range tasks {
+			text, _ := os.ReadFile(task) // a thread may have ended
+			_, rest, _ := strings.Cut(string(text), ") ")
+			running = running || strings.HasPrefix(rest, "R") || strings.HasPrefix(rest, "S")
+		}
+		if !running {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("powercut: process %d does not stop", p.Pid)
+}

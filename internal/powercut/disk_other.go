@@ -2,7 +2,10 @@
 
 package powercut
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 func newDisk(t testing.TB, _ string) *Disk {
 	t.Helper()
@@ -13,3 +16,5 @@ func newDisk(t testing.TB, _ string) *Disk {
 func (d *Disk) cut()     {}
 func (d *Disk) mount()   {}
 func (d *Disk) unmount() {}
+
+func freeze(testing.TB, *os.Process) {}

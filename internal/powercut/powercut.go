@@ -16,7 +16,10 @@
 // reorder what the disk itself holds in its cache.
 package powercut
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+)
 
 // FileSystems are the file systems that can be cut off.
 func FileSystems() []string { return []string{"ext4", "xfs"} }
@@ -42,9 +45,23 @@ func New(t testing.TB, fstype string) *Disk {
 // all may write to it.
 func (d *Disk) Dir() string { return d.dir }
 
-// Cut takes the power away: every operation on the disk fails from now on.
+// Cut takes the power away: every operation on the disk fails from now on. It is not
+// for processes that are at work on the disk; see [Disk.CutUnder].
 func (d *Disk) Cut() {
 	d.t.Helper()
+	d.cut()
+}
+
+// CutUnder takes the power away under processes that are at work on the disk. They
+// are stopped first, in the middle of whatever they do, and stay so until they are
+// killed: since the system goes on after this kind of cut, a sync that is under way
+// can be told a success that is none, which no real machine lives to see. What a
+// process wrote elsewhere was written before the cut.
+func (d *Disk) CutUnder(procs ...*exec.Cmd) {
+	d.t.Helper()
+	for _, cmd := range procs {
+		freeze(d.t, cmd.Process)
+	}
 	d.cut()
 }
 

@@ -1,0 +1,356 @@
+//go:build unix
+
+package filestore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// A fight is many processes that count in the same registers. Each value names the
+// one before it, so that the last value and the diaries of all processes tell the
+// whole history.
+type fightValue struct {
+	N    uint64 `json:"n"`
+	ID   string `json:"id"`
+	Prev string `json:"prev"`
+}
+
+// floors is memory that all processes of a fight share: for each register, the
+// number of the newest value that was acknowledged or read.
+type floors []atomic.Uint64
+
+func mapFloors(file string, n int) (floors, error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(8 * n)); err != nil {
+		return nil, err
+	}
+	b, err := syscall.Mmap(int(f.Fd()), 0, 8*n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&b[0])), n), nil
+}
+
+func (f floors) raise(key int, n uint64) {
+	for {
+		old := f[key].Load()
+		if old >= n || f[key].CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// fighter is one process of a fight.
+type fighter struct {
+	s      *filestore.Store
+	name   string
+	keys   int
+	floors floors
+	diary  *os.File
+	seen   map[store.Version]string // values by version
+	writes int
+}
+
+// fight works until it is killed, or meets an error. Its arguments: the directory of
+// the fight, that of the store, its name, the number of keys, and "tiny" or "plain".
+func fight(args []string) error {
+	dir, name := args[0], args[2]
+	keys, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	var opts *filestore.Options
+	if args[4] == "tiny" {
+		opts = filestore.Tiny()
+	}
+	f := &fighter{name: name, keys: keys, seen: make(map[store.Version]string)}
+	if f.floors, err = mapFloors(filepath.Join(dir, "floors"), keys); err != nil {
+		return err
+	}
+	if f.diary, err = os.OpenFile(filepath.Join(dir, "diary-"+name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	if f.s, err = filestore.Open(args[1], opts); err != nil {
+		f.write("x %v", err)
+		return nil
+	}
+	for {
+		key := rand.IntN(keys)
+		if err := f.round(key); err != nil {
+			f.write("e %v", err) // fails the test
+			return nil
+		}
+	}
+}
+
+// write adds a line to the diary. It is there even when the process is killed next.
+func (f *fighter) write(format string, args ...any) {
+	if _, err := fmt.Fprintf(f.diary, format+"\n", args...); err != nil {
+		panic(err)
+	}
+}
+
+// round reads a register, and writes it most of the time.
+func (f *fighter) round(key int) error {
+	ctx, name := testContext(), fmt.Sprintf("fight/%d", key)
+	floor := f.floors[key].Load()
+	value, v, err := f.s.Get(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		f.write("x %v", err)
+		os.Exit(0)
+	}
+	var old fightValue
+	if v != "" {
+		if err := json.Unmarshal(value, &old); err != nil {
+			return fmt.Errorf("%s: torn read: %q: %w", name, value, err)
+		}
+	}
+	if old.N < floor {
+		return fmt.Errorf("%s: stale read: %d, and %d was known before", name, old.N, floor)
+	}
+	if was, ok := f.seen[v]; ok && v != "" && was != string(value) {
+		return fmt.Errorf("%s: version %s returned: %s and %s", name, v, was, value)
+	}
+	f.seen[v] = string(value)
+	f.floors.raise(key, old.N)
+	if rand.IntN(3) == 0 {
+		return nil
+	}
+	f.writes++
+	id := fmt.Sprintf("%s.%d", f.name, f.writes)
+	next, err := json.Marshal(fightValue{old.N + 1, id, old.ID})
+	if err != nil {
+		return err
+	}
+	f.write("i %d %s %s %d", key, id, cmpDash(old.ID), old.N+1)
+	put, ack := f.s.Put, "a"
+	if rand.IntN(2) == 0 {
+		put, ack = f.s.PutVolatile, "v"
+	}
+	_, err = put(ctx, name, v, next)
+	switch {
+	case err == nil:
+		f.write("%s %d %s", ack, key, id)
+		f.floors.raise(key, old.N+1)
+	case errors.Is(err, store.ErrConflict):
+		f.write("f %d %s", key, id)
+	default:
+		f.write("x %v", err)
+		os.Exit(0)
+	}
+	return nil
+}
+
+func cmpDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// history is what the diaries of a fight say about one register.
+type history struct {
+	prev   map[string]string // of each value that anybody tried to write
+	number map[string]uint64
+	acked  []string
+	weak   []string // acknowledged, but need not survive a power cut
+	failed []string
+}
+
+// readDiaries reads what the processes of a fight wrote down. Errors of the store
+// are allowed where there are faults.
+func readDiaries(t *testing.T, dir string, keys int, faults bool) []history {
+	t.Helper()
+	all := make([]history, keys)
+	for i := range all {
+		all[i] = history{prev: make(map[string]string), number: make(map[string]uint64)}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "diary-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			field := strings.Fields(line)
+			if field[0] == "e" || (field[0] == "x" && !faults) {
+				t.Errorf("%s: %s", filepath.Base(file), line[2:])
+			}
+			if field[0] == "e" || field[0] == "x" {
+				continue
+			}
+			key, err := strconv.Atoi(field[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &all[key]
+			switch id := field[2]; field[0] {
+			case "i":
+				h.prev[id] = strings.TrimPrefix(field[3], "-")
+				n, err := strconv.ParseUint(field[4], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.number[id] = n
+			case "a":
+				h.acked = append(h.acked, id)
+			case "v":
+				h.weak = append(h.weak, id)
+			case "f":
+				h.failed = append(h.failed, id)
+			}
+		}
+	}
+	return all
+}
+
+// check compares the diaries with the last value: it must stem from all values that
+// were acknowledged, and from none that was refused.
+func (h *history) check(t *testing.T, name string, last fightValue) {
+	t.Helper()
+	chain := make(map[string]bool)
+	id, n := last.ID, last.N
+	for id != "" {
+		if chain[id] || h.number[id] != n {
+			t.Fatalf("%s: value %s has number %d, want %d", name, id, h.number[id], n)
+		}
+		chain[id] = true
+		id = h.prev[id]
+		n--
+	}
+	if n != 0 {
+		t.Errorf("%s: the chain ends at number %d", name, n)
+	}
+	for _, id := range h.acked {
+		if !chain[id] {
+			t.Errorf("%s: the acknowledged value %s (number %d) is lost", name, id, h.number[id])
+		}
+	}
+	for _, id := range h.failed {
+		if chain[id] {
+			t.Errorf("%s: the refused value %s (number %d) took effect", name, id, h.number[id])
+		}
+	}
+}
+
+// TestFight lets processes count in the same registers while they are killed and
+// stopped at random moments.
+func TestFight(t *testing.T) {
+	tests := []struct {
+		name  string
+		keys  int
+		mode  string
+		dir   func(testing.TB) string
+		kills int
+	}{
+		{"one key, rotating", 1, "tiny", memoryDir, 12},
+		{"many keys, rotating", 12, "tiny", memoryDir, 8},
+		{"one key on disk", 1, "plain", func(t testing.TB) string { return t.TempDir() }, 8},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			kills := test.kills
+			if torture {
+				kills = 1000
+			}
+			runFight(t, test.dir(t), test.keys, test.mode, kills)
+		})
+	}
+}
+
+// startFighter starts a process.
+func startFighter(t *testing.T, dir, storeDir string, n, keys int, mode string) *exec.Cmd {
+	t.Helper()
+	cmd := worker(t, "fight", dir, storeDir, fmt.Sprintf("w%d", n), strconv.Itoa(keys), mode)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // it may have ended, which its diary tells
+	_ = cmd.Wait()
+}
+
+// lastValues reads what stands in the registers of a fight, and compares it with the
+// diaries.
+func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults bool) (tried, acked int) {
+	t.Helper()
+	for key, h := range readDiaries(t, dir, keys, faults) {
+		name := fmt.Sprintf("fight/%d", key)
+		var last fightValue
+		if value, _, err := s.Get(t.Context(), name); err == nil {
+			if err := json.Unmarshal(value, &last); err != nil {
+				t.Fatal(err)
+			}
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if !faults {
+			h.acked = append(h.acked, h.weak...)
+		}
+		h.check(t, name, last)
+		tried += len(h.prev)
+		acked += len(h.acked)
+	}
+	return tried, acked
+}
+
+// runFight starts processes, and kills and stops them.
+func runFight(t *testing.T, dir string, keys int, mode string, kills int) {
+	const procs = 4
+	storeDir := filepath.Join(dir, "store")
+	born := 0
+	start := func() *exec.Cmd {
+		born++
+		return startFighter(t, dir, storeDir, born, keys, mode)
+	}
+	var running []*exec.Cmd
+	for range procs {
+		running = append(running, start())
+	}
+	for range kills {
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		i := rand.IntN(procs)
+		if rand.IntN(3) == 0 {
+			_ = running[i].Process.Signal(syscall.SIGSTOP) // it may have ended
+			time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond)
+			_ = running[i].Process.Signal(syscall.SIGCONT)
+		}
+		kill(running[i])
+		running[i] = start()
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, cmd := range running {
+		kill(cmd)
+	}
+	tried, acked := lastValues(t, open(t, storeDir, nil), dir, keys, false)
+	t.Logf("%d processes, %d kills, %d writes tried, %d acknowledged", born, kills, tried, acked)
+	if acked == 0 {
+		t.Error("nothing was written")
+	}
+}

@@ -1,0 +1,115 @@
+//go:build unix
+
+package filestore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/powercut"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// TestPowerCut (C5b, C8): what was acknowledged survives, each log can be read, and
+// work goes on after it.
+func TestPowerCut(t *testing.T) {
+	cuts := 3
+	if torture {
+		cuts = 60
+	}
+	for _, fstype := range powercut.FileSystems() {
+		for _, mode := range []string{"tiny", "plain"} {
+			t.Run(fstype+" "+mode, func(t *testing.T) {
+				d := powercut.New(t, fstype)
+				dir := t.TempDir()
+				const keys = 6
+				tried, acked := 0, 0
+				for cut := range cuts {
+					tried, acked = cutFight(t, d, dir, cut, keys, mode)
+					if t.Failed() {
+						t.Fatalf("cut %d", cut+1)
+					}
+				}
+				t.Logf("%d cuts, %d writes tried, %d durable ones acknowledged, all found", cuts, tried, acked)
+				if acked == 0 {
+					t.Error("nothing was written")
+				}
+			})
+		}
+	}
+}
+
+// cutFight lets processes work until the power goes, and compares what is left with
+// what they wrote down elsewhere.
+func cutFight(t *testing.T, d *powercut.Disk, dir string, cut, keys int, mode string) (tried, acked int) {
+	storeDir := filepath.Join(d.Dir(), "var/lib/store")
+	var running []*exec.Cmd
+	for i := range 3 {
+		running = append(running, startFighter(t, dir, storeDir, 3*cut+i, keys, mode))
+	}
+	time.Sleep(time.Duration(150+rand.IntN(250)) * time.Millisecond)
+	d.CutUnder(running...)
+	for _, cmd := range running {
+		kill(cmd)
+	}
+	d.Remount()
+	// Volatile writes may be gone, so what was known before is so no more.
+	if err := os.Remove(filepath.Join(dir, "floors")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	s, err := filestore.Open(storeDir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return lastValues(t, s, dir, keys, true)
+}
+
+// TestNoDirSyncLoses is the control: without syncs of the directories an acknowledged
+// write is gone.
+func TestNoDirSyncLoses(t *testing.T) {
+	for _, fstype := range powercut.FileSystems() {
+		t.Run(fstype, func(t *testing.T) {
+			d := powercut.New(t, fstype)
+			if !survives(t, d, filepath.Join(d.Dir(), "synced"), nil) {
+				t.Error("an acknowledged register is lost")
+			}
+			if survives(t, d, filepath.Join(d.Dir(), "unsynced"), filestore.NoDirSync()) {
+				t.Error("without the syncs it is there all the same: this proves nothing")
+			}
+		})
+	}
+}
+
+// survives reports whether a register is there after a power cut.
+func survives(t *testing.T, d *powercut.Disk, dir string, opts *filestore.Options) bool {
+	t.Helper()
+	s, err := filestore.Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), "key", "", []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	d.Cut()
+	if _, err := s.Put(t.Context(), "late", "", nil); store.OutcomeOf(err) == store.Applied {
+		t.Error("a write without power succeeded")
+	}
+	s.Close() // it may say that the disk is gone
+	d.Remount()
+	if s, err = filestore.Open(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	value, _, err := s.Get(t.Context(), "key")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	return string(value) == "value"
+}
