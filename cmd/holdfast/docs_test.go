@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every command line of the documentation is one that the command understands: the
+// subcommand exists, and so do its flags with such values. What the examples do is
+// tested by the scripts.
+func TestDocumentedCommandLines(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, page := range append(pages, "../../README.md", "../../examples/hold/hold.sh") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			for _, args := range commandLines(line) {
+				count++
+				checkCommandLine(t, page, n+1, args)
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("only %d command lines found in the documentation", count)
+	}
+	// The examples in the help of each command, too.
+	var walk func(a *app, args []string)
+	walk = func(a *app, args []string) {
+		cmd, _, err := a.root.Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(cmd.Example, "\n") {
+			for _, example := range commandLines(line) {
+				checkCommandLine(t, "help of "+cmd.CommandPath(), n+1, example)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(a, append(args[:len(args):len(args)], sub.Name()))
+		}
+	}
+	a := &app{}
+	a.root = a.command()
+	walk(a, nil)
+}
+
+var invocation = regexp.MustCompile(`(?:^|[ $(/{])holdfast ([a-z-].*)`)
+
+// commandLines finds the calls of holdfast in a line of a page.
+func commandLines(line string) [][]string {
+	line, _, _ = strings.Cut(line, " #")
+	line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+	line, _, _ = strings.Cut(line, "|")
+	var found [][]string
+	m := invocation.FindStringSubmatch(line)
+	if m == nil || strings.HasPrefix(line, "holdfast: ") {
+		return nil
+	}
+	call := strings.NewReplacer("`", " ` ", ")", " ", ";", " ; ", "}", " ; ").Replace(m[1])
+	var args []string
+	for _, word := range strings.Fields(call) {
+		if word == "`" || word == ";" || word == "&" {
+			break
+		}
+		args = append(args, strings.Trim(word, `"'`))
+	}
+	if len(args) > 0 {
+		found = append(found, args)
+	}
+	return found
+}
+
+func checkCommandLine(t *testing.T, page string, n int, args []string) {
+	t.Helper()
+	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+	a.root = a.command()
+	a.root.InitDefaultCompletionCmd()
+	cmd, rest, err := a.root.Find(args)
+	if err != nil || cmd == a.root {
+		if len(args) > 1 && regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) || strings.HasPrefix(args[0], "-") {
+			// A sentence that goes on after the word "holdfast" has no flags.
+			if !strings.Contains(strings.Join(args, " "), " -") {
+				return
+			}
+		}
+		t.Errorf("%s:%d: holdfast %s: %v", page, n, strings.Join(args, " "), err)
+		return
+	}
+	for i, arg := range rest {
+		// N, NAME and the like stand for values.
+		switch {
+		case arg == "N":
+			rest[i] = "1"
+		case strings.HasPrefix(arg, "$") && i > 0 && rest[i-1] == "--fence":
+			rest[i] = "1"
+		}
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		t.Errorf("%s:%d: holdfast %s: %v", page, n, strings.Join(args, " "), err)
+	}
+}

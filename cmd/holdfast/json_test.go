@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The JSON that programs read stays as it is.
+func TestJSONGolden(t *testing.T) {
+	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC)
+	record := lease.Record{
+		Name: "jobs/nightly", State: lease.Held, Token: 1795220270042, Holder: "ada@db1 pid 4711",
+		TTL: 30 * time.Second, Granted: at, Renewed: at.Add(10 * time.Second), Data: []byte("step 3"),
+	}
+	lock := viewOf(lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
+	locks := []heldLock{{"file:/var/lib/holdfast", "jobs/nightly", 1795220270042}}
+	acquired := at.Add(time.Second)
+	for name, v := range map[string]any{
+		"lock":  lock,
+		"watch": watchLine{at, lock},
+		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
+		"lost":  holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
+		"report": &report{
+			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Verdict: "ran", Status: 3,
+			Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: locks,
+		},
+		"checkpoint": viewCheckpoint(checkpoint.Checkpoint{
+			Key: "orders", Exists: true, Epoch: 2, Token: 9, Written: at,
+			Position: checkpoint.Position{Sequence: 1<<64 - 1, EventID: "orders@17", Data: []byte(`{"a":1}`)},
+		}),
+		"handle": &handleFile{
+			Holdfast: 1, Kind: handleKind, Store: "file:/x", TTL: "1h0m0s", Margin: "6m0s", Grace: "5s", Deadline: at,
+			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
+		},
+		"bench": benchResult{Operation: "renew", Requests: 1, MedianUS: 1.5, P99US: 2, Ratio: 0.9},
+	} {
+		var got bytes.Buffer
+		enc := json.NewEncoder(&got)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		path := "testdata/golden/" + name + ".json"
+		if *update {
+			if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s: printed\n%s\nwant\n%s", name, got.Bytes(), want)
+		}
+	}
+}
