@@ -66,7 +66,7 @@ func (r *rawTable) get(key string) string {
 		TableName: &r.name, Key: map[string]types.AttributeValue{"k": str(key)}, ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return status(err)
+		return answer(err)
 	}
 	if out.Item == nil {
 		return "absent"
@@ -95,7 +95,7 @@ func TestDynamoBehaviour(t *testing.T) {
 		{"create if absent: new, again", "ok, " + failed + " tells one, one", func(r *rawTable) string {
 			_, err1 := r.put(r.t.Context(), "k", "", "one")
 			found, err2 := r.put(r.t.Context(), "k", "", "two")
-			return join(status(err1), status(err2)+" tells "+found, r.get("k"))
+			return join(answer(err1), answer(err2)+" tells "+found, r.get("k"))
 		}},
 		{"create if absent, raced", "one winner, the others " + failed, func(r *rawTable) string {
 			return race(r.t.Context(), 10, func(ctx context.Context, round, i int) error {
@@ -107,12 +107,12 @@ func TestDynamoBehaviour(t *testing.T) {
 			_, err1 := r.put(r.t.Context(), "k", "", "one")
 			found, err2 := r.put(r.t.Context(), "k", "wrong", "x")
 			_, err3 := r.put(r.t.Context(), "k", "one", "two")
-			return join(status(err1), status(err2)+" tells "+found, status(err3), r.get("k"))
+			return join(answer(err1), answer(err2)+" tells "+found, answer(err3), r.get("k"))
 		}},
 		{"swap, raced", "one winner, the others " + failed, func(r *rawTable) string {
 			for i := range 10 {
 				if _, err := r.put(r.t.Context(), fmt.Sprint(i), "", "start"); err != nil {
-					return status(err)
+					return answer(err)
 				}
 			}
 			return race(r.t.Context(), 10, func(ctx context.Context, round, i int) error {
@@ -122,7 +122,7 @@ func TestDynamoBehaviour(t *testing.T) {
 		}},
 		{"swap of what is not there", failed + " tells nothing, absent", func(r *rawTable) string {
 			found, err := r.put(r.t.Context(), "k", "one", "two")
-			return join(status(err)+" tells "+found, r.get("k"))
+			return join(answer(err)+" tells "+found, r.get("k"))
 		}},
 		{"UpdateItem without a condition revives a deleted item", "ok, ok, new", func(r *rawTable) string {
 			key := map[string]types.AttributeValue{"k": str("k")}
@@ -131,29 +131,29 @@ func TestDynamoBehaviour(t *testing.T) {
 				TableName: &r.name, Key: key, UpdateExpression: aws.String("SET v = :v"),
 				ExpressionAttributeValues: map[string]types.AttributeValue{":v": str("new")},
 			})
-			return join(status(err1), status(err2), r.get("k"))
+			return join(answer(err1), answer(err2), r.get("k"))
 		}},
 		{"keys: 2,048 bytes, 2,049, none", "ok, 400 ValidationException, 400 ValidationException", func(r *rawTable) string {
 			var got []string
 			for _, n := range []int{2048, 2049, 0} {
 				_, err := r.put(r.t.Context(), strings.Repeat("k", n), "", "v")
-				got = append(got, status(err))
+				got = append(got, answer(err))
 			}
 			return join(got...)
 		}},
 		{"an item of more than 400 KB", "400 ValidationException", func(r *rawTable) string {
 			_, err := r.put(r.t.Context(), "k", "", strings.Repeat("v", 400<<10))
-			return status(err)
+			return answer(err)
 		}},
 		{"no such table", "400 ResourceNotFoundException", func(r *rawTable) string {
 			other := *r
 			other.name = servers.Unique("missing")
 			_, err := other.put(r.t.Context(), "k", "", "v")
-			return status(err)
+			return answer(err)
 		}},
 		{"a table with another key", "400 ValidationException", func(r *rawTable) string {
 			_, err := r.c.GetItem(r.t.Context(), &dynamodb.GetItemInput{TableName: &r.name, Key: map[string]types.AttributeValue{"other": str("k")}})
-			return status(err)
+			return answer(err)
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
 		p := lose(t, server.Endpoint, faultproxy.Target("PutItem"))
 		r := newRawTable(t, server.At(p.URL), func(o *dynamodb.Options) { o.RetryMaxAttempts = 3 })
 		found, err := r.put(t.Context(), "k", "", "mine")
-		if got, want := status(err)+" tells "+found, "400 ConditionalCheckFailedException tells mine"; got != want {
+		if got, want := answer(err)+" tells "+found, "400 ConditionalCheckFailedException tells mine"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if got := p.Count(faultproxy.Target("PutItem")); got != 2 {
@@ -193,7 +193,7 @@ func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
 			r := newRaw(t, server, false)
 			r.c = server.At(p.URL).Client()
 			_, err := r.put("k", "mine", absent)
-			if got, want := status(err)+", "+r.get("k"), "412 PreconditionFailed, mine"; got != want {
+			if got, want := answer(err)+", "+r.get("k"), "412 PreconditionFailed, mine"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 			if got := p.Count(faultproxy.Header("If-None-Match")); got != 2 {

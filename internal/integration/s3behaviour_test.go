@@ -27,7 +27,7 @@ var behaviours = []struct {
 	{"create if absent: new, again", "ok, 412 PreconditionFailed, first", "", func(r *raw) string {
 		_, err1 := r.put("k", "first", absent)
 		_, err2 := r.put("k", "second", absent)
-		return join(status(err1), status(err2), r.get("k"))
+		return join(answer(err1), answer(err2), r.get("k"))
 	}},
 	{"create if absent, raced", "one winner, the others 412 PreconditionFailed", "", func(r *raw) string {
 		return race(r.t.Context(), 10, func(_ context.Context, round, i int) error {
@@ -40,11 +40,11 @@ var behaviours = []struct {
 		_, err1 := r.put("k", "x", match(`"00000000000000000000000000000000"`))
 		before := r.get("k")
 		_, err2 := r.put("k", "2", match(etag))
-		return join(status(err1), before, status(err2), r.get("k"))
+		return join(answer(err1), before, answer(err2), r.get("k"))
 	}},
 	{"swap of what is not there", "404 NoSuchKey, 404 NoSuchKey", "", func(r *raw) string {
 		_, err := r.put("k", "x", match(`"00000000000000000000000000000000"`))
-		return join(status(err), r.get("k"))
+		return join(answer(err), r.get("k"))
 	}},
 	{"swap, raced", "one winner, the others 412 PreconditionFailed", "", func(r *raw) string {
 		etags := make([]string, 10)
@@ -66,14 +66,14 @@ var behaviours = []struct {
 		"412 PreconditionFailed, body", "ok, 404 NoSuchKey", func(r *raw) string {
 			r.must("k", "body")
 			err := r.delete("k", `"00000000000000000000000000000000"`)
-			return join(status(err), r.get("k"))
+			return join(answer(err), r.get("k"))
 		}},
 	{"delete if match: right ETag", "ok, 404 NoSuchKey", "", func(r *raw) string {
 		err := r.delete("k", r.must("k", "body"))
-		return join(status(err), r.get("k"))
+		return join(answer(err), r.get("k"))
 	}},
 	{"delete if match: not there", "ok", "", func(r *raw) string {
-		return status(r.delete("k", `"00000000000000000000000000000000"`))
+		return answer(r.delete("k", `"00000000000000000000000000000000"`))
 	}},
 	{"copy if the source matches: wrong ETag", "412 PreconditionFailed, old", "", func(r *raw) string {
 		r.must("from", "new")
@@ -81,14 +81,14 @@ var behaviours = []struct {
 		err := r.copy("from", "to", func(in *s3.CopyObjectInput) {
 			in.CopySourceIfMatch = aws.String(`"00000000000000000000000000000000"`)
 		})
-		return join(status(err), r.get("to"))
+		return join(answer(err), r.get("to"))
 	}},
 	{"copy if the target is absent, and it is not", // AWS: 412
 		"ok, new", "", func(r *raw) string {
 			r.must("from", "new")
 			r.must("to", "old")
 			err := r.copy("from", "to", func(in *s3.CopyObjectInput) { in.IfNoneMatch = aws.String("*") })
-			return join(status(err), r.get("to"))
+			return join(answer(err), r.get("to"))
 		}},
 	{"copy if the target matches: wrong ETag", // AWS: 412
 		"ok, new", "", func(r *raw) string {
@@ -97,14 +97,14 @@ var behaviours = []struct {
 			err := r.copy("from", "to", func(in *s3.CopyObjectInput) {
 				in.IfMatch = aws.String(`"00000000000000000000000000000000"`)
 			})
-			return join(status(err), r.get("to"))
+			return join(answer(err), r.get("to"))
 		}},
 	{"multipart, completed if absent: it is, it is not", "ok, new, 412 PreconditionFailed, new", "", func(r *raw) string {
 		ifAbsent := func(in *s3.CompleteMultipartUploadInput) { in.IfNoneMatch = aws.String("*") }
 		err1 := r.multipart("k", "new", nil, ifAbsent)
 		before := r.get("k")
 		err2 := r.multipart("k", "newer", nil, ifAbsent)
-		return join(status(err1), before, status(err2), r.get("k"))
+		return join(answer(err1), before, answer(err2), r.get("k"))
 	}},
 	{"multipart, completed if match: wrong ETag, not there", "412 PreconditionFailed, old, 404 NoSuchKey, 404 NoSuchKey", "", func(r *raw) string {
 		r.must("k", "old")
@@ -113,7 +113,7 @@ var behaviours = []struct {
 		}
 		err1 := r.multipart("k", "new", nil, wrong)
 		err2 := r.multipart("missing", "new", nil, wrong)
-		return join(status(err1), r.get("k"), status(err2), r.get("missing"))
+		return join(answer(err1), r.get("k"), answer(err2), r.get("missing"))
 	}},
 	{"multipart, completed if absent, raced", "one winner, the others 412 PreconditionFailed", "", func(r *raw) string {
 		return race(r.t.Context(), 3, func(_ context.Context, round, i int) error {
@@ -128,7 +128,7 @@ var behaviours = []struct {
 		created := r.multipart("k", "overwritten", http.Header{"If-None-Match": {"*"}}, func(*s3.CompleteMultipartUploadInput) {
 			_, err = r.put("k", "another's", absent) // between the creation and the completion
 		})
-		return join(status(created), status(err), r.get("k"))
+		return join(answer(created), answer(err), r.get("k"))
 	}},
 	{"conditional get: same, other", "304, 200", "", func(r *raw) string {
 		etag := r.must("k", "1")
@@ -162,26 +162,26 @@ var behaviours = []struct {
 		"409 ObjectParentIsFile, 1, 404 NoSuchKey", "ok, 1, 2", func(r *raw) string {
 			r.must("a", "1")
 			_, err := r.put("a/b", "2", absent)
-			return join(status(err), r.get("a"), r.get("a/b"))
+			return join(answer(err), r.get("a"), r.get("a/b"))
 		}},
 	{"a segment of 255 bytes, of 256", // AWS: ok; 1,024 for the key is the only limit
 		"ok, 400 KeyTooLongError", "ok, 400 XMinioInvalidObjectName", func(r *raw) string {
 			_, err1 := r.put(strings.Repeat("k", 255), "1", absent)
 			_, err2 := r.put(strings.Repeat("k", 256), "2", absent)
-			return join(status(err1), status(err2))
+			return join(answer(err1), answer(err2))
 		}},
 	{"list after write, after delete", "1, 0", "", func(r *raw) string {
 		r.must("p/k", "1")
 		count := func() string {
 			out, err := r.c.ListObjectsV2(r.t.Context(), &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: aws.String("p/")})
 			if err != nil {
-				return status(err)
+				return answer(err)
 			}
 			return fmt.Sprint(len(out.Contents))
 		}
 		before := count()
 		if err := r.delete("p/k", ""); err != nil {
-			return status(err)
+			return answer(err)
 		}
 		return join(before, count())
 	}},
@@ -249,7 +249,7 @@ func TestS3DeleteMarker(t *testing.T) {
 				if err := r.delete("k", ""); err != nil {
 					t.Fatal(err)
 				}
-				if got := join(status(tt.probe(r, etag)), r.get("k")); got != want {
+				if got := join(answer(tt.probe(r, etag)), r.get("k")); got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			})

@@ -66,7 +66,7 @@ func match(etag string) func(*s3.PutObjectInput) {
 func (r *raw) get(key string) string {
 	out, err := r.c.GetObject(r.t.Context(), &s3.GetObjectInput{Bucket: &r.bucket, Key: &key})
 	if err != nil {
-		return status(err)
+		return answer(err)
 	}
 	defer out.Body.Close()
 	body, err := io.ReadAll(out.Body)
@@ -154,8 +154,8 @@ type doFunc func(*http.Request) (*http.Response, error)
 
 func (f doFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// status returns the answer to a request in short: "ok", "412 PreconditionFailed".
-func status(err error) string {
+// answer returns the answer to a request in short: "ok", "412 PreconditionFailed".
+func answer(err error) string {
 	if err == nil {
 		return "ok"
 	}
@@ -188,7 +188,7 @@ func race(ctx context.Context, rounds int, f func(ctx context.Context, round, co
 				if err == nil {
 					winners++
 				} else {
-					losers[status(err)] = true
+					losers[answer(err)] = true
 				}
 			})
 		}

@@ -3,9 +3,11 @@ package integration_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,39 +22,56 @@ type opened struct {
 
 func (o opened) Unwrap() store.Store { return o.Store }
 
+// eachVariant runs a test for every kind of registers, direct and through a proxy.
+// Each store that open returns is a space of its own.
+func eachVariant(t *testing.T, f func(t *testing.T, open func(t *testing.T) store.Store, proxied bool)) {
+	eachKind(t, func(t *testing.T, k kind) {
+		for _, proxied := range []bool{false, true} {
+			t.Run(fmt.Sprintf("proxy=%v", proxied), func(t *testing.T) {
+				f(t, func(t *testing.T) store.Store {
+					at := k.target(t)
+					if proxied {
+						at = at.at(faultproxy.New(t, at.endpoint()).URL)
+					}
+					st, err := at.open(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return opened{st, at}
+				}, proxied)
+			})
+		}
+	})
+}
+
 // The suite of registers, on every server, and the same through a proxy that does
 // nothing.
 func TestStores(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, k kind) {
-		for name, through := range map[string]func(*testing.T, target) target{
-			"direct": func(_ *testing.T, a target) target { return a },
-			"proxy":  func(t *testing.T, a target) target { return a.at(faultproxy.New(t, a.endpoint()).URL) },
-		} {
-			t.Run(name, func(t *testing.T) {
-				o := storetest.Options{
-					Rounds: 3,
-					Second: func(t *testing.T, first store.Store) store.Store {
-						st, err := first.(opened).at.open(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
-						return st
-					},
-				}
-				if name == "proxy" && !torture() {
-					o.Keys, o.Rounds = 10, 1
-				}
-				storetest.Run(t, func(t *testing.T) store.Store {
-					a := through(t, k.target(t))
-					st, err := a.open(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					return opened{st, a}
-				}, &o)
-			})
+	eachVariant(t, func(t *testing.T, open func(t *testing.T) store.Store, proxied bool) {
+		o := storetest.Options{Rounds: 3, Second: second}
+		if proxied && !torture() {
+			o.Keys, o.Rounds = 10, 1
 		}
+		storetest.Run(t, open, &o)
+	})
+}
+
+// second opens another handle on the space of first, as another process would.
+func second(t *testing.T, first store.Store) store.Store {
+	st, err := first.(opened).at.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// The suite of leases, on every server, and the same through a proxy that does
+// nothing.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	eachVariant(t, func(t *testing.T, open func(t *testing.T) store.Store, proxied bool) {
+		leasetest.Run(t, open, &leasetest.Options{Second: second, Parallel: true, Patience: 3 * time.Minute})
 	})
 }
 
