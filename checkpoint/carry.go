@@ -154,6 +154,10 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		p.next = v.next
 		p.write = p.write || v.write
 	}
+	if !p.write && !base.durable && p.relies(batch) {
+		// Writing it once more, as ours, makes it durable.
+		p.write = true
+	}
 	if !p.write {
 		return p, nil
 	}
@@ -175,6 +179,17 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	return p, nil
 }
 
+// relies reports whether a caller is told that its event is covered by what is saved:
+// it may act on that as on its own write, so that must survive as well.
+func (p *plan) relies(batch []*call) bool {
+	for i, c := range batch {
+		if s := p.verdicts[i].status; !c.gone && (s == Unchanged || s == Behind) {
+			return true
+		}
+	}
+	return false
+}
+
 // unsend notes that the write which the calls were part of is certainly not applied.
 func (l *line) unsend(batch []*call) {
 	l.mu.Lock()
@@ -188,24 +203,41 @@ func (l *line) unsend(batch []*call) {
 // the state that the write made, or a later one. With a conflict it may return the
 // state that was in the way.
 func (l *line) write(ctx context.Context, p plan) (state, error) {
-	version, err := l.k.st.Put(ctx, l.register, p.base.version, p.value)
-	if err == nil {
-		return state{rec: p.next, version: version, known: true, certain: true}, nil
-	}
-	if store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(l.k.st).NoReadBack {
-		return state{}, err
+	s, err := l.put(ctx, p.base.version, p.next, p.value)
+	if err == nil || store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(l.k.st).NoReadBack {
+		return s, err
 	}
 	return l.settle(ctx, p, store.MarkUnknown(err))
+}
+
+// put writes a record once.
+func (l *line) put(ctx context.Context, prev store.Version, next record, value []byte) (state, error) {
+	version, err := l.k.st.Put(ctx, l.register, prev, value)
+	if err != nil {
+		return state{}, err
+	}
+	return state{rec: next, version: version, known: true, certain: true, durable: true}, nil
+}
+
+// confirm makes the state s durable, by writing it once more.
+func (l *line) confirm(ctx context.Context, s state) (state, error) {
+	next := s.rec.follow()
+	value, err := next.encode(l.key)
+	if err != nil {
+		return state{}, err
+	}
+	return l.put(ctx, s.version, next, value)
 }
 
 // settle finds out what became of a write whose outcome is unknown, by reading
 // back. cause is returned if it cannot.
 //
-// Our nonce stands there, or in the line of the nonces before: applied. The state
-// that we wrote against stands there: not applied yet, and the same bytes are sent
-// again, which can take effect only once. The line of nonces reaches back to that
-// state without ours: another came first, and ours can never be applied. Else
-// nobody can know.
+// Our nonce stands there, or in the line of the nonces before: applied, and where
+// that does not mean durable it is confirmed by one more write. The state that we
+// wrote against stands there: not applied yet, and the same bytes are sent again,
+// which can take effect only once. The line of nonces reaches back to that state
+// without ours: another came first, and ours can never be applied. Else nobody can
+// know.
 func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.k.opts.Settle)
 	defer cancel()
@@ -216,12 +248,15 @@ func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 			return state{}, errors.Join(cause, store.MarkUnknown(err))
 		case err != nil:
 			// Not readable now: try again.
-		case yes:
+		case yes && s.durable:
 			return s, nil
+		case yes:
+			if s, err = l.confirm(ctx, s); err == nil {
+				return s, nil
+			}
 		case s.version == p.base.version:
-			version, err := l.k.st.Put(ctx, l.register, p.base.version, p.value)
-			if err == nil {
-				return state{rec: p.next, version: version, known: true, certain: true}, nil
+			if s, err = l.put(ctx, p.base.version, p.next, p.value); err == nil {
+				return s, nil
 			}
 		case known:
 			return s, store.ErrConflict

@@ -14,8 +14,11 @@
 //
 //   - Advance moves forward only: among all processes, the sequence of a key never
 //     falls but by Reset and Delete.
-//   - Acknowledged is durable, as durable as a Put of the store. Get is
-//     linearizable unless it may be answered from memory.
+//   - Acknowledged is durable, as durable as a Put of the store: Advanced, and
+//     Unchanged and Behind as well, since a caller may rely on them as much.
+//   - Get is linearizable unless it may be answered from memory. What it shows may be
+//     a write of another that is not durable yet; whatever is advanced from there
+//     makes it so.
 //   - A status is true of a state that stood while the call ran. Behind, Unchanged,
 //     Mismatch, Fenced and RolledBack are never told from memory.
 //   - Every error tells its outcome through [store.OutcomeOf]. "Not applied" is
@@ -62,7 +65,9 @@
 //
 // Each record carries a random nonce and those of the eight writes before it. When
 // the reply to a write is lost the keeper reads back: its nonce is there, so it was
-// applied; the old state is there, so the same bytes are sent again; a line of
+// applied (on a store that shows writes before they are durable, a
+// [store.VolatilePutter], one more write of the same makes sure that it is durable);
+// the old state is there, so the same bytes are sent again; a line of
 // nonces is there that leads past it, so it never will be. Stores on which a write
 // cannot be recognised ([store.Traits].NoReadBack) are not asked, and the outcome
 // stays unknown.

@@ -60,24 +60,24 @@ const (
 	// Advanced: the position was saved, durably.
 	Advanced Status = iota + 1
 
-	// Unchanged: this very position is already saved.
+	// Unchanged: this very position is already saved, durably.
 	Unchanged
 
-	// Behind: a higher sequence is saved. Nothing was written.
+	// Behind: a higher sequence is saved, durably. The position was not written.
 	Behind
 
-	// Mismatch: the same sequence is saved with another event id or other data.
-	// Nothing was written: one of the two is wrong, and only the caller can know
+	// Mismatch: the same sequence is saved with another event id or other data. The
+	// position was not written: one of the two is wrong, and only the caller can know
 	// which. Reset replaces it.
 	Mismatch
 
 	// Fenced: a higher fencing token has been here, or any token where the caller
-	// gave none. Nothing was written.
+	// gave none. The position was not written.
 	Fenced
 
 	// RolledBack: the checkpoint was moved back or deleted, by Reset or Delete or
-	// behind Holdfast's back, since the caller read it. Nothing was written. Get
-	// shows where to go on from.
+	// behind Holdfast's back, since the caller read it. The position was not
+	// written. Get shows where to go on from.
 	RolledBack
 )
 

@@ -24,6 +24,10 @@ type state struct {
 	// written against, or shown, without a read.
 	known, certain bool
 
+	// durable says that it survives a power cut for certain. What was read may be
+	// somebody's write that is still on its way to the disk.
+	durable bool
+
 	// back says that the store went back to it: it is older than one known before.
 	back bool
 }
@@ -124,9 +128,13 @@ func (l *line) parsed(value []byte, version store.Version, err error) (state, er
 
 // parse makes a state of a value and its version; a zero version means absent.
 func (l *line) parse(value []byte, version store.Version) (state, error) {
-	s := state{rec: firstRecord(), version: version, known: true, certain: true}
+	s := state{rec: firstRecord(), version: version, known: true, certain: true, durable: true}
 	if version == "" {
 		return s, nil
+	}
+	if l.k.volatile {
+		m := l.memory()
+		s.durable = m.durable && m.version == version
 	}
 	var err error
 	s.rec, err = decode(l.key, value)

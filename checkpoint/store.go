@@ -76,8 +76,9 @@ func (o *Options) checked() (Options, error) {
 // It remembers the last state of each key that it was used with, as long as it
 // lives. While it writes it runs one goroutine for each key that is being written.
 type StoreKeeper struct {
-	st   store.Store
-	opts Options
+	st       store.Store
+	opts     Options
+	volatile bool // the store can show what is not durable yet
 
 	mu      sync.Mutex
 	lines   map[string]*line
@@ -99,6 +100,8 @@ func New(st store.Store, opts *Options) (*StoreKeeper, error) {
 		return nil, err
 	}
 	k := &StoreKeeper{st: st, opts: o, lines: make(map[string]*line), landed: make(chan struct{})}
+	// A store with volatile writes orders first and makes durable later.
+	_, k.volatile = store.As[store.VolatilePutter](st)
 	k.end, k.cancel = context.WithCancel(context.Background())
 	return k, nil
 }

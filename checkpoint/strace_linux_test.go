@@ -78,7 +78,7 @@ func failOnce(t *testing.T, strace, name, fault string, n int) bool {
 		t.Errorf("%d is saved, %d was acknowledged; failures: %q", got.Sequence, l.highest, l.failed)
 	}
 	for _, f := range l.failed {
-		if strings.HasPrefix(f, fmt.Sprintf("failed %d true ", got.Sequence)) && l.advanced[got.Sequence] == 0 {
+		if strings.HasPrefix(f, fmt.Sprintf("failed %d true %s ", got.Sequence, got.EventID)) {
 			t.Errorf("%d is saved, although %q", got.Sequence, f)
 		}
 	}
