@@ -19,11 +19,12 @@ import (
 // target is a space of registers on a server, in a form that another process can be
 // given.
 type target struct {
-	Kind   string // "s3", "dynamodb"
+	Kind   string // "s3", "dynamodb", "file"
 	S3     servers.S3
 	Dynamo servers.Dynamo
-	Space  string // the bucket or the table
+	Space  string // the bucket, the table or the directory
 	Prefix string
+	File   fileFaults // of "file"
 }
 
 // open opens the space, which exists, as a program would.
@@ -37,6 +38,8 @@ func (a target) open(context.Context) (store.Store, error) {
 		return s3store.New(b, a.Prefix, nil)
 	case "dynamodb":
 		return dynamostore.New(a.Dynamo.Client(), a.Space, &dynamostore.Options{Prefix: a.Prefix})
+	case "file":
+		return openFile(a)
 	}
 	return nil, fmt.Errorf("no registers of kind %q", a.Kind)
 }

@@ -21,6 +21,7 @@ import (
 func ignoring(*testing.T) store.Store {
 	m := memstore.New()
 	return bare{store.Intercept(m, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		time.Sleep(time.Millisecond) // so that others have their turn
 		err := next(ctx, op)
 		for op.Kind.Write() && errors.Is(err, store.ErrConflict) {
 			if _, op.Prev, err = m.Get(ctx, op.Key); err == nil || errors.Is(err, store.ErrNotFound) {
