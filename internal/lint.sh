@@ -15,6 +15,7 @@ fi
 echo "== go vet"
 go vet "${packages[@]}"
 go vet -tags mutant ./...
+(cd internal/peers && go vet ./...)
 for os in darwin windows; do
   echo "== go vet for $os"
   GOOS=$os go vet "${released[@]}"
@@ -24,3 +25,4 @@ echo "== staticcheck"
 tools=$(cache tools)
 GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
 "$tools/staticcheck" "${packages[@]}"
+(cd internal/peers && "$tools/staticcheck" ./...)
