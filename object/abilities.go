@@ -148,6 +148,8 @@ type UnsupportedError struct {
 	// Found says what the store did when it was tried, for people; empty where it
 	// was not tried.
 	Found string
+
+	refusal bool // what was found is a refusal
 }
 
 func (e *UnsupportedError) Error() string {

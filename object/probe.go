@@ -38,6 +38,14 @@ func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map
 		}
 		err := p.probe(a)
 		var lacking *UnsupportedError
+		// A refusal can be that of a repetition of one's own request on its way;
+		// hardly three times.
+		for range 2 {
+			if !errors.As(err, &lacking) || !lacking.refusal {
+				break
+			}
+			err = p.probe(a)
+		}
 		if err != nil && !errors.As(err, &lacking) {
 			return nil, fmt.Errorf("probing %s: %w", a, err)
 		}
@@ -75,7 +83,7 @@ func (p *prober) putIfAbsent() error {
 	key := p.newKey()
 	v, err := p.put(key, &PutOptions{IfAbsent: true})
 	if errors.Is(err, store.ErrConflict) {
-		return lacks("it refused to create what was not there")
+		return refuses("it refused to create what was not there")
 	}
 	if err != nil {
 		return err
@@ -246,6 +254,9 @@ func (p *prober) clean() {
 
 func lacks(found string) error { return &UnsupportedError{Found: found} }
 
+// refuses is lacks for a request that was refused although its condition held.
+func refuses(found string) error { return &UnsupportedError{Found: found, refusal: true} }
+
 // refused checks the error of a request whose condition did not hold.
 func refused(err error, otherwise string) error {
 	switch {
@@ -260,7 +271,7 @@ func refused(err error, otherwise string) error {
 // accepted checks the error of a request whose condition held.
 func accepted(err error, otherwise string) error {
 	if errors.Is(err, store.ErrConflict) {
-		return lacks(otherwise)
+		return refuses(otherwise)
 	}
 	return err
 }

@@ -43,9 +43,10 @@ type Options struct {
 	// most [MaxPrefix] bytes.
 	Prefix string
 
-	// Timeout bounds each request, until its answer is complete. At least 100 ms; 0
-	// means [DefaultTimeout]. It should be well below the shortest lease that is
-	// kept in the table.
+	// Timeout bounds each request, until its answer is complete. Where the context
+	// of the call has a deadline, a request gets a third of what is left if that is
+	// less (but 500 ms at least), so that it can still be settled. At least 100 ms; 0
+	// means [DefaultTimeout].
 	Timeout time.Duration
 
 	// Tries is how often a request is sent at most that was throttled or got no
@@ -219,7 +220,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context, func(*dynamodb
 	if ctx.Err() != nil {
 		return c.Classify(ctx.Err())
 	}
-	ctx, cancel := c.WithTimeout(s.o.Timeout)
+	ctx, cancel := c.WithTimeout(c.Share(s.o.Timeout))
 	defer cancel()
 	err := f(ctx, func(o *dynamodb.Options) {
 		o.Retryer = aws.NopRetryer{}

@@ -27,7 +27,9 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "NoSuchUpload":
 		// Somebody aborted it, or a copy of our own request completed it.
 		return c.Fail(err, nil, store.Unknown, "the upload is gone")
-	case code == "NoSuchKey" || status == http.StatusNotFound:
+	case code == "NoSuchKey":
+		// Only this: 404 also stands for a user that does not exist, and for a path
+		// that an endpoint does not know.
 		return store.ErrNotFound
 	case code == "InvalidRange" || status == http.StatusRequestedRangeNotSatisfiable:
 		return object.ErrRange
@@ -35,7 +37,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 		return &object.UnsupportedError{Found: awscall.Text(err)}
 	case code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || code == "IllegalLocationConstraintException" || status == http.StatusMovedPermanently:
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "wrong region%s: %s", rightRegion(c), awscall.Text(err))
-	case code == "InvalidAccessKeyId" || code == "SignatureDoesNotMatch" || code == "ExpiredToken" || code == "InvalidToken":
+	case code == "InvalidAccessKeyId" || code == "SignatureDoesNotMatch" || code == "ExpiredToken" || code == "InvalidToken" || code == "XAdminUserNotFound":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", awscall.Text(err))
 	case code == "RequestTimeTooSkewed":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", awscall.Text(err))

@@ -111,6 +111,7 @@ func TestAnswers(t *testing.T) {
 		{403, "SignatureDoesNotMatch", store.ErrDenied, "credentials"},
 		{403, "InvalidAccessKeyId", store.ErrDenied, "credentials"},
 		{400, "ExpiredToken", store.ErrDenied, "credentials"},
+		{404, "XAdminUserNotFound", store.ErrDenied, "credentials"},
 		{403, "RequestTimeTooSkewed", store.ErrMisconfigured, "clock"},
 		{404, "NoSuchBucket", store.ErrMisconfigured, "no such bucket"},
 		{301, "PermanentRedirect", store.ErrMisconfigured, "region"},
@@ -144,6 +145,21 @@ func TestAnswers(t *testing.T) {
 	check(t, "missing bucket", err, store.ErrMisconfigured, "no such bucket")
 	for _, err := range newBucket(t, f, nil).List(t.Context(), "", nil) {
 		check(t, "listing a missing bucket", err, store.ErrMisconfigured, "no such bucket")
+	}
+}
+
+// TestNotAbsent: a status of 404 alone does not say that an object is absent (A11).
+func TestNotAbsent(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b := trusted(t, f)
+	f.Add("", 0, -1, awstest.Fault{Status: 404, Code: "NoSuchRoute"})
+	_, err := b.Get(t.Context(), "k", nil)
+	if err == nil || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+	_, err = b.Put(t.Context(), "k", strings.NewReader("x"), &object.PutOptions{IfMatch: `"0"`})
+	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		t.Errorf("put: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -94,7 +95,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		return nil, c.Classify(ctx.Err())
 	}
 	// The limit of the request becomes one for each pause in its body.
-	stall := newStall(ctx, b.o.Timeout)
+	stall := newStall(ctx, b.o.Timeout, c.Share(b.o.Timeout))
 	out, err := b.client.GetObject(stall.ctx, in, once(c))
 	if err != nil {
 		stall.end()
@@ -138,10 +139,11 @@ type stall struct {
 
 var errStalled = errors.New("the answer stalled")
 
-func newStall(ctx context.Context, limit time.Duration) *stall {
+// newStall returns a stall of this limit, and of first until the answer begins.
+func newStall(ctx context.Context, limit, first time.Duration) *stall {
 	s := &stall{limit: limit}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.timer = time.AfterFunc(limit, func() { s.cancel(errStalled) })
+	s.timer = time.AfterFunc(first, func() { s.cancel(errStalled) })
 	return s
 }
 
@@ -199,6 +201,9 @@ func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
 		}, opt)
 		return err
 	})
+	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
+		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
+	}
 	if err != nil {
 		return object.Info{}, err
 	}

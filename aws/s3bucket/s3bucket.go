@@ -40,6 +40,9 @@ const (
 	// bodies. It holds them open with white space.
 	longTimeout = 5 * time.Minute
 
+	// smallBody is the size to which the body of a request is small, in bytes.
+	smallBody = 256 << 10
+
 	minPartSize = 5 << 20 // of the protocol, but for the last part
 )
 
@@ -47,9 +50,10 @@ const (
 type Options struct {
 	// Timeout bounds each request: until the answer has begun for a Get, whose body
 	// then must not stall for longer than this; until the answer is complete for
-	// others. A request with a body gets a second more for each 256 KiB. At least
-	// 100 ms; 0 means [DefaultTimeout]. It should be well below the shortest lease
-	// that is kept in the bucket.
+	// others. A request with a body gets a second more for each 256 KiB. Where the
+	// context of the call has a deadline, a small request gets a third of what is
+	// left if that is less (but 500 ms at least), so that it can still be settled. At
+	// least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
 	// Tries is how often a request is sent at most that may be repeated: reads, and
@@ -224,11 +228,14 @@ func (b *Bucket) Traits() object.Traits {
 }
 
 // call sends one request through f, with the SDK's retries off, and classifies what
-// became of it. extra is added to the time limit.
+// became of it.
 func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
 	c := awscall.New(ctx, b.where)
 	if ctx.Err() != nil {
 		return c, c.Classify(ctx.Err())
+	}
+	if timeout <= b.timeoutFor(smallBody) {
+		timeout = c.Share(timeout)
 	}
 	ctx, cancel := c.WithTimeout(timeout)
 	defer cancel()

@@ -250,6 +250,39 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
+// TestFirstUseUnderOneFault: whatever happens to one of the requests of the probe, a
+// good server is not called bad.
+func TestFirstUseUnderOneFault(t *testing.T) {
+	for name, fault := range map[string]awstest.Fault{
+		"reply lost":   {Lose: true},
+		"dropped":      {Drop: true},
+		"repeated":     {Twice: true},
+		"500, applied": {Status: 500, Code: "InternalError", Applied: true},
+		"409":          {Status: 409, Code: "ConditionalRequestConflict"},
+		"no answer":    {Hang: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := range 12 {
+				synctest.Test(t, func(t *testing.T) {
+					f := awstest.NewS3("bucket")
+					s := newStore(t, f, nil)
+					f.Add("", n, 1, fault)
+					_, err := s.Put(t.Context(), "k", "", []byte("1"))
+					if errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) == store.Unknown {
+						t.Errorf("at request %d: %v", n, err)
+					}
+					if err != nil {
+						mustPut(t, s, "k", "", "1")
+					}
+					if got := f.Keys("bucket"); len(got) > 1 && fault != (awstest.Fault{Hang: true}) {
+						t.Errorf("at request %d: left behind %q", n, got)
+					}
+				})
+			}
+		})
+	}
+}
+
 // TestMarkerExists: a server for which a delete marker is an object cannot create
 // what somebody removed by hand: that is told (C2).
 func TestMarkerExists(t *testing.T) {

@@ -148,7 +148,7 @@ func (s *Store) GetInfo(ctx context.Context, key string) ([]byte, store.Version,
 // request without a body.
 func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
 	var opts *object.GetOptions
-	if v, err := parseVersion(seen); err == nil && v.object != "" {
+	if v, err := parseVersion(seen); err == nil {
 		opts = &object.GetOptions{IfChanged: v.object}
 	}
 	state, _, err := s.get(ctx, key, opts)

@@ -25,12 +25,12 @@
 // # Outcomes
 //
 // A write is sent once, with its condition. If the reply is lost, or says that the
-// condition does not hold, the object is read: one's own nonce in it means success,
-// whoever has written since; the state that was written against means that the
-// write has not been applied, and the same bytes are sent again on the same
-// condition, so that at most one of them can be applied; any other state is a
-// conflict, or an unknown outcome if a reply was lost and the names in "after" do
-// not reach back far enough to tell.
+// condition does not hold, the object is read. One's own nonce there means success.
+// The state that was written against means that the write has not been applied, and
+// the same bytes are sent again on the same condition, so that at most one of them
+// can be applied. Any other state is a conflict; but if a reply was lost, only where
+// the names in "after" prove that the write was not applied, and otherwise the
+// outcome stays unknown.
 //
 // # Stores that ignore conditions
 //

@@ -56,10 +56,10 @@ func TestOutcomes(t *testing.T) {
 		{"swap, lost, then another was faster", []fault{dropped, faster}, false, false, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"create, lost, then another was faster", []fault{dropped, faster}, true, false, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"swap, lost, then ten others were faster", []fault{dropped, fasterTen}, false, false, store.Unknown, `"another's 9"`, "put get put get"},
-		{"swap, applied, lost, and superseded", []fault{lostFaster}, false, false, store.Applied, `"another's 0"`, "put get"},
-		{"create, applied, lost, and superseded", []fault{lostFaster}, true, false, store.Applied, `"another's 0"`, "put get"},
+		{"swap, applied, lost, and superseded", []fault{lostFaster}, false, false, store.Unknown, `"another's 0"`, "put get"},
+		{"create, applied, lost, and superseded", []fault{lostFaster}, true, false, store.Unknown, `"another's 0"`, "put get"},
 		{"swap, applied, lost, and superseded by ten", []fault{lostFasterTen}, false, false, store.Unknown, `"another's 9"`, "put get"},
-		{"create, applied, lost, and deleted", []fault{lostDeleted}, true, false, store.Applied, "", "put get"},
+		{"create, applied, lost, and deleted", []fault{lostDeleted}, true, false, store.Unknown, "", "put get"},
 		{"create over a tombstone, lost", []fault{right, lost}, true, true, store.Applied, ours, "put get put get"},
 		{"create over a tombstone, another was faster", []fault{right, faster}, true, true, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"create, lost, created and deleted by another, and created", []fault{dropped, fasterDeleted, faster}, true, false, store.NotApplied, `"another's 0"`, "put get put get put get"},
@@ -122,11 +122,44 @@ func checkAfter(t *testing.T, s store.Store, v store.Version, err error, ours bo
 	if v == "" {
 		return
 	}
-	// The version that was returned is good for the next write, or is refused: also
-	// one that was superseded before it became known.
-	_, err = s.Put(t.Context(), "k", v, []byte(`"next"`))
-	if ours && err != nil || !ours && !errors.Is(err, store.ErrConflict) {
+	if _, err = s.Put(t.Context(), "k", v, []byte(`"next"`)); err != nil {
 		t.Errorf("the next write: %v", err)
+	}
+}
+
+// TestDeleteOutcomes: likewise for deletes, which return no version.
+func TestDeleteOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		puts     []fault
+		want     store.Outcome
+		requests string
+	}{
+		{"delete", nil, store.Applied, "put"},
+		{"applied, reply lost", []fault{lost}, store.Applied, "put get"},
+		{"not applied, reply lost", []fault{dropped}, store.Applied, "put get put"},
+		{"repeated on the way", []fault{twice}, store.Applied, "put get"},
+		{"applied, lost, and created anew", []fault{lostFaster}, store.Applied, "put get"},
+		{"another was faster", []fault{faster}, store.NotApplied, "put get"},
+		{"another deleted it first", []fault{fasterDeleted}, store.NotApplied, "put get"},
+		{"lost, another deleted it", []fault{dropped, fasterDeleted}, store.NotApplied, "put get put get"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &flaky{Bucket: membucket.New()}
+				s := newStore(t, f, "", nil)
+				v := mustPut(t, s, "k", "", `"before"`)
+				f.requests()
+				f.puts = c.puts
+				err := s.Delete(t.Context(), "k", v)
+				if got := store.OutcomeOf(err); got != c.want || c.want == store.NotApplied && !errors.Is(err, store.ErrConflict) {
+					t.Errorf("outcome %v, want %v: %v", got, c.want, err)
+				}
+				if got := f.requests(); got != c.requests {
+					t.Errorf("requests %q, want %q", got, c.requests)
+				}
+			})
+		})
 	}
 }
 

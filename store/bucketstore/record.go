@@ -138,7 +138,7 @@ func isNonce(s string) bool { return len(s) == nonceSize && !strings.ContainsAny
 // state is a record as it lies in the bucket.
 type state struct {
 	record record
-	object object.Version // zero: it is known that it was there, and no longer is
+	object object.Version
 }
 
 // version is a [store.Version] taken apart: the nonces of a state and of those
@@ -162,7 +162,7 @@ func parseVersion(v store.Version) (version, error) {
 	}
 	nonces, object_, ok := strings.Cut(string(v), "@")
 	parsed := version{strings.Split(nonces, "."), object.Version(object_)}
-	if !ok || len(parsed.nonces) > maxAfter+1 || slices.ContainsFunc(parsed.nonces, func(n string) bool { return !isNonce(n) }) {
+	if !ok || object_ == "" || len(parsed.nonces) > maxAfter+1 || slices.ContainsFunc(parsed.nonces, func(n string) bool { return !isNonce(n) }) {
 		return version{}, fmt.Errorf("%w: %q is none of a bucket", store.ErrVersion, v)
 	}
 	return parsed, nil

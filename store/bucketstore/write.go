@@ -49,11 +49,6 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, r rec
 	w := &writing{s: s, key: key, create: prev == "", rec: r}
 	w.rec.nonce = newNonce()
 	w.against(base)
-	if !base.absent() && base.object == "" {
-		// A state that was already superseded when it became known: only a look can
-		// tell what to answer.
-		return w.settle(ctx, nil)
-	}
 	return w.run(ctx)
 }
 
@@ -147,8 +142,7 @@ func (w *writing) settle(ctx context.Context, cause error) (store.Version, error
 		w.s.log.Debug("a write whose reply was lost was applied", "key", w.key)
 		return current.version(), nil
 	case slices.Contains(current.record.after, w.rec.nonce):
-		w.s.log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
-		return w.superseded(current), nil
+		return "", w.superseded()
 	case w.base.is(current):
 		return "", w.metBase(cause)
 	}
@@ -168,12 +162,14 @@ func (w *writing) settle(ctx context.Context, cause error) (store.Version, error
 	return "", errSendAgain
 }
 
-// superseded is the version of the state that this write was. The version of its
-// object was in the reply that was lost; nobody needs it any more.
-func (w *writing) superseded(current state) store.Version {
-	i := slices.Index(current.record.after, w.rec.nonce)
-	past := state{record: record{nonce: w.rec.nonce, after: current.record.after[i+1:]}}
-	return past.version()
+// superseded is the error of a write that was applied, and that others have followed
+// since. Of a put it cannot be told which version it was: that stood in the reply
+// that was lost.
+func (w *writing) superseded() error {
+	if w.rec.deleted {
+		return nil
+	}
+	return store.MarkUnknown(errors.New("it was applied, but its reply was lost, and others have changed it since"))
 }
 
 // proves reports whether the past that another's record names leaves no room for

@@ -133,6 +133,19 @@ func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string,
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("no answer in time")
 
+// minShare is what Share leaves a request at least.
+const minShare = 500 * time.Millisecond
+
+// Share returns d, or less: a third of the time that is left for the call, so that a
+// request which gets no answer can still be settled and sent again in it.
+func (c *Call) Share(d time.Duration) time.Duration {
+	deadline, ok := c.ctx.Deadline()
+	if !ok {
+		return d
+	}
+	return min(d, max(time.Until(deadline)/3, minShare))
+}
+
 // WithTimeout returns the context of one request. Its end is told apart from that
 // of the caller's context.
 func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
