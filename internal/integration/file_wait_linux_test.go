@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -193,11 +194,21 @@ func TestFileIdle(t *testing.T) {
 			t.Logf("%d processes with %d waiters each: %v of processor time in %v, %.2f %% of a processor; %d threads, %d kB resident in the first",
 				test.processes, test.waiters, cpu, took.Round(time.Millisecond), 100*share,
 				processStatus(children[0].cmd.Process.Pid, "Threads"), processStatus(children[0].cmd.Process.Pid, "VmRSS"))
-			if share > 0.1 {
-				t.Errorf("waiting uses %.1f %% of a processor", 100*share)
+			most := 0.1
+			if raced() {
+				most = 0.5
+			}
+			if share > most {
+				t.Errorf("waiting uses %.1f %% of a processor, %.0f %% are allowed", 100*share, 100*most)
 			}
 		})
 	}
+}
+
+// raced reports whether the race detector is on, which makes everything dearer.
+func raced() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // used is the processor time of all children together.

@@ -85,7 +85,11 @@ func expiryCases() []testCase {
 			g := e.try(e.client(fs, e.short), job)
 			began := time.Now()
 			fs.Set(every(faultstore.AnyOp, "", faultstore.Drop))
-			<-g.Context().Done()
+			select {
+			case <-g.Context().Done():
+			case <-e.ctx.Done():
+				e.fatalf("the holder goes on without the store")
+			}
 			e.between("given up", time.Since(began), 0, e.TTL)
 			e.lost(g, lease.ErrExpired)
 		}},

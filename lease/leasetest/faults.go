@@ -127,12 +127,9 @@ func caseNotAdopted(e *env) {
 			return next(ctx, op)
 		}
 		// This request is lost, and before anybody can look another one comes.
-		g, err := other.TryAcquire(e.ctx, job)
-		if err != nil {
-			e.errorf("TryAcquire in between: %v", err)
-			return err
+		if winner = e.steal(other); winner == nil {
+			return next(ctx, op)
 		}
-		winner = g
 		return store.MarkUnknown(errors.New("reply lost"))
 	})
 	if g, err := e.client(st, nil).TryAcquire(e.ctx, job); !errors.Is(err, lease.ErrHeld) {
@@ -193,28 +190,25 @@ func caseReleaseLost(e *env) {
 	e.release(next)
 
 	// Another takes the lock between the release and its repetition.
-	g, err = h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
 	var other *lease.Guard
+	armed := false
 	st := store.Intercept(e.a, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		err := next(ctx, op)
-		if !op.Kind.Write() || other != nil || err != nil {
+		if !armed || other != nil || !op.Kind.Write() || err != nil {
 			return err
 		}
-		other = e.steal(b)
+		if other = e.steal(b); other == nil {
+			return nil
+		}
 		return store.MarkUnknown(errors.New("reply lost"))
 	})
+	g = e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	armed = true
 	e.release(g)
-	g = e.try(e.client(e.a, nil), job)
-	ticket, err := g.Detach(e.ctx)
-	e.must("Detach", err)
-	again, err := e.client(st, nil).Attach(e.ctx, ticket)
-	e.must("Attach", err)
-	e.release(again)
 	e.holds(other)
 }
 
-// steal takes the lock on the goroutine of another's write.
+// steal takes the lock in the middle of another's write, on whose goroutine it runs.
 func (e *env) steal(c *lease.Client) *lease.Guard {
 	g, err := c.TryAcquire(e.ctx, job)
 	if err != nil {
