@@ -73,10 +73,11 @@ func advanceForEver(dir string) error {
 				p := checkpoint.Position{Sequence: next, EventID: fmt.Sprintf("%d-%d", os.Getpid(), g)}
 				fmt.Printf("try %d\n", next)
 				r, err := k.Advance(ctx, "k", p, nil)
-				switch {
-				case err != nil:
+				if err != nil {
 					fmt.Printf("failed %d %v %s %v\n", next, store.OutcomeOf(err) == store.NotApplied, p.EventID, err)
-				case r.Status == checkpoint.Advanced:
+					continue
+				}
+				if r.Status == checkpoint.Advanced {
 					fmt.Printf("advanced %d\n", next)
 				}
 				next = max(next, r.Current.Sequence) + 1
