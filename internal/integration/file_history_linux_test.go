@@ -199,17 +199,15 @@ func (h *leaseHistory) controls(t *testing.T, rnd *rand.Rand) {
 	if !errors.Is(bad.check(), errIllegal) {
 		t.Errorf("swapped tokens %d and %d were not noticed", bad.grants[i].token, bad.grants[i+1].token)
 	}
-	for i := 1; i < len(h.grants); i++ {
-		if first := h.grants[0].writes; len(first) > 0 && len(h.grants[i].writes) > 0 {
-			bad, _ = clone()
-			last := bad.grants[len(bad.grants)-1]
-			op := first[0]
-			op.Call, op.Return = last.end+1, last.end+2
-			bad.grants[len(bad.grants)-1].writes = append(slices.Clone(last.writes), op)
-			if !errors.Is(bad.check(), errIllegal) {
-				t.Errorf("a write with token %d at the end was not noticed", op.Input.(leaseOp).Token)
-			}
-			break
+	writes := func(g grantSeen) bool { return len(g.writes) > 0 }
+	if i := slices.IndexFunc(h.grants, writes); i >= 0 && slices.ContainsFunc(h.grants[i+1:], writes) {
+		bad, _ = clone()
+		last := &bad.grants[len(bad.grants)-1]
+		op := h.grants[i].writes[0]
+		op.Call, op.Return = last.end+1, last.end+2
+		last.writes = append(slices.Clone(last.writes), op)
+		if !errors.Is(bad.check(), errIllegal) {
+			t.Errorf("a write with token %d at the end was not noticed", op.Input.(leaseOp).Token)
 		}
 	}
 }
