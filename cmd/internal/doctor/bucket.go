@@ -107,50 +107,35 @@ func (p *bucket) steps() []step {
 
 // rights tries each kind of request once.
 func (p *bucket) rights(ctx context.Context) []Check {
-	var missing []Check
-	tried := func(right, without string, needed bool, err error) {
-		if errors.Is(err, store.ErrDenied) {
-			c := finding("right-"+right, "the right "+right, needed)
-			c.Result, c.Found, c.Means, c.denied = NotTested, "the store refused (403)", without, true
-			missing = append(missing, c)
-		}
-	}
+	var r rights
 	key := p.below("objects/rights")
 	_, put := p.put(ctx, key, "Holdfast tries its rights here. This object can be deleted.\n", nil)
-	tried("s3:PutObject", "no lock can be taken: grant it on the prefix", true, put)
+	r.tried("s3:PutObject", "no lock can be taken: grant it on the prefix", true, put)
+	var absent error
 	if put == nil {
 		_, _, err := object.ReadAll(ctx, p.native, key, 1<<10, nil)
-		tried("s3:GetObject", "no lock can be read: grant it on the prefix", true, err)
+		r.tried("s3:GetObject", "no lock can be read: grant it on the prefix", true, err)
 		if err == nil {
-			_, _, err = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
-			tried("s3:ListBucket", "what does not exist cannot be told from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, err)
+			_, _, absent = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
+			r.tried("s3:ListBucket", "what does not exist cannot be told from what is forbidden, so that no new lock can be taken: grant it on the bucket", true, absent)
 		}
-		tried("s3:DeleteObject", "leases need no deletes; rm and mv of objects do, and what is tried here stays", false, p.native.Delete(ctx, key, nil))
+		r.tried("s3:DeleteObject", "leases need no deletes; rm and mv of objects do, and what is tried here stays", false, p.native.Delete(ctx, key, nil))
 	}
-	var err error
-	for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
-		break
-	}
-	if !has(missing, "right-s3:ListBucket") {
-		tried("s3:ListBucket", "ls, watch and gc do not work: grant it on the bucket", false, err)
-	}
-	if len(missing) > 0 {
-		return missing
+	if !errors.Is(absent, store.ErrDenied) {
+		var err error
+		for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
+			break
+		}
+		r.tried("s3:ListBucket", "ls, watch and gc do not work: grant it on the bucket", false, err)
 	}
 	c := finding("rights", "rights", true)
-	if put != nil {
+	switch {
+	case len(r.missing) > 0:
+		return r.missing
+	case put != nil:
 		return p.e.failed(c, put)
 	}
 	return c.ok("reading, writing, listing and deleting are allowed")
-}
-
-func has(checks []Check, id string) bool {
-	for _, c := range checks {
-		if c.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // ability is a condition that a server may keep.

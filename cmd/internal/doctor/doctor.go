@@ -38,7 +38,7 @@ type Verdict string
 const (
 	Safe      Verdict = "safe"    // everything that leases need was seen to work
 	NotSafe   Verdict = "unsafe"  // something that they need was seen not to work
-	Denied    Verdict = "denied"  // rights are missing
+	Denied    Verdict = "denied"  // rights that they need are missing
 	NotProven Verdict = "unknown" // something that they need could not be tried
 )
 
@@ -361,7 +361,7 @@ func (e *examination) failed(c Check, err error) []Check {
 	c.Result, c.Found = NotTested, err.Error()
 	switch {
 	case errors.Is(err, store.ErrUnsafe):
-		c.Result = Unsafe
+		c.Result, c.Means = Unsafe, "leases are refused here"
 	case errors.Is(err, store.ErrDenied):
 		c.denied = true
 		if right := e.rightOf(err); right != "" {
@@ -424,4 +424,16 @@ func (e *examination) look(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// rights collects which rights are missing.
+type rights struct{ missing []Check }
+
+// tried notes what became of a request that needs a right.
+func (r *rights) tried(right, without string, needed bool, err error) {
+	if errors.Is(err, store.ErrDenied) {
+		c := finding("right-"+right, "the right "+right, needed)
+		c.Result, c.Found, c.Means, c.denied = NotTested, "the store refused", without, true
+		r.missing = append(r.missing, c)
+	}
 }

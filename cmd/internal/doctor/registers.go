@@ -353,15 +353,15 @@ func (r *registers) list(ctx context.Context) []Check {
 		slices.Sort(all)
 		return all, nil
 	}
+	if _, err := r.put(ctx, "listed-not", "", value()); err != nil {
+		return r.failed(c, err)
+	}
 	var versions [3]store.Version
 	for i := range versions {
 		var err error
 		if versions[i], err = r.put(ctx, fmt.Sprintf("listed/%d", i), "", value()); err != nil {
 			return r.failed(c, err)
 		}
-	}
-	if _, err := r.put(ctx, "listed-not", "", value()); err != nil {
-		return r.failed(c, err)
 	}
 	got, err := keys()
 	if errors.Is(err, errors.ErrUnsupported) {

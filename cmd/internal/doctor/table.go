@@ -40,6 +40,7 @@ func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *
 		begin: p.begin,
 		steps: func(*examination) []step {
 			return []step{
+				{"rights", "rights", true, p.rights},
 				{"table", "the table", true, p.table},
 				{"conditions", "the check before the first use", true, p.firstUse},
 			}
@@ -121,6 +122,29 @@ func (p *table) table(ctx context.Context) []Check {
 		return append(checks, c.ok("on")...)
 	}
 	return append(checks, c.as(OK, "off", "a table that is deleted, or restored, brings old tokens back: consider switching it on")...)
+}
+
+// rights tries each kind of request once.
+func (p *table) rights(ctx context.Context) []Check {
+	var r rights
+	st := p.e.handles[0]
+	_, put := st.Put(ctx, "rights", "", value())
+	r.tried("dynamodb:PutItem", "no lock can be taken", true, put)
+	_, _, get := st.Get(ctx, "rights")
+	r.tried("dynamodb:GetItem", "no lock can be read", true, get)
+	var list error
+	for _, list = range store.List(ctx, st, "none") {
+		break
+	}
+	r.tried("dynamodb:Query", "ls, watch and gc do not work", false, list)
+	c := finding("rights", "rights", true)
+	switch {
+	case len(r.missing) > 0:
+		return r.missing
+	case put != nil && !errors.Is(put, store.ErrConflict) && !errors.Is(put, store.ErrMisconfigured):
+		return p.e.failed(c, put)
+	}
+	return c.ok("reading, writing and listing are allowed")
 }
 
 // firstUse is what every program does before it first writes.

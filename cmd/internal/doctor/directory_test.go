@@ -1,0 +1,204 @@
+package doctor_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// helperVar makes this program a helper process, a good one or a broken one.
+const helperVar = "HOLDFAST_DOCTOR_TEST_HELPER"
+
+func helper(kind string) func(context.Context, ...string) *exec.Cmd {
+	return func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0], args...)
+		cmd.Env = append(os.Environ(), helperVar+"="+kind)
+		return cmd
+	}
+}
+
+func help() {
+	args := os.Args[1:]
+	var err error
+	if kind := os.Getenv(helperVar); args[0] == "append" && kind != "good" {
+		err = appendBadly(kind, args[1], args[2], args[3])
+	} else {
+		err = doctor.Help(args, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// appendBadly stands for a file system whose appends are not what they should be. It
+// lets the good helper append to a file of its own and carries that over.
+func appendBadly(kind, path, id, count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	if kind == "fails" {
+		return errors.New("no")
+	}
+	own := path + id
+	if err := os.WriteFile(own, nil, 0o600); err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		w.Close()
+	}()
+	said, answer := io.Pipe()
+	go func() { answer.CloseWithError(doctor.Help([]string{"append", own, id, strconv.Itoa(n)}, r, answer)) }()
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if lines.Text() == "ready" {
+			fmt.Println("ready")
+		}
+	}
+	body, err := os.ReadFile(own)
+	if err != nil {
+		return err
+	}
+	flags := os.O_RDWR | os.O_APPEND
+	if kind == "overwrites" {
+		flags = os.O_RDWR // all at the same offset
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	empty := "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	switch kind {
+	case "loses":
+		body = body[:0]
+	case "tears":
+		for len(body) > 3 {
+			if _, err := f.Write(body[:3]); err != nil {
+				return err
+			}
+			body = body[3:]
+			time.Sleep(time.Microsecond)
+		}
+	case "unseen":
+		fmt.Println("unseen 0")
+		return nil
+	case "another":
+		empty = "00" + empty[2:]
+	}
+	if _, err := f.Write(body); err != nil {
+		return err
+	}
+	fmt.Println(0, empty)
+	return nil
+}
+
+func local(string) (string, bool, error)  { return "ext", true, nil }
+func remote(string) (string, bool, error) { return "nfs", false, nil }
+
+// TestDirectory: a file store passes, and nothing is left, not even a directory that
+// was made on the way.
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	root := filepath.Join(top, "a", "b")
+	r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{Helper: helper("good"), Kind: local}), nil)
+	good().check(t, r)
+	if left, err := os.ReadDir(top); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	r.Store = "file:/DIR"
+	golden(t, "file", r)
+}
+
+// TestDirectories: what is wrong with a directory is told, and what was in it stays.
+func TestDirectories(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		helper string
+		mode   os.FileMode
+		kind   func(string) (string, bool, error)
+		allow  bool
+		want   want
+	}{
+		{"group", "good", 0o770, local, false, good()},
+		{"everybody", "good", 0o777, local, false, found(doctor.Safe, "permissions=warning")},
+		{"network", "good", 0o700, remote, false, found(doctor.NotSafe, "file-system=unsafe notify=warning")},
+		{"network allowed", "good", 0o700, remote, true, found(doctor.Safe, "file-system=warning notify=warning")},
+		{"network that tears", "tears", 0o700, remote, true, found(doctor.NotSafe, "file-system=warning notify=warning append=unsafe")},
+		{"tmpfs", "good", 0o700, func(string) (string, bool, error) { return "tmpfs", true, nil }, false, found(doctor.Safe, "file-system=warning")},
+		{"tears", "tears", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
+		{"loses", "loses", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
+		{"overwrites", "overwrites", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
+		{"unseen", "unseen", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
+		{"another", "another", 0o700, local, false, found(doctor.NotSafe, "append=unsafe")},
+		{"fails", "fails", 0o700, local, false, found(doctor.NotProven, "append=not-tested")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			if err := os.Chmod(root, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, "theirs"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{
+				Helper: helper(tt.helper), Kind: tt.kind, AllowNetwork: tt.allow, Appends: 50,
+			}), nil)
+			tt.want.check(t, r)
+			if left, err := os.ReadDir(root); err != nil || len(left) != 1 || left[0].Name() != "theirs" {
+				t.Errorf("in the directory: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestNoHelper: without helper processes nothing is proved.
+func TestNoHelper(t *testing.T) {
+	t.Parallel()
+	r := examine(t, doctor.Directory(t.TempDir(), &doctor.DirectoryOptions{Kind: local}), nil)
+	found(doctor.NotProven, "append=not-tested presence=not-tested").check(t, r)
+}
+
+// TestBadDirectory: what is no directory, and one without rights, are errors that say
+// so.
+func TestBadDirectory(t *testing.T) {
+	t.Parallel()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := doctor.Run(t.Context(), doctor.Directory(plain, nil), nil); err == nil {
+		t.Errorf("a file: %v", r)
+	}
+	if os.Geteuid() == 0 {
+		return // root may do everything
+	}
+	if _, err := doctor.Run(t.Context(), doctor.Directory("/proc/nope", nil), nil); err == nil {
+		t.Error("/proc: no error")
+	}
+	closed := t.TempDir()
+	if err := os.Chmod(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := doctor.Run(t.Context(), doctor.Directory(closed, nil), nil); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("a directory without rights: %v", err)
+	}
+}
