@@ -69,8 +69,8 @@ func advanceForEver(dir string) error {
 	for g := range 2 {
 		wg.Go(func() {
 			next := c.Sequence + 1
-			for range limit {
-				p := checkpoint.Position{Sequence: next, EventID: fmt.Sprintf("%d-%d", os.Getpid(), g)}
+			for try := range limit {
+				p := checkpoint.Position{Sequence: next, EventID: fmt.Sprintf("%d-%d-%d", os.Getpid(), g, try)}
 				fmt.Printf("try %d\n", next)
 				r, err := k.Advance(ctx, "k", p, nil)
 				if err != nil {
