@@ -33,10 +33,13 @@ func (s *Store) cold(ctx context.Context, l *log) error {
 		if err != nil || l.seg != nil {
 			return err
 		}
+		if err := s.lost(); err != nil {
+			return err
+		}
 		if !slices.Equal(numbers, before) {
 			before, since = numbers, time.Now()
 		}
-		if time.Since(since) > coldPatience {
+		if time.Since(since) > s.limits.patience {
 			return fmt.Errorf("%w: the segments %v in %s are not a complete log", store.ErrCorrupt, numbers, l.dir())
 		}
 		select {

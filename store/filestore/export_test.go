@@ -1,5 +1,7 @@
 package filestore
 
+import "time"
+
 // Tiny returns options with which logs go on in a new file all the time.
 func Tiny() *Options {
 	return &Options{MaxOpen: 4, limits: limits{sealBytes: 1, sealEntries: 2}}
@@ -7,6 +9,9 @@ func Tiny() *Options {
 
 // Polling returns options with which the system is not asked for changes.
 func Polling() *Options { return &Options{limits: limits{poll: true}} }
+
+// Impatient returns options with which a log that makes no sense is soon given up.
+func Impatient() *Options { return &Options{limits: limits{patience: 100 * time.Millisecond}} }
 
 // NoDirSync returns options with which names are not made durable: a fault.
 func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }

@@ -48,6 +48,7 @@ type limits struct {
 	sealEntries int
 	noDirSync   bool // the control of the power cuts: names are not made durable
 	poll        bool // do as if the system could not tell of changes
+	patience    time.Duration
 }
 
 // Store is a store in a directory. It may be used by any number of goroutines, and
@@ -110,6 +111,9 @@ func open(dir string, opts *Options) (*Store, error) {
 	}
 	if s.limits.sealBytes == 0 {
 		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
+	}
+	if s.limits.patience == 0 {
+		s.limits.patience = coldPatience
 	}
 	if err := makeDirs(dir, s.limits); err != nil {
 		return nil, err

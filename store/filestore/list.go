@@ -67,9 +67,12 @@ func (s *Store) dirNames(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer s.end()
+	if err := s.lost(); err != nil {
+		return nil, err
+	}
 	names, err := s.names(keysDir)
 	if gone(err) {
-		return nil, s.lost()
+		return nil, nil
 	}
 	return names, err
 }

@@ -219,7 +219,7 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 		return false, unknown(cmp.Or[error](err, io.ErrShortWrite))
 	case n > 0:
 		// What stands there is torn, and void for everybody.
-		return false, notApplied(fmt.Errorf("only a part could be written, the disk may be full: %w", cmp.Or[error](err, io.ErrShortWrite)))
+		return false, notApplied(fmt.Errorf("%w: only a part could be written, the disk may be full: %w", store.ErrUnavailable, cmp.Or[error](err, io.ErrShortWrite)))
 	case refused(err):
 		return false, notApplied(err)
 	default:

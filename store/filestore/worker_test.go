@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package filestore_test
 
@@ -19,6 +19,8 @@ var workers = map[string]func(args []string) error{
 	"fight":   fight,
 	"append":  appendLines,
 	"present": present,
+	"foreign": foreign,
+	"short":   short,
 	"ops":     operate,
 	"fill":    fill,
 	"wait":    waitForChange,

@@ -1,0 +1,29 @@
+package filestore_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// TestPresenceContainers (A29): between name spaces, where pids mean something else,
+// the living are alive and the dead dead, in both directions.
+func TestPresenceContainers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make name spaces")
+	}
+	apart := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	inside, line := startPresent(t, dir, "alone", apart)
+	other, otherLine := startPresent(t, dir, "alone", apart)
+	wantJudge(t, s, "pid 1 of a name space", line.Text, store.Alive)
+	wantJudge(t, s, "pid 1 of another", otherLine.Text, store.Alive)
+	kill(inside)
+	wantJudge(t, s, "the first is dead", line.Text, store.Dead)
+	wantJudge(t, s, "the other, of the same pid, is not", otherLine.Text, store.Alive)
+	kill(other)
+	wantJudge(t, s, "the other is dead", otherLine.Text, store.Dead)
+}

@@ -1,0 +1,272 @@
+//go:build linux
+
+package filestore_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// presentLine is what a process that announced itself tells.
+type presentLine struct {
+	Text  string `json:"text"`
+	Child int    `json:"child"`
+}
+
+// present announces this process and waits to be killed. Its arguments: the
+// directory, and "alone", "heir" (with a child that inherits the announcement) or
+// "orphan" (with a child that does not).
+func present(args []string) error {
+	s, err := filestore.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	var line presentLine
+	if line.Text, err = s.Announce(testContext()); err != nil {
+		return err
+	}
+	if args[1] != "alone" {
+		cmd := exec.Command("sleep", "600")
+		if args[1] == "heir" {
+			f, err := s.PresenceFile(testContext())
+			if err != nil {
+				return err
+			}
+			cmd.ExtraFiles = []*os.File{f}
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		for _, f := range cmd.ExtraFiles {
+			f.Close()
+		}
+		line.Child = cmd.Process.Pid
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// startPresent starts a process that announces itself.
+func startPresent(t *testing.T, dir, mode string, attr *syscall.SysProcAttr) (*exec.Cmd, presentLine) {
+	t.Helper()
+	cmd := worker(t, "present", dir, mode)
+	cmd.SysProcAttr = attr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close(); kill(cmd) })
+	var line presentLine
+	text, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Child != 0 {
+		t.Cleanup(func() { _ = syscall.Kill(line.Child, syscall.SIGKILL) })
+	}
+	return cmd, line
+}
+
+func wantJudge(t *testing.T, s *filestore.Store, when, text string, want store.Liveness) {
+	t.Helper()
+	if got := s.Judge(t.Context(), text); got != want {
+		t.Errorf("%s: got %v, want %v", when, got, want)
+	}
+}
+
+// awaited returns a channel that is closed when Await has returned.
+func awaited(t *testing.T, s *filestore.Store, text string) <-chan struct{} {
+	done := make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	go func() {
+		defer close(done)
+		if err := s.Await(ctx, text); err != nil {
+			t.Error(err)
+		}
+	}()
+	return done
+}
+
+// TestDeadAtOnce: a process is alive until it is dead, however it is doing.
+func TestDeadAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	cmd, line := startPresent(t, dir, "alone", nil)
+	wantJudge(t, s, "running", line.Text, store.Alive)
+	done := awaited(t, s, line.Text)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	wantJudge(t, s, "stopped", line.Text, store.Alive)
+	select {
+	case <-done:
+		t.Error("await returned while the process lives")
+	default:
+	}
+	start := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	t.Logf("told after %v", time.Since(start))
+	wantJudge(t, s, "killed, a zombie", line.Text, store.Dead)
+	_ = cmd.Wait()
+	wantJudge(t, s, "killed and waited for", line.Text, store.Dead)
+	if err := s.Await(t.Context(), line.Text); err != nil {
+		t.Errorf("await of the dead: %v", err)
+	}
+}
+
+// TestPresenceInherited: the announcement lasts as long as a child that was given it
+// on purpose, and no child has it otherwise (B5).
+func TestPresenceInherited(t *testing.T) {
+	for _, mode := range []string{"heir", "orphan"} {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			cmd, line := startPresent(t, dir, mode, nil)
+			wantJudge(t, s, "both running", line.Text, store.Alive)
+			kill(cmd)
+			if mode == "orphan" {
+				wantJudge(t, s, "only a child is left", line.Text, store.Dead)
+				return
+			}
+			wantJudge(t, s, "the heir is left", line.Text, store.Alive)
+			done := awaited(t, s, line.Text)
+			if err := syscall.Kill(line.Child, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			wantJudge(t, s, "the heir is dead", line.Text, store.Dead)
+		})
+	}
+}
+
+// TestPresenceOwn: a process is alive for itself, through any handle, and unknown
+// after Close.
+func TestPresenceOwn(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	text, err := s.Announce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Announce(t.Context()); again != text || err != nil {
+		t.Errorf("the second announcement: got %q, %v, want %q", again, err, text)
+	}
+	wantJudge(t, s, "own", text, store.Alive)
+	wantJudge(t, other, "through another handle", text, store.Alive)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantJudge(t, other, "after Close", text, store.LivenessUnknown)
+	if _, err := s.PresenceFile(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the file after Close: got %v", err)
+	}
+}
+
+// TestPresenceUnknown: whatever is not certain is unknown.
+func TestPresenceUnknown(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	cmd, line := startPresent(t, dir, "alone", nil)
+	kill(cmd)
+	wantJudge(t, s, "as it is", line.Text, store.Dead)
+	boot, rest, _ := strings.Cut(line.Text, "/")
+	name, id, _ := strings.Cut(rest, "/")
+	for what, text := range map[string]string{
+		"empty":           "",
+		"no name":         boot,
+		"another boot":    "00000000-0000-0000-0000-000000000000/" + rest,
+		"another file":    boot + "/" + name + "/1.1",
+		"no file":         boot + "/" + strings.Repeat("A", len(name)) + "/" + id,
+		"a path upwards":  boot + "/../../" + name,
+		"cut":             boot + "/" + name[1:] + "/" + id,
+		"something after": line.Text + "/x",
+	} {
+		wantJudge(t, s, what, text, store.LivenessUnknown)
+	}
+	file := filepath.Join(dir, "alive", name)
+	if err := os.Rename(file, file+"x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file+"x", file); err != nil {
+		t.Fatal(err)
+	}
+	wantJudge(t, s, "a symbolic link", line.Text, store.LivenessUnknown)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Await(ctx, line.Text); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("await of the unknown: got %v", err)
+	}
+}
+
+// TestSweepPresence: files of the dead go, in two steps; others stay, however old.
+func TestSweepPresence(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	own, err := s.Announce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, line := startPresent(t, dir, "alone", nil)
+	kill(cmd)
+	file := func(text string) string { return filepath.Join(dir, "alive", strings.Split(text, "/")[1]) }
+	age := func(d time.Duration) {
+		t.Helper()
+		then := time.Now().Add(-d)
+		for _, text := range []string{own, line.Text} {
+			if err := os.Chtimes(file(text), then, then); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	look := func() {
+		t.Helper()
+		again, err := filestore.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if _, err := again.Announce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	age(48 * time.Hour)
+	look() // notices
+	wantJudge(t, s, "just noticed", line.Text, store.Dead)
+	look()
+	wantJudge(t, s, "noticed a moment ago", line.Text, store.Dead)
+	age(48 * time.Hour)
+	look()
+	wantJudge(t, s, "noticed long ago", line.Text, store.LivenessUnknown)
+	wantJudge(t, s, "old and alive", own, store.Alive)
+}
