@@ -55,6 +55,8 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		TTL: f.ttl, Margin: f.margin, Grace: f.grace, Rho: f.rho, Holder: f.holder,
 		Patience: 30 * time.Second,
 		Manual:   f.detached, NoPresence: f.detached,
+		// Two reads more for a new lock are worth it where they cost nothing.
+		Floor: store.TraitsOf(st.Store).Local,
 	}
 	waiting := a.waitingLine()
 	options.OnEvent = func(e lease.Event) {
