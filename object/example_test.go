@@ -54,6 +54,12 @@ func ExampleReadAll() {
 	// Output: remember the milk 17 <nil>
 }
 
+func ExampleReadBody() {
+	_, _, err := object.ReadBody(context.Background(), membucket.New(), "nothing", 1<<20, nil)
+	fmt.Println(errors.Is(err, store.ErrNotFound))
+	// Output: true
+}
+
 func ExampleCopy() {
 	ctx := context.Background()
 	b := membucket.New()

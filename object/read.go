@@ -8,9 +8,24 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// WholeReader is a bucket that reads whole objects better than by [Bucket.Get]:
+// it starts again when an answer breaks off, say.
+type WholeReader interface {
+	// ReadAll does what the function of this name says.
+	ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error)
+}
+
 // ReadAll reads an object of at most limit bytes. A larger one is refused before
 // its body is read, with an error that matches [store.ErrTooLarge].
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
+	if w, ok := As[WholeReader](b); ok {
+		return w.ReadAll(ctx, key, limit, opts)
+	}
+	return ReadBody(ctx, b, key, limit, opts)
+}
+
+// ReadBody is ReadAll by one Get.
+func ReadBody(ctx context.Context, b Bucket, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	r, err := b.Get(ctx, key, opts)
 	if err != nil {
 		return nil, Info{}, err
@@ -22,7 +37,7 @@ func ReadAll(ctx context.Context, b Bucket, key string, limit int64, opts *GetOp
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	switch {
 	case err != nil:
-		return nil, r.Info, err
+		return nil, r.Info, fmt.Errorf("%q: %w", key, err)
 	case int64(len(body)) > limit:
 		return nil, r.Info, fmt.Errorf("%q: %w: more than %d bytes", key, store.ErrTooLarge, limit)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,6 +37,8 @@ type S3Broken struct {
 	EqualETags        bool // an ETag made of the size alone
 	StaleList         bool // a listing that lags one write behind
 	NoConditions      bool // answers 501 to every condition of a write
+	MixedReads        bool // the first GET behind a write has the ETag from before it
+	BrokenOff         bool // every other GET breaks off in the middle of its body
 	Cached            bool // answers carry an Age header
 	NoDate            bool // answers carry no Date
 
@@ -69,6 +72,7 @@ type S3 struct {
 	mu      sync.Mutex
 	buckets map[string]*s3Bucket
 	ids     int
+	gets    int
 	stale   []string // the keys of the last listing but one write
 }
 
@@ -84,6 +88,7 @@ type s3Object struct {
 	header   http.Header // content type and metadata
 	marker   bool
 	version  string
+	before   string // the ETag of the state before, until it was answered once
 }
 
 type s3Upload struct {
@@ -354,6 +359,9 @@ func (s *S3) storeAs(b *s3Bucket, key string, body []byte, header http.Header, e
 		modified: s.now().Add(s.Broken.LastModifiedSkew).Truncate(time.Second),
 		version:  strconv.Itoa(s.ids),
 	}
+	if before := b.current(key); before != nil {
+		o.before = before.etag
+	}
 	b.objects[key] = o
 	return o
 }
@@ -402,6 +410,10 @@ func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
 		h = make(http.Header)
 	}
 	h.Set("Etag", o.etag)
+	if s.Broken.MixedReads && r.op == "GetObject" && o.before != "" {
+		h.Set("Etag", o.before)
+		o.before = ""
+	}
 	h.Set("Last-Modified", o.modified.UTC().Format(http.TimeFormat))
 	if r.Header.Get("If-None-Match") == o.etag {
 		return respond(http.StatusNotModified, h, nil)
@@ -416,8 +428,17 @@ func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
 		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(o.body)))
 	}
 	h.Set("Content-Length", strconv.FormatInt(to-from, 10))
-	return respond(status, h, o.body[from:to])
+	resp := respond(status, h, o.body[from:to])
+	if s.gets++; s.Broken.BrokenOff && s.gets%2 == 1 && r.op == "GetObject" {
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(o.body[from:(from+to)/2]), brokenOff{}))
+	}
+	return resp
 }
+
+// brokenOff is the end of a body whose connection broke.
+type brokenOff struct{}
+
+func (brokenOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // parseRange returns the bytes that a Range header asks for, the end excluded.
 func parseRange(header string, size int64) (from, to int64, ok bool) {

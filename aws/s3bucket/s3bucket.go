@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -108,10 +109,11 @@ type Bucket struct {
 }
 
 var (
-	_ object.Bucket    = (*Bucket)(nil)
-	_ object.Copier    = (*Bucket)(nil)
-	_ object.Verifier  = (*Bucket)(nil)
-	_ object.Describer = (*Bucket)(nil)
+	_ object.Bucket      = (*Bucket)(nil)
+	_ object.Copier      = (*Bucket)(nil)
+	_ object.Verifier    = (*Bucket)(nil)
+	_ object.WholeReader = (*Bucket)(nil)
+	_ object.Describer   = (*Bucket)(nil)
 )
 
 // New returns the bucket of this name, reached through client. It sends nothing.
@@ -259,6 +261,8 @@ type known struct {
 	slot  chan struct{} // held by the one who tries
 	mu    sync.Mutex
 	found map[object.Ability]error
+
+	notMD5 atomic.Bool // the ETags of this server are not the MD5 of the body
 }
 
 func (k *known) get(a object.Ability) (err error, known bool) {

@@ -283,6 +283,33 @@ func TestFirstUseUnderOneFault(t *testing.T) {
 	}
 }
 
+// TestReads: a read starts again when its answer breaks off, or has the ETag of one
+// state and the body of another.
+func TestReads(t *testing.T) {
+	for name, broken := range map[string]awstest.S3Broken{"broken off": {BrokenOff: true}, "mixed": {MixedReads: true}, "ETags of another kind": {EqualETags: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := awstest.NewS3("bucket")
+				f.Broken = broken
+				s := newStore(t, f, &s3store.Options{Trusted: true})
+				v := mustPut(t, s, "k", "", "1")
+				for i := range 5 {
+					value := fmt.Sprint(i)
+					v = mustPut(t, s, "k", v, value)
+					f.Reset()
+					got, now, err := s.Get(t.Context(), "k")
+					if err != nil || string(got) != value || now != v {
+						t.Errorf("got %s %q %v; put gave %q", got, now, err, v)
+					}
+					if name == "ETags of another kind" && i > 0 && len(f.Ops()) != 1 {
+						t.Errorf("it is asked each time: %v", f.Ops())
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestMarkerExists: a server for which a delete marker is an object cannot create
 // what somebody removed by hand: that is told (C2).
 func TestMarkerExists(t *testing.T) {
