@@ -273,6 +273,7 @@ func (p *bucket) list(ctx context.Context) []Check {
 func (p *bucket) clock(ctx context.Context) []Check {
 	c := finding("clock", "the store's clock (Date, Last-Modified)", true)
 	key := p.below("objects/clock")
+	written := time.Now()
 	if _, err := p.put(ctx, key, "tick", nil); err != nil {
 		return p.e.failed(c, err)
 	}
@@ -291,24 +292,26 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	// Both have whole seconds: the store's is on average half a second later.
 	apart := r.Info.Now.Add(time.Second / 2).Sub(began.Add(took / 2))
 	lag := r.Info.Now.Sub(r.Info.Modified)
-	found := fmt.Sprintf("%s; Last-Modified has whole seconds, %v behind Date", offset(apart), lag)
+	wrong := lag - time.Since(written) // at least by so much
+	found := fmt.Sprintf("%s; Last-Modified has whole seconds, %v behind Date", offset(apart, took), lag)
 	if r.Info.Modified.Nanosecond() != 0 {
 		found = strings.Replace(found, "has whole seconds", "has fractions", 1)
 	}
 	switch {
-	case lag > s3store.DefaultSafety:
+	case wrong > s3store.DefaultSafety:
 		return c.unsafe(found, "living holders look dead: their locks would be taken from them")
 	case apart.Abs() > s3store.DefaultSafety:
 		return c.warn(found, "above "+s3store.DefaultSafety.String()+" ages are not believed: "+ttl+". Is this machine's clock right?")
-	case lag > 3*time.Second+took || lag < -time.Second:
+	case wrong > 2*time.Second || lag < -time.Second:
 		return c.warn(found, "within the "+s3store.DefaultSafety.String()+" that are taken off every age")
 	}
 	return c.ok("%s", found)
 }
 
-func offset(apart time.Duration) string {
+// offset tells how far a clock is from ours; an answer that took long says less.
+func offset(apart, took time.Duration) string {
 	switch {
-	case apart.Abs() < 1500*time.Millisecond:
+	case apart.Abs() < 1500*time.Millisecond+took/2:
 		return "within a second of ours"
 	case apart > 0:
 		return fmt.Sprintf("%v ahead of ours", apart.Round(time.Second))

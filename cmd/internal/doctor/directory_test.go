@@ -161,7 +161,7 @@ func TestDirectories(t *testing.T) {
 			}
 			r := examine(t, doctor.Directory(root, &doctor.DirectoryOptions{
 				Helper: helper(tt.helper), Kind: tt.kind, AllowNetwork: tt.allow, Appends: 50,
-			}), nil)
+			}), quick())
 			tt.want.check(t, r)
 			if left, err := os.ReadDir(root); err != nil || len(left) != 1 || left[0].Name() != "theirs" {
 				t.Errorf("in the directory: %v, %v", left, err)

@@ -366,6 +366,9 @@ func (e *examination) failed(c Check, err error) []Check {
 		c.denied = true
 		if right := e.rightOf(err); right != "" {
 			c.Means = "needs the right " + right
+			if e.target.kind != "file" {
+				c.Found = "the store refused"
+			}
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTime)

@@ -79,6 +79,9 @@ func (w want) check(t *testing.T, r *doctor.Report) {
 	}
 }
 
+// quick is for what does not depend on luck.
+func quick() *doctor.Options { return &doctor.Options{Rounds: 1, Samples: 4} }
+
 func examine(t *testing.T, target *doctor.Target, opts *doctor.Options) *doctor.Report {
 	t.Helper()
 	r, err := doctor.Run(t.Context(), target, opts)
@@ -277,7 +280,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 // unstable is what differs from run to run.
-var unstable = regexp.MustCompile(`[0-9.]+(ns|µs|ms|s)\b|"(write|read)_us": [0-9.]+`)
+var unstable = regexp.MustCompile(`([0-9]+m)?[0-9.]+(ns|µs|ms|s)\b|"(write|read)_us": [0-9.]+`)
 
 func golden(t *testing.T, name string, r *doctor.Report) {
 	t.Helper()
