@@ -155,6 +155,7 @@ func (f *fight) heldAfter(since int64, deadline time.Time) (at int64) {
 // Waiting costs nothing: neither a thousand waiters in one process nor a hundred
 // processes use the processor while nothing happens.
 func TestFileIdle(t *testing.T) {
+	t.Parallel()
 	processes := 20 // the system allows a user few inotify instances, which tests at the same time share
 	if torture() {
 		processes = 100
