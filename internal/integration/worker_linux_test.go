@@ -129,7 +129,10 @@ func (w *worker) run(ctx context.Context) error {
 			time.Sleep(w.TTL / 10)
 			continue
 		}
-		w.tell(event{Kind: "held", Token: guard.Token()})
+		// A process that was stopped since, past its lease, has no belief to tell of.
+		if at := now(); guard.Err() == nil {
+			w.tell(event{Kind: "held", At: at, Token: guard.Token()})
+		}
 		w.hold(ctx, guard)
 		err = guard.Release(ctx)
 		w.tell(event{Kind: "released", Token: guard.Token(), Text: fmt.Sprint(err)})
