@@ -45,6 +45,7 @@ type Config struct {
 	NoOld       bool // starts count as soon as they are seen
 	EagerStart  bool // an entry names what its writer saw last, settled or not
 	LateConfirm bool // a confirmation counts however late it is answered
+	Again       bool // a writer whose confirmation was late judges and confirms again
 	HastyClean  bool // what is older than a start that was only just seen is removed
 }
 

@@ -181,6 +181,8 @@ func TestControls(t *testing.T) {
 			Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lease: true, NoConfirm: true}},
 		{name: "a late confirmation that counts", broke: []string{lost, beside, doubled},
 			Config: model.Config{Writes: n(1, 2), Founded: true, Broken: true, LateConfirm: true}},
+		{name: "a late confirmation that is tried again at once", broke: []string{lost, beside}, long: true,
+			Config: model.Config{Writes: n(1, 2), Founded: true, Ghosts: 1, Broken: true, Lose: true, Again: true}},
 		{name: "starts that count at first sight", broke: []string{lost, beside}, long: true,
 			Config: model.Config{Writes: n(1, 2), Founded: true, Ghosts: 1, Broken: true, Lose: true, NoOld: true}},
 	} {

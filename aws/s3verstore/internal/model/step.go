@@ -384,6 +384,13 @@ func (b *brancher) marking(c uint8) {
 			}
 			return b.acknowledge(s, c)
 		})
+		if cl.slow && b.m.Again {
+			b.do("judges once more", c, cl.mark, func(s *state) string {
+				s.untime(c)
+				s.clients[c].seen = s.clients[c].seen.with(cl.mark)
+				return b.list(s, c, toJudge)
+			})
+		}
 	}
 	if b.m.Lose && !(b.m.Broken && b.from.answered(cl.mark)) {
 		b.do("gives up on a confirmation", c, cl.mark, func(s *state) string {

@@ -1,0 +1,141 @@
+package s3verstore
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// cache is what a Store remembers of its registers. All of it can be forgotten: it
+// only saves requests and pauses.
+type cache struct {
+	mu        sync.Mutex
+	registers map[string]*register // by key
+	asked     uint64
+}
+
+// maxRegisters bounds the cache. A register takes what its live versions take.
+const maxRegisters = 2048
+
+// register is what is known of one key.
+type register struct {
+	key, object string
+	asked       uint64 // when it was last asked for, by that of the cache
+
+	mu      sync.Mutex
+	seen    map[string]sighting // by version id
+	ids     []string            // the versions that were read in the last look, in their order
+	base    base                // of the newest look, or of a write after it
+	checked bool                // no lock of another program lies beside it
+}
+
+// sighting is one version that was read. What it says never changes.
+type sighting struct {
+	*entry
+	first time.Time // when the listing that first showed it had come
+}
+
+// base is what a write needs to know of the state that it is written on.
+type base struct {
+	tip   mark // zero: nothing was ever written
+	start mark // the newest entry that is known to be settled
+	floor uint64
+	at    time.Time // when that was known; zero: it is not
+}
+
+func newBase(v *view, at time.Time) base {
+	b := base{floor: v.floor(), at: at}
+	if tip := v.tip(); tip != nil {
+		b.tip = tip.mark()
+	}
+	if c := v.certain(); c != nil {
+		b.start = c.mark()
+	}
+	return b
+}
+
+// register returns what is known of a key, and remembers it.
+func (s *Store) register(key string) *register {
+	c := &s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	r := c.registers[key]
+	if r == nil {
+		if len(c.registers) >= maxRegisters {
+			maps.DeleteFunc(c.registers, func(_ string, r *register) bool {
+				return r.asked+maxRegisters/2 < c.asked
+			})
+		}
+		r = s.newRegister(key)
+		c.registers[key] = r
+	}
+	r.asked = c.asked
+	return r
+}
+
+// passing returns what is known of a key without remembering it, so that a long
+// listing does not drive out what is in use.
+func (s *Store) passing(key string) *register {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	if r := s.cache.registers[key]; r != nil {
+		return r
+	}
+	return s.newRegister(key)
+}
+
+func (s *Store) newRegister(key string) *register {
+	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}}
+}
+
+// known returns a copy of what was seen so far, and of its order.
+func (r *register) known() (map[string]sighting, []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.seen), r.ids
+}
+
+// see notes a version. An earlier sight of it stays.
+func (r *register) see(v version, e *entry, at time.Time) sighting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.seen[v.id]
+	if !ok {
+		s = sighting{e, at}
+		r.seen[v.id] = s
+	}
+	return s
+}
+
+// saw notes what a listing said, and forgets the versions that it no longer shows.
+func (r *register) saw(v *view, g *glance) {
+	b := newBase(v, g.seen)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = g.l.ids()[g.low:]
+	if !b.at.Before(r.base.at) {
+		r.base = b
+	}
+	live := map[string]bool{}
+	for i := range v.entries {
+		live[v.entries[i].id] = true
+	}
+	for id := range g.known {
+		if !live[id] {
+			delete(r.seen, id)
+		}
+	}
+}
+
+func (r *register) getBase() base {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.base
+}
+
+func (r *register) setBase(b base) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.base = b
+}

@@ -1,0 +1,160 @@
+package s3verstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The body of a version is text: lines of package fold, each with its checksum.
+//
+//	H 17 <nonce> - j{"holdfast":1,"key":"lock/job","start":"<nonce>","start_n":16,"token":42,"life_ms":5000} 1a2b3c4d
+//	V 17 <nonce> <prev> j{"state":"held",...} 5e6f7a8b
+//
+// The first line is the header of every entry. A second one, of the same nonce, is
+// the value that the entry writes; an entry without it is a confirmation, and its
+// number is that of the start that it names.
+
+const (
+	// FormatVersion is the version of the entries that this package writes. An
+	// entry of a newer version is refused.
+	FormatVersion = 1
+
+	kindHeader fold.Kind = 'H'
+
+	// maxBody is larger than any entry: 64 KiB in base64, and a header.
+	maxBody = 128 << 10
+)
+
+// entry is what one version says.
+type entry struct {
+	nonce  string
+	number uint64 // in the chain; of a confirmation: that of its start
+	key    string // with the prefix of the store
+	start  mark
+	token  uint64 // no token that its writer saw in the register exceeds it
+	life   time.Duration
+
+	write   bool // it changes the value, or deletes it
+	prev    string
+	value   []byte
+	deleted bool
+}
+
+// mark names an entry of the chain. The zero value names the time before the first.
+type mark struct {
+	nonce  string
+	number uint64
+}
+
+// header is the JSON of the first line.
+type header struct {
+	Holdfast int    `json:"holdfast"`
+	Key      string `json:"key"`
+	Start    string `json:"start,omitempty"`
+	StartN   uint64 `json:"start_n,omitempty"`
+	Token    uint64 `json:"token,omitempty"`
+	Life     int64  `json:"life_ms"`
+}
+
+func (e *entry) mark() mark { return mark{e.nonce, e.number} }
+
+// made is the version of the state that the entry makes.
+func (e *entry) made() store.Version {
+	if e.deleted {
+		return ""
+	}
+	return store.Version(fmt.Sprintf("%d-%s", e.number, e.nonce))
+}
+
+// parseVersion takes a version apart. The zero version is the zero mark.
+func parseVersion(v store.Version) (mark, error) {
+	if v == "" {
+		return mark{}, nil
+	}
+	number, nonce, ok := strings.Cut(string(v), "-")
+	var m mark
+	if _, err := fmt.Sscanf(number, "%d", &m.number); !ok || err != nil || nonce == "" || len(nonce) > fold.MaxNonce ||
+		fmt.Sprint(m.number) != number || m.number == 0 {
+		return mark{}, fmt.Errorf("%w: %.80q is not one of a versioned bucket", store.ErrVersion, v)
+	}
+	m.nonce = nonce
+	return m, nil
+}
+
+// encode returns the body of the entry.
+func (e *entry) encode() ([]byte, error) {
+	h, err := json.Marshal(header{
+		Holdfast: FormatVersion, Key: e.key, Start: e.start.nonce, StartN: e.start.number,
+		Token: e.token, Life: e.life.Milliseconds(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := fold.AppendLine(nil, fold.Entry{Kind: kindHeader, Number: e.number, Nonce: e.nonce, Value: h})
+	if e.write {
+		body = fold.AppendLine(body, e.folded())
+	}
+	return body, nil
+}
+
+// folded returns the entry as package fold takes it.
+func (e *entry) folded() fold.Entry {
+	value := e.value
+	if value == nil {
+		value = []byte{} // nil would be a deletion
+	}
+	return fold.Entry{Kind: fold.Value, Number: e.number, Nonce: e.nonce, Prev: e.prev, Value: value, Deleted: e.deleted}
+}
+
+var errForeign = errors.New("it is not an entry of a register")
+
+// decode reads a body. It may keep parts of it.
+func decode(body []byte) (*entry, error) {
+	var lines []fold.Entry
+	whole := fold.Scan(body, func(l fold.Entry) { lines = append(lines, l) })
+	if len(lines) == 0 || lines[0].Kind != kindHeader || whole != len(body) {
+		return nil, errForeign
+	}
+	var h header
+	if err := json.Unmarshal(lines[0].Value, &h); err != nil || h.Holdfast < 1 {
+		return nil, errForeign
+	}
+	if h.Holdfast > FormatVersion {
+		return nil, fmt.Errorf("it has format %d, this program knows %d: use a newer holdfast", h.Holdfast, FormatVersion)
+	}
+	e := &entry{
+		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,
+		start: mark{h.Start, h.StartN}, token: h.Token,
+	}
+	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Start == "") != (h.StartN == 0) {
+		return nil, errForeign
+	}
+	e.life = time.Duration(h.Life) * time.Millisecond
+	switch {
+	case len(lines) == 1 && e.number == h.StartN && h.StartN > 0:
+		return e, nil
+	case len(lines) == 2 && lines[1].Kind == fold.Value && lines[1].Nonce == e.nonce && lines[1].Number == e.number && e.number > h.StartN:
+		e.write, e.prev, e.value, e.deleted = true, lines[1].Prev, lines[1].Value, lines[1].Deleted
+		return e, nil
+	}
+	return nil, errForeign
+}
+
+// tokenOf returns the fencing token in a value: the field "token" of a JSON object,
+// as the records of locks have it. Anything else has none.
+func tokenOf(value []byte) uint64 {
+	var record struct {
+		Token uint64 `json:"token"`
+	}
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &record) != nil {
+		return 0
+	}
+	return record.Token
+}

@@ -1,0 +1,194 @@
+package s3verstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// List implements [store.Lister]. It lists the versions below the prefix and reads
+// the live ones of each key, as only they tell whether it was deleted: a request or
+// two for each key that this store does not know. If there are keys of which the last
+// entry is a deletion that nobody has confirmed yet, it pauses once.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := s.keys(ctx, prefix, func(key string) bool { return yield(key, nil) }); err != nil {
+			yield("", opError("list", prefix, err))
+		}
+	}
+}
+
+func (s *Store) keys(ctx context.Context, prefix string, yield func(string) bool) error {
+	if prefix != "" {
+		if err := store.CheckKey(prefix); err != nil {
+			return err
+		}
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	below := s.prefix
+	if prefix != "" {
+		below += escape(prefix) + "/"
+	}
+	var unsure []*register
+	for _, from := range []string{below, s.prefix + longFolder} {
+		goOn, err := s.walk(ctx, from, func(found []found) bool {
+			for _, f := range found {
+				if f.unsure {
+					unsure = append(unsure, f.r)
+				} else if f.there && (prefix == "" || strings.HasPrefix(f.r.key, prefix+"/")) && !yield(f.r.key) {
+					return false
+				}
+			}
+			return true
+		})
+		if err != nil || !goOn {
+			return err
+		}
+		if prefix == "" {
+			break // the long names were among them
+		}
+	}
+	for _, r := range unsure {
+		p, err := s.settled(ctx, r)
+		if err != nil {
+			return err
+		}
+		if p != nil && !p.deleted && (prefix == "" || strings.HasPrefix(r.key, prefix+"/")) && !yield(r.key) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// found is a key of a listing.
+type found struct {
+	r      *register
+	there  bool
+	unsure bool // it depends on what was seen for the first time just now
+	err    error
+}
+
+// walk lists the objects of a prefix and looks at each.
+func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) bool) (goOn bool, err error) {
+	var keyMarker, idMarker *string
+	var last *group // its versions may go on on the next page
+	for {
+		watch := startWatch()
+		out, err := s.page(ctx, prefix, keyMarker, idMarker, 0)
+		if err != nil {
+			return false, err
+		}
+		groups := groupVersions(out, last, watch)
+		more, err := next(out, &keyMarker, &idMarker)
+		if err != nil {
+			return false, err
+		}
+		last = nil
+		if more && len(groups) > 0 {
+			last = groups[len(groups)-1]
+			groups = groups[:len(groups)-1]
+		}
+		all, err := s.findAll(ctx, groups)
+		if err != nil {
+			return false, err
+		}
+		if !yield(all) {
+			return false, nil
+		}
+		if !more {
+			return true, nil
+		}
+	}
+}
+
+// group is an object of a listing.
+type group struct {
+	object string
+	l      *listing
+}
+
+func groupVersions(out *s3.ListObjectVersionsOutput, last *group, watch stopwatch) (groups []*group) {
+	if last != nil {
+		last.l.pages++
+		groups = append(groups, last)
+	}
+	for _, v := range out.Versions {
+		object := aws.ToString(v.Key)
+		if len(groups) == 0 || groups[len(groups)-1].object != object {
+			groups = append(groups, &group{object, &listing{watch: watch, pages: 1}})
+		}
+		groups[len(groups)-1].l.add(v)
+	}
+	return groups
+}
+
+// findAll looks at the objects of a page, some at a time.
+func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
+	all := make([]found, len(groups))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i, g := range groups {
+		name, ok := strings.CutPrefix(g.object, s.prefix)
+		key, ok2 := keyOf(name)
+		if !ok || !ok2 {
+			continue // somebody else's object
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			all[i] = s.findOne(ctx, key, g)
+		})
+	}
+	wg.Wait()
+	keys := all[:0]
+	for _, f := range all {
+		if f.err != nil {
+			return nil, f.err
+		}
+		if f.r != nil {
+			keys = append(keys, f)
+		}
+	}
+	return keys, nil
+}
+
+// findOne tells whether the key of an object is there.
+func (s *Store) findOne(ctx context.Context, key string, g *group) found {
+	g.l.order()
+	if key == "" {
+		if len(g.l.versions) == 0 {
+			return found{}
+		}
+		e, err := s.entry(ctx, g.object, g.l.versions[len(g.l.versions)-1])
+		if err != nil {
+			return found{err: err}
+		}
+		if key = strings.TrimPrefix(e.key, s.prefix); s.prefix+objectName(key) != g.object {
+			return found{err: fmt.Errorf("%w: %s holds an entry of %.80q; was the object copied?", store.ErrCorrupt, g.object, e.key)}
+		}
+	}
+	r := s.passing(key)
+	v, err := s.lookFrom(ctx, r, toPeek, g.l)
+	if errors.Is(err, store.ErrCorrupt) {
+		return found{r: r, there: true} // unreadable is not absent; reading it tells
+	}
+	if err != nil {
+		return found{err: err}
+	}
+	tip := v.tip()
+	deleted := tip == nil || tip.deleted
+	return found{r: r, there: !deleted, unsure: deleted && tip != v.certain()}
+}

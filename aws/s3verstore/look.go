@@ -1,0 +1,271 @@
+package s3verstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// looks is how often a listing that cannot be right is repeated.
+	looks = 5
+
+	// parallel is how many bodies are read at a time.
+	parallel = 8
+)
+
+var errTorn = errors.New("versions that nothing supersedes are missing from the listing")
+
+// aim tells what a look is for.
+type aim int
+
+const (
+	toPeek  aim = iota
+	toRead      // nothing must mean that there is nothing
+	toJudge     // with the second fold
+)
+
+// look lists the versions of a register, reads those that it does not know, and
+// folds them.
+func (s *Store) look(ctx context.Context, r *register, why aim) (*view, error) {
+	return s.lookFrom(ctx, r, why, nil)
+}
+
+// lookFrom is look that begins with a listing that is there already, if it is not
+// nil.
+func (s *Store) lookFrom(ctx context.Context, r *register, why aim, l *listing) (*view, error) {
+	for try := 1; ; try++ {
+		v, err := s.lookOnce(ctx, r, why, try, l)
+		l = nil
+		torn := errors.Is(err, errGone) || errors.Is(err, errTorn)
+		if torn && try < looks && awscall.Pause(ctx, firstPause, try) {
+			continue
+		}
+		if torn && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %s: versions that others build on are gone; did a lifecycle rule or a person remove them? (%w)", store.ErrCorrupt, r.object, err)
+		}
+		return v, err
+	}
+}
+
+func (s *Store) lookOnce(ctx context.Context, r *register, why aim, try int, l *listing) (*view, error) {
+	known, ids := r.known() // before the listing: all of it must be in there
+	if l == nil {
+		var err error
+		if l, err = s.list(ctx, r.object); err != nil {
+			return nil, err
+		}
+	}
+	g := &glance{s: s, r: r, l: l, known: known, seen: time.Now()}
+	if took := l.watch.elapsed(); l.pages > 1 && took > s.o.Life {
+		// What was removed meanwhile can be missing from the later pages.
+		return nil, fmt.Errorf("%w: it took %v", errTorn, took)
+	}
+	if l.null != nil {
+		if err := s.nullSeen(ctx, r.object, *l.null); err != nil {
+			return nil, err
+		}
+	}
+	if !sameOrder(ids, l.ids()) {
+		return nil, fmt.Errorf("%w: %s: %s", store.ErrUnsafe, r.object, movedText)
+	}
+	v, err := g.view(ctx, why == toJudge)
+	if err != nil {
+		return nil, err
+	}
+	if v.lost {
+		return nil, errTorn
+	}
+	if err := g.complete(ctx, v, why, try); err != nil {
+		return nil, err
+	}
+	r.saw(v, g)
+	return v, nil
+}
+
+// glance is the reading of one listing.
+type glance struct {
+	s     *Store
+	r     *register
+	l     *listing
+	known map[string]sighting // by version id
+	seen  time.Time           // when the listing had come
+	low   int                 // the versions from here on were read
+}
+
+// view reads the versions from the newest down to where the folds begin.
+func (g *glance) view(ctx context.Context, judging bool) (*view, error) {
+	g.low = len(g.l.versions)
+	if err := g.readToStart(ctx, map[string]uint64{}, true); err != nil {
+		return nil, err
+	}
+	var oldNamed map[string]uint64
+	if judging {
+		some := false
+		oldNamed = map[string]uint64{}
+		for _, v := range g.l.versions {
+			if k, ok := g.known[v.id]; ok && g.old(k) {
+				some = true
+				name(oldNamed, k.entry)
+			}
+		}
+		if !some {
+			oldNamed = nil // the young ones are as good as they get
+		} else if err := g.readToStart(ctx, oldNamed, false); err != nil {
+			return nil, err
+		}
+	}
+	v := &view{}
+	for _, w := range g.l.versions[:g.low] {
+		v.older = append(v.older, w.id)
+	}
+	for _, w := range g.l.versions[g.low:] {
+		k := g.known[w.id]
+		v.entries = append(v.entries, placed{k.entry, w, k.first, g.old(k)})
+	}
+	v.foldAll(oldNamed)
+	return v, nil
+}
+
+// old reports whether a version was seen a pause before the listing began.
+func (g *glance) old(k sighting) bool {
+	return !k.first.After(g.l.watch.start.Add(-g.s.o.Settle))
+}
+
+// readToStart reads the versions down to the newest of the starts that are named, or
+// all if there is none. With all, what is read adds the starts that it names.
+func (g *glance) readToStart(ctx context.Context, named map[string]uint64, all bool) error {
+	versions := g.l.versions
+	for i := len(versions) - 1; i >= 0; i-- {
+		if err := g.readTo(ctx, i); err != nil {
+			return err
+		}
+		e := g.known[versions[i].id].entry
+		if all {
+			name(named, e)
+		}
+		if _, ok := named[e.nonce]; !ok || !e.write {
+			continue
+		}
+		// A PUT that was applied twice stands further down a second time.
+		for j := range i {
+			if versions[j].etag == versions[i].etag && versions[j].etag != "" {
+				return g.readTo(ctx, j)
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// readTo reads the versions from i on.
+func (g *glance) readTo(ctx context.Context, i int) error {
+	for g.low > i {
+		// Few at first: the start is usually among the newest.
+		from := max(0, g.low-min(parallel, max(2, len(g.l.versions)-g.low)))
+		if err := g.fetch(ctx, g.l.versions[from:g.low]); err != nil {
+			return err
+		}
+		for ; g.low > from; g.low-- {
+			if err := g.s.checkEntry(g.r, g.known[g.l.versions[g.low-1].id].entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch reads those of the versions that are not known.
+func (g *glance) fetch(ctx context.Context, versions []version) error {
+	var (
+		mu   sync.Mutex
+		errs []error
+		wg   sync.WaitGroup
+	)
+	for _, v := range versions {
+		if _, ok := g.known[v.id]; ok {
+			continue
+		}
+		wg.Go(func() {
+			e, err := g.s.entry(ctx, g.r.object, v)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			g.known[v.id] = g.r.see(v, e, g.seen)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if !errors.Is(err, errGone) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// entry reads what a version says.
+func (s *Store) entry(ctx context.Context, object string, v version) (*entry, error) {
+	body, err := s.fetch(ctx, object, v)
+	if err != nil {
+		return nil, err
+	}
+	e, err := decode(body)
+	if err != nil {
+		return nil, s.foreign(ctx, object, v, err)
+	}
+	return e, nil
+}
+
+// checkEntry refuses an entry that does not belong here, or whose writer waits for
+// its PUTs longer than this store pauses.
+func (s *Store) checkEntry(r *register, e *entry) error {
+	switch {
+	case e.key != s.prefix+r.key:
+		return fmt.Errorf("%w: %s holds an entry of the key %.80q; was the object copied?", store.ErrCorrupt, r.object, e.key)
+	case !s.o.Unsafe && MinSettle(e.life, s.o.Rho) > s.o.Settle:
+		return fmt.Errorf("%w: another client of %s lets its PUTs take %v (life), for which this one's pause (settle) of %v is too short; give both the same", store.ErrMisconfigured, r.object, e.life, s.o.Settle)
+	}
+	return nil
+}
+
+// complete reports versions that were seen before and that are missing although
+// nothing supersedes them: a server may show a part of an object, or none of it,
+// while versions of it are removed.
+func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error {
+	listed := map[string]bool{}
+	for _, w := range g.l.versions {
+		listed[w.id] = true
+	}
+	var start, known uint64 // the number of the start, and of one that was named before
+	if v.start >= 0 {
+		start = v.entries[v.start].number
+	}
+	missing := false
+	for id, k := range g.known {
+		known = max(known, k.entry.start.number)
+		missing = missing || !listed[id] && k.number > start
+	}
+	if len(g.l.versions) > 0 {
+		// After some tries: somebody removed what was void, which does no harm.
+		if missing && (start < known || try < 3) {
+			return errTorn
+		}
+		return nil
+	}
+	if g.l.null != nil || !missing && why != toRead {
+		return nil
+	}
+	there, err := g.s.current(ctx, g.r.object)
+	if there {
+		err = errTorn
+	}
+	return err // nil: nothing was written, or somebody emptied the store
+}

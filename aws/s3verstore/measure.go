@@ -1,0 +1,228 @@
+package s3verstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MeasureOptions are the options of [Store.Measure]. The zero value of each field
+// means its default.
+type MeasureOptions struct {
+	Writers int // that put at the same time; default 8
+	Puts    int // of each; default 20
+}
+
+// Measurement is what [Store.Measure] found.
+type Measurement struct {
+	Puts     int // that were answered
+	Listings int
+
+	// SlowestPut and SlowestList are how long a request took at most.
+	SlowestPut, SlowestList time.Duration
+
+	// Late is how many versions became visible after one that the order puts behind
+	// them, and Latest by how much at most: such a writer would have seen another
+	// first without a pause.
+	Late   int
+	Latest time.Duration
+
+	// Moved is how many listings had versions in another order than the one before,
+	// and Missing how many lacked a version that had been answered before they began.
+	// Both must be zero: without that, nothing can be kept on this server.
+	Moved, Missing int
+
+	// Life and Settle are recommended: ten times the slowest PUT, at least a second,
+	// and what goes with it.
+	Life, Settle time.Duration
+}
+
+// Err returns why no register can be kept on the server; nil if nothing was found. It
+// matches [store.ErrUnsafe].
+func (m *Measurement) Err() error {
+	switch {
+	case m.Moved > 0:
+		return fmt.Errorf("%w: %s (%d times)", store.ErrUnsafe, movedText, m.Moved)
+	case m.Missing > 0:
+		return fmt.Errorf("%w: versions were missing from %d listings that began after they had been put", store.ErrUnsafe, m.Missing)
+	}
+	return nil
+}
+
+// String returns the measurement in a line for people.
+func (m *Measurement) String() string {
+	return fmt.Sprintf("%d PUTs, the slowest %v; %d listings, the slowest %v; %d versions became visible out of order, by up to %v; recommended: life=%v, settle=%v",
+		m.Puts, m.SlowestPut.Round(time.Millisecond), m.Listings, m.SlowestList.Round(time.Millisecond), m.Late, m.Latest.Round(time.Millisecond), m.Life, m.Settle)
+}
+
+// Measure puts versions of a scratch object from several writers at once, lists them
+// all the while, and tells how far the store is from an order that shows at once. It
+// removes the object afterwards. It is meant for a look at a new store, at a time
+// when that is as busy as it gets; it can't show what the store does in its worst
+// hour.
+func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement, error) {
+	var o MeasureOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.Writers, o.Puts = cmp.Or(o.Writers, 8), cmp.Or(o.Puts, 20)
+	if o.Writers < 1 || o.Writers > 100 || o.Puts < 1 || o.Puts > 1000 {
+		return nil, fmt.Errorf("%w: from 1 to 100 writers can put 1 to 1,000 versions each", store.ErrMisconfigured)
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	m := &measuring{
+		s: s, object: s.prefix + ".holdfast/measure/" + rand.Text(),
+		first: map[string]time.Time{},
+	}
+	defer m.remove(ctx)
+	if err := m.run(ctx, o); err != nil {
+		return nil, err
+	}
+	found := &m.found
+	found.Life = max(time.Second, 10*found.SlowestPut, 10*found.Latest).Round(100 * time.Millisecond)
+	found.Settle = (MinSettle(found.Life, s.o.Rho) + 2*found.SlowestList).Round(100 * time.Millisecond)
+	for found.Settle < MinSettle(found.Life, s.o.Rho) {
+		found.Settle += 100 * time.Millisecond
+	}
+	return found, nil
+}
+
+// measuring is a measurement under way.
+type measuring struct {
+	s      *Store
+	object string
+
+	mu       sync.Mutex
+	answered []string
+	first    map[string]time.Time // when a version was first listed
+	ids      []string             // of the last listing
+	found    Measurement
+}
+
+func (m *measuring) run(ctx context.Context, o MeasureOptions) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var writers, lister sync.WaitGroup
+	done := make(chan struct{})
+	for range o.Writers {
+		writers.Go(func() {
+			for range o.Puts {
+				if err := m.put(ctx); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	lister.Go(func() {
+		for last := false; ; {
+			if err := m.list(ctx); err != nil {
+				cancel(err)
+				return
+			}
+			if last {
+				return
+			}
+			select {
+			case <-done:
+				last = true
+			default:
+			}
+		}
+	})
+	writers.Wait()
+	close(done)
+	lister.Wait()
+	return context.Cause(ctx)
+}
+
+func (m *measuring) put(ctx context.Context) error {
+	watch := startWatch()
+	v, err := m.s.put(ctx, m.object, []byte(rand.Text()))
+	if err != nil {
+		return err
+	}
+	if v.id == "" || v.id == null {
+		return fmt.Errorf("%w: a version was put without an id", store.ErrUnsafe)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found.Puts++
+	m.found.SlowestPut = max(m.found.SlowestPut, watch.elapsed())
+	m.answered = append(m.answered, v.id)
+	return nil
+}
+
+func (m *measuring) list(ctx context.Context) error {
+	m.mu.Lock()
+	before := slices.Clone(m.answered)
+	m.mu.Unlock()
+	l, err := m.s.list(ctx, m.object)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found.Listings++
+	m.found.SlowestList = max(m.found.SlowestList, l.watch.elapsed())
+	last := m.ids
+	m.ids = l.ids()
+	if !sameOrder(last, m.ids) {
+		m.found.Moved++
+	}
+	for _, id := range before {
+		if !slices.Contains(m.ids, id) {
+			m.found.Missing++
+			break
+		}
+	}
+	m.late(now)
+	return nil
+}
+
+// late notes the versions that are new in the listing although newer ones are not.
+func (m *measuring) late(now time.Time) {
+	var behind time.Time // when the earliest of the newer ones was first seen
+	for i := len(m.ids) - 1; i >= 0; i-- {
+		first, known := m.first[m.ids[i]]
+		if !known {
+			m.first[m.ids[i]], first = now, now
+			if !behind.IsZero() && behind.Before(now) {
+				m.found.Late++
+				m.found.Latest = max(m.found.Latest, now.Sub(behind))
+			}
+		}
+		if behind.IsZero() || first.Before(behind) {
+			behind = first
+		}
+	}
+}
+
+// remove removes the scratch object, also after ctx has ended.
+func (m *measuring) remove(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*m.s.o.Timeout)
+	defer cancel()
+	for {
+		l, err := m.s.list(ctx, m.object)
+		if err != nil || len(l.versions) == 0 {
+			break
+		}
+		var ids []string
+		for _, v := range l.versions[:min(len(l.versions), cleanMost)] {
+			ids = append(ids, v.id)
+		}
+		if _, err := m.s.remove(ctx, m.object, ids); err != nil {
+			m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
+			break
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package s3verstore
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func opError(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Err: err}
+}
+
+// begin is what all calls do first.
+func (s *Store) begin(ctx context.Context, key string) (*register, error) {
+	if err := store.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return s.register(key), nil
+}
+
+// result returns the state that an entry made; nil stands for none.
+func result(p *placed) ([]byte, store.Version, error) {
+	if p == nil || p.deleted {
+		return nil, "", store.ErrNotFound
+	}
+	return bytes.Clone(p.value), p.made(), nil
+}
+
+// Get implements [store.Store]. It answers at once what was confirmed, or was seen a
+// pause ago; for anything newer it pauses and looks again. The context bounds it.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	r, err := s.begin(ctx, key)
+	if err != nil {
+		return nil, "", opError("get", key, err)
+	}
+	p, err := s.settled(ctx, r)
+	if err != nil {
+		return nil, "", opError("get", key, err)
+	}
+	value, v, err := result(p)
+	return value, v, opError("get", key, err)
+}
+
+// settled returns the newest entry that is certain, after a pause if it has to; nil
+// if there is none.
+func (s *Store) settled(ctx context.Context, r *register) (*placed, error) {
+	v, err := s.look(ctx, r, toRead)
+	if err != nil {
+		return nil, err
+	}
+	if tip := v.tip(); tip != v.certain() {
+		if err := sleepUntil(ctx, tip.first.Add(s.o.Settle)); err != nil {
+			return nil, err
+		}
+		if v, err = s.look(ctx, r, toRead); err != nil {
+			return nil, err
+		}
+	}
+	return v.certain(), nil
+}
+
+// Peek implements [store.Peeker]: it never pauses. What it returns is good for
+// watching and as the base of a write, and may turn out never to have happened.
+func (s *Store) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+	r, err := s.begin(ctx, key)
+	if err != nil {
+		return nil, "", opError("peek", key, err)
+	}
+	v, err := s.look(ctx, r, toPeek)
+	if err != nil {
+		return nil, "", opError("peek", key, err)
+	}
+	value, version, err := result(v.tip())
+	return value, version, opError("peek", key, err)
+}
+
+// TokenFloor implements [store.TokenFloorer]. It looks unless this store did so, or
+// wrote, within the last pause.
+func (s *Store) TokenFloor(ctx context.Context, key string) (uint64, error) {
+	r, err := s.begin(ctx, key)
+	if err != nil {
+		return 0, opError("token floor", key, err)
+	}
+	if b := r.getBase(); !b.at.IsZero() && time.Since(b.at) < s.o.Settle {
+		return b.floor, nil
+	}
+	v, err := s.look(ctx, r, toPeek)
+	if err != nil {
+		return 0, opError("token floor", key, err)
+	}
+	return v.floor(), nil
+}
+
+// sleepUntil waits for an instant of the monotonic clock.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,105 @@
+package s3verstore
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+)
+
+// Config is a URL s3+versioned://BUCKET/PREFIX?PARAMETERS taken apart. The parameters
+// are those of [s3bucket.Config], but for unsafe, and
+//
+//	life     how long a PUT may be under way, such as 5s; see [Options]
+//	settle   the pause between a PUT and its judgement
+type Config struct {
+	Bucket string
+	Prefix string // without slashes at its ends; may be empty
+
+	s3           *s3bucket.Config
+	life, settle time.Duration
+}
+
+// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+func ParseURL(raw string) (*Config, error) {
+	rest, ok := strings.CutPrefix(raw, Scheme+"://")
+	if !ok {
+		return nil, awsconfig.Wrong("the URL of the store does not begin with %s://", Scheme)
+	}
+	c := &Config{}
+	rest, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, awsconfig.Wrong("the parameters of the store's URL cannot be read")
+	}
+	for name, to := range map[string]*time.Duration{"life": &c.life, "settle": &c.settle} {
+		given := values[name]
+		delete(values, name)
+		switch {
+		case len(given) > 1:
+			return nil, awsconfig.Wrong("the parameter %s stands twice in the URL of the store", name)
+		case len(given) == 1:
+			if *to, err = time.ParseDuration(given[0]); err != nil || *to <= 0 {
+				return nil, awsconfig.Wrong("the parameter %s of the store's URL is no duration such as 5s", name)
+			}
+		}
+	}
+	if values.Has("unsafe") {
+		return nil, awsconfig.Wrong("a store on a versioned bucket asks no conditions of the server, so that there is none to insist on: leave out the parameter unsafe")
+	}
+	if c.s3, err = s3bucket.ParseURL("s3://" + rest + "?" + values.Encode()); err != nil {
+		return nil, err
+	}
+	c.Bucket, c.Prefix = c.s3.Bucket, c.s3.Prefix
+	return c, c.Options(nil).check()
+}
+
+// Client makes a client of the SDK. It sends nothing.
+func (c *Config) Client(ctx context.Context) (*s3.Client, error) { return c.s3.Client(ctx) }
+
+// Options returns opts with what the URL says, which wins.
+func (c *Config) Options(opts *Options) *Options {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Prefix = c.Prefix
+	if c.life != 0 {
+		o.Life, o.Settle = c.life, 0 // the pause goes with it
+	}
+	if c.settle != 0 {
+		o.Settle = c.settle
+	}
+	from := c.s3.Options(nil)
+	if from.Timeout != 0 {
+		o.Timeout = from.Timeout
+	}
+	if from.Owner != "" {
+		o.Owner = from.Owner
+	}
+	if from.Encryption != "" {
+		o.Encryption, o.KMSKey = from.Encryption, from.KMSKey
+	}
+	if from.ACL != "" {
+		o.ACL = from.ACL
+	}
+	return &o
+}
+
+// Open returns the registers that a URL names; see [Config]. It sends nothing.
+func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
+	c, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, c.Bucket, c.Options(opts))
+}

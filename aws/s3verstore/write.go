@@ -1,0 +1,240 @@
+package s3verstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// cleanAt is how many versions have to be superseded before they are removed.
+	cleanAt = 8
+
+	// cleanMost is how many versions are removed at a time, which is what one request
+	// takes.
+	cleanMost = 1000
+)
+
+// Put implements [store.Store]. It takes a pause of [Options].Settle at least; a
+// context that ends sooner is refused, and nothing is sent.
+func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, true)
+	return v, opError("put", key, err)
+}
+
+// PutVolatile implements [store.VolatilePutter]: it is Put without the confirmation,
+// which is one request less. As long as the assumption holds that the package comment
+// tells, it is as good. If a PUT of somebody else's takes effect later than it
+// allows, the write may be lost; the next Put of anybody who saw it confirms it.
+func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
+	return v, opError("put", key, err)
+}
+
+// Delete implements [store.Store]. It writes a tombstone, with the outcomes and the
+// pause of Put.
+func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
+	if err := store.CheckDelete(key, prev); err != nil {
+		return opError("delete", key, err)
+	}
+	_, err := s.write(ctx, key, prev, &entry{deleted: true}, true)
+	return opError("delete", key, err)
+}
+
+// write appends e, which has a value or none, to the chain after prev.
+func (s *Store) write(ctx context.Context, key string, prev store.Version, e *entry, confirm bool) (store.Version, error) {
+	if err := store.CheckPut(key, e.value); err != nil {
+		return "", err
+	}
+	before, err := parseVersion(prev)
+	if err != nil {
+		return "", err
+	}
+	r, err := s.begin(ctx, key)
+	if err != nil {
+		return "", store.MarkNotApplied(err)
+	}
+	if err := s.timeEnough(ctx); err != nil {
+		return "", err
+	}
+	b, err := s.baseFor(ctx, r, before)
+	if err != nil {
+		return "", err
+	}
+	e.write, e.key, e.life = true, s.prefix+key, s.o.Life
+	e.nonce, e.number, e.prev = rand.Text(), b.tip.number+1, b.tip.nonce
+	e.start = b.start
+	e.token = max(b.floor, tokenOf(e.value))
+	if err := s.send(ctx, r, e); err != nil {
+		return "", err
+	}
+	if err := sleepUntil(ctx, time.Now().Add(s.o.Settle)); err != nil {
+		return "", store.MarkUnknown(fmt.Errorf("in the pause before its judgement: %w", err))
+	}
+	if err := s.judge(ctx, r, e, confirm); err != nil {
+		return "", err
+	}
+	return e.made(), nil
+}
+
+// timeEnough refuses a write whose context would end in its pause.
+func (s *Store) timeEnough(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < s.o.Settle {
+		return store.MarkNotApplied(fmt.Errorf("%w: a write takes %v here, and its context ends in %v", context.DeadlineExceeded, s.o.Settle, time.Until(end).Round(time.Millisecond)))
+	}
+	return nil
+}
+
+// baseFor returns what is known of the state before, or a conflict if the register is
+// in another. It looks only if the last look, or write, ended in another state.
+func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, error) {
+	b := r.getBase()
+	if !b.at.IsZero() && before.nonce != "" && b.tip == before {
+		return b, nil
+	}
+	v, err := s.look(ctx, r, toPeek)
+	if err != nil {
+		return base{}, store.MarkNotApplied(err)
+	}
+	tip := v.tip()
+	absent := tip == nil || tip.deleted
+	switch {
+	case before.nonce == "" && absent, before.nonce != "" && !absent && tip.mark() == before:
+	case tip == v.certain():
+		return base{}, conflict(r.key, tip)
+	default:
+		return base{}, &store.ConflictError{Key: r.key}
+	}
+	if len(v.entries) == 0 {
+		if err := s.alone(ctx, r); err != nil {
+			return base{}, store.MarkNotApplied(err)
+		}
+	}
+	return newBase(v, time.Now()), nil
+}
+
+// conflict is a conflict with a state that is certain; nil stands for none.
+func conflict(key string, p *placed) error {
+	value, v, err := result(p)
+	if err != nil {
+		value = nil
+	}
+	return &store.ConflictError{Key: key, Known: true, Value: value, Version: v}
+}
+
+// send puts an entry. nil means that it was answered within Life, by all clocks; any
+// other outcome than a refusal is unknown, and the entry is left alone: others may
+// have built on it.
+func (s *Store) send(ctx context.Context, r *register, e *entry) error {
+	body, err := e.encode()
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	watch := startWatch()
+	v, err := s.put(ctx, r.object, body)
+	if err != nil {
+		return err
+	}
+	if v.id == "" || v.id == null {
+		s.fit.good.Store(false)
+		err := s.ready(ctx)
+		if err == nil {
+			err = fmt.Errorf("%w: %s: a version was put without an id, although versioning is enabled", store.ErrUnsafe, s.where)
+		}
+		return store.MarkUnknown(err)
+	}
+	if took := watch.elapsed(); took > s.o.Life {
+		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life))
+	}
+	r.see(v, e, time.Now())
+	return nil
+}
+
+// judge tells what became of an entry whose pause is over, and confirms it.
+func (s *Store) judge(ctx context.Context, r *register, e *entry, confirm bool) error {
+	watch := startWatch()
+	v, err := s.look(ctx, r, toJudge)
+	if err != nil {
+		return store.MarkUnknown(err)
+	}
+	defer s.clean(ctx, r, v)
+	if err := s.verdict(r, v, e); err != nil {
+		return err
+	}
+	if confirm {
+		if err := s.confirm(ctx, r, e, watch); err != nil {
+			return store.MarkUnknown(fmt.Errorf("it counts as yet, but was not confirmed in time: %w", err))
+		}
+	}
+	r.setBase(base{tip: e.mark(), start: e.mark(), floor: max(v.floor(), e.token), at: time.Now()})
+	return nil
+}
+
+// verdict returns nil if an entry counts, a conflict if it never will, and an unknown
+// outcome if that can't be told.
+func (s *Store) verdict(r *register, v *view, e *entry) error {
+	at := v.find(e.nonce)
+	now, old := v.in(v.chain, e.nonce), v.in(v.oldChain, e.nonce)
+	switch {
+	case now && old:
+		return nil
+	case at < 0 || at < v.start:
+		// Older entries are not read, as nobody needs them.
+		return store.MarkUnknown(errors.New("others have gone on so far that it can't be told whether it counted"))
+	case now || old:
+		s.o.Log.Warn("others went on from a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.Life)
+		return store.MarkUnknown(errors.New("others went on meanwhile from a state that is not known to be settled"))
+	}
+	// The state before it is as final as it is itself.
+	var before *placed
+	for _, i := range v.chain {
+		if i < at || v.entries[i].old {
+			before = &v.entries[i]
+		}
+	}
+	return conflict(r.key, before)
+}
+
+// confirm names an entry as a start, so that it counts whatever becomes visible
+// before it. A confirmation must be answered within Life of the beginning of the look
+// that showed that the entry counts; one that fails is sent again until then, and no
+// longer: by then another may have confirmed something else.
+func (s *Store) confirm(ctx context.Context, r *register, e *entry, watch stopwatch) error {
+	for try := 1; ; try++ {
+		err := s.send(ctx, r, &entry{
+			nonce: rand.Text(), number: e.number, key: e.key, start: e.mark(), token: e.token, life: s.o.Life,
+		})
+		took := watch.elapsed()
+		switch {
+		case err == nil && took > s.o.Life:
+			return fmt.Errorf("%w: that took %v, more than the %v (life) that it may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life)
+		case err == nil:
+			return nil
+		case took > s.o.Life, !errors.Is(err, store.ErrUnavailable), !awscall.Pause(ctx, firstPause, try):
+			return err
+		}
+	}
+}
+
+// clean removes what a judgement showed to be superseded, when there is enough of it.
+// It never makes a call fail.
+func (s *Store) clean(ctx context.Context, r *register, v *view) {
+	ids := v.garbage()
+	if s.o.KeepAll || len(ids) < cleanAt || ctx.Err() != nil {
+		return
+	}
+	if len(ids) > cleanMost {
+		ids = ids[:cleanMost]
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	if failed, err := s.remove(ctx, r.object, ids); err != nil {
+		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
+	}
+}
