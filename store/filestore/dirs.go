@@ -116,7 +116,7 @@ func (s *Store) syncTop() error {
 
 // mkdir makes a directory of the store. That it exists is an error.
 func (s *Store) mkdir(name string) error {
-	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil {
+	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil || s.modes.group < 0 {
 		return err
 	}
 	f, err := s.root.Open(name)

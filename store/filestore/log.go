@@ -29,8 +29,8 @@ func newLog(key string) *log {
 	return &log{key: key, name: encodeKey(key), slot: make(chan struct{}, 1)}
 }
 
-func (l *log) dir() string                { return keysDir + "/" + l.name }
-func (l *log) path(segment uint64) string { return l.dir() + "/" + segmentName(segment) }
+// dir returns the directory of the log, below that of the store.
+func (l *log) dir() string { return keysDir + "/" + l.name }
 
 // drop forgets what was read.
 func (l *log) drop() {
@@ -253,7 +253,7 @@ func (s *Store) named(l *log) bool { return s.leads(l, l.seg) }
 // over counts as gone.
 func (s *Store) leads(l *log, seg *segment) bool {
 	now := time.Now()
-	info, err := os.Lstat(s.dir + string(os.PathSeparator) + l.path(seg.number))
+	info, err := os.Lstat(s.dir + string(os.PathSeparator) + seg.path())
 	if err != nil || !os.SameFile(info, seg.info) {
 		return false
 	}

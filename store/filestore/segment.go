@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -53,6 +54,9 @@ type segment struct {
 	checked  time.Time
 }
 
+// path returns the name of the segment, below the store's directory.
+func (g *segment) path() string { return g.dir + "/" + segmentName(g.number) }
+
 func (g *segment) retain() { g.refs.Add(1) }
 
 func (g *segment) release() {
@@ -88,19 +92,19 @@ func (g *segment) examine(dir *os.Root, name string) (err error) {
 		return err
 	}
 	if !g.info.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, g.file.Name())
+		return fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, g.path())
 	}
 	if link, err := dir.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
-		return fmt.Errorf("%w: %s is a symbolic link", store.ErrCorrupt, g.file.Name())
+		return fmt.Errorf("%w: %s is a symbolic link", store.ErrCorrupt, g.path())
 	}
 	if err := g.read(); err != nil {
 		return err
 	}
 	switch {
 	case g.newer > 0:
-		return fmt.Errorf("%w: %s has format %d; this program reads formats up to %d", store.ErrCorrupt, g.file.Name(), g.newer, format)
+		return fmt.Errorf("%w: %s has format %d; this program reads formats up to %d", store.ErrCorrupt, g.path(), g.newer, format)
 	case !g.header || !g.state.Set:
-		return fmt.Errorf("%w: %s is not a log of this key", store.ErrCorrupt, g.file.Name())
+		return fmt.Errorf("%w: %s is not a log of this key", store.ErrCorrupt, g.path())
 	}
 	return nil
 }
@@ -141,6 +145,12 @@ func (g *segment) writable() error {
 	if g.denied != nil {
 		return g.denied
 	}
+	return g.broken()
+}
+
+// broken reports that a sync failed. The system may have dropped what it could not
+// write, and would call the next sync a success: so there is none.
+func (g *segment) broken() error {
 	if err := g.failed.Load(); err != nil {
 		return fmt.Errorf("%w: an earlier sync of this log failed, and what it lost is not known; mend the disk and open the store again: %w", store.ErrUnavailable, *err)
 	}
@@ -167,6 +177,10 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 	data := make([]byte, size-g.off)
 	n, err := g.file.ReadAt(data, g.off)
 	if err != nil && err != io.EOF {
+		var p *fs.PathError // with the name that the file had when it was made
+		if errors.As(err, &p) {
+			p.Path = g.path()
+		}
 		return err
 	}
 	value := g.state.Value
@@ -241,12 +255,11 @@ func (g *segment) sync(off int64) error {
 	if g.syncedTo.Load() >= off {
 		return nil
 	}
-	if err := g.failed.Load(); err != nil {
-		return *err
+	if err := g.broken(); err != nil {
+		return err
 	}
 	if err := syncData(g.file); err != nil {
-		// The system may have dropped what it could not write, and would call the
-		// next sync a success.
+		err = &fs.PathError{Op: "sync", Path: g.path(), Err: err}
 		g.failed.Store(&err)
 		return err
 	}

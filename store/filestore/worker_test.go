@@ -20,9 +20,8 @@ var workers = map[string]func(args []string) error{
 	"append":  appendLines,
 	"present": present,
 	"foreign": foreign,
-	"short":   short,
 	"ops":     operate,
-	"fill":    fill,
+	"short":   short,
 	"wait":    waitForChange,
 }
 
@@ -47,7 +46,7 @@ func worker(t testing.TB, name string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, args...)
-	cmd.Env = append(os.Environ(), workerEnv+"="+name, "GOMAXPROCS=2")
+	cmd.Env = append(os.Environ(), workerEnv+"="+name, "GOMAXPROCS=2", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return cmd
 }

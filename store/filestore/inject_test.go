@@ -1,0 +1,207 @@
+//go:build linux
+
+package filestore_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// opsResult is what a process met whose system calls failed.
+type opsResult struct {
+	Applied    int
+	NotApplied int
+	Unknown    int
+	Errors     []string
+	Bad        []string // what it must not have met
+	Last       map[string]store.Version
+}
+
+// operate works on a store while a system call of its thread fails, and checks that
+// what it is told about outcomes is true. Its argument: the directory.
+func operate(args []string) error {
+	runtime.LockOSThread() // calls are counted for each thread
+	var r opsResult
+	s, err := filestore.Open(args[0], filestore.Tiny())
+	if err != nil {
+		// Nothing to check: it opened or it did not.
+		return json.NewEncoder(os.Stdout).Encode(opsResult{Errors: []string{err.Error()}})
+	}
+	r.Last = make(map[string]store.Version)
+	refused := make(map[string]bool) // values that were not applied
+	for i := range 16 {
+		key := []string{"a", "b"}[i/8]
+		value := fmt.Sprintf(`"%d"`, i)
+		put := s.Put
+		if i%3 == 2 {
+			put = s.PutVolatile
+		}
+		v, err := put(testContext(), key, r.Last[key], []byte(value))
+		if err != nil {
+			r.Errors = append(r.Errors, err.Error())
+		}
+		switch store.OutcomeOf(err) {
+		case store.Applied:
+			r.Applied++
+		case store.NotApplied:
+			r.NotApplied++
+			refused[value] = true
+			if errors.Is(err, store.ErrConflict) {
+				r.Bad = append(r.Bad, "a conflict with nobody: "+err.Error())
+			}
+		case store.Unknown:
+			r.Unknown++
+		}
+		got, now, err := readBack(s, key)
+		switch {
+		case err != nil:
+			r.Bad = append(r.Bad, fmt.Sprintf("%s cannot be read: %v", key, err))
+		case refused[string(got)]:
+			r.Bad = append(r.Bad, value+" was refused, and is there")
+		case v != "" && (now != v || string(got) != value):
+			r.Bad = append(r.Bad, fmt.Sprintf("%s was acknowledged, and %s is there", value, got))
+		}
+		r.Last[key] = now
+	}
+	for range s.List(testContext(), "") {
+		continue // it may fail
+	}
+	if err := s.Close(); err != nil {
+		r.Errors = append(r.Errors, err.Error())
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// readBack reads a register; one call of the system may fail meanwhile.
+func readBack(s *filestore.Store, key string) ([]byte, store.Version, error) {
+	value, v, err := s.Get(testContext(), key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		value, v, err = s.Get(testContext(), key)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return value, v, err
+}
+
+// fault is a system call that fails: the one of that number in each thread, or all of
+// them.
+type fault struct {
+	call, errno string
+	when        int
+}
+
+// inject lets a command run into a fault.
+func (f fault) inject(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("strace is not installed")
+		}
+		t.Skip("strace is not installed")
+	}
+	inject := fmt.Sprintf("inject=%s:error=%s", f.call, f.errno)
+	if f.when > 0 {
+		inject += fmt.Sprintf(":when=%d", f.when)
+	}
+	args := []string{strace, "-f", "-qqq", "-o", os.DevNull, "-e", "trace=" + f.call, "-e", inject, "--", cmd.Path}
+	cmd.Args = append(args, cmd.Args[1:]...)
+	cmd.Path = strace
+}
+
+// TestNoInotify: where the limits of inotify are reached, looks replace it.
+func TestNoInotify(t *testing.T) {
+	for _, f := range []fault{{"inotify_init1", "EMFILE", 0}, {"inotify_add_watch", "ENOSPC", 0}} {
+		dir := memoryDir(t)
+		s := open(t, dir, nil)
+		v := put(t, s, "key", "", "1")
+		cmd := worker(t, "wait", dir, "key", string(v), "3")
+		f.inject(t, cmd)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(out)
+		if line, err := lines.ReadString('\n'); line != "waiting\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		put(t, s, "key", v, "2")
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestInject makes single system calls fail. What a write is told must be true, and
+// the next process must find what the last one left.
+func TestInject(t *testing.T) {
+	faults := []fault{
+		{"write", "ENOSPC", 3}, {"write", "EIO", 4},
+		{"fdatasync", "EIO", 1}, {"fdatasync", "ENOSPC", 2},
+		{"fsync", "EIO", 2}, {"fsync", "EIO", 5},
+		{"linkat", "ENOSPC", 1}, {"linkat", "EPERM", 2},
+		{"renameat", "EIO", 1}, {"pread64", "EIO", 5}, {"fstat", "EIO", 20},
+	}
+	if torture {
+		faults = nil
+		for _, call := range []string{"write", "fdatasync", "fsync", "linkat", "renameat", "pread64", "fstat", "newfstatat", "openat", "unlinkat", "mkdirat", "getdents64"} {
+			for _, errno := range []string{"EIO", "ENOSPC", "EACCES"} {
+				for when := 1; when <= 31; when += 3 {
+					faults = append(faults, fault{call, errno, when})
+				}
+			}
+		}
+	}
+	total := opsResult{}
+	for _, f := range faults {
+		name := fmt.Sprintf("%s of the %d. %s", f.errno, f.when, f.call)
+		dir := filepath.Join(memoryDir(t), "store")
+		cmd := worker(t, "ops", dir)
+		f.inject(t, cmd)
+		out, err := cmd.Output()
+		var r opsResult
+		if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {
+			if f.call == "openat" || f.call == "newfstatat" || f.call == "fstat" || f.call == "write" {
+				continue // the program did not even start, or could not tell
+			}
+			t.Errorf("%s: %v, %v: %s", name, err, jsonErr, out)
+			continue
+		}
+		for _, bad := range r.Bad {
+			t.Errorf("%s: %s (errors: %q)", name, bad, r.Errors)
+		}
+		total.Applied += r.Applied
+		total.NotApplied += r.NotApplied
+		total.Unknown += r.Unknown
+		s := open(t, dir, nil)
+		for key, want := range r.Last {
+			if _, got, err := s.Get(t.Context(), key); got != want && (err == nil || !errors.Is(err, store.ErrNotFound)) {
+				t.Errorf("%s: the next process finds %s at %q, %v, want %q (errors: %q)", name, key, got, err, want, r.Errors)
+			}
+		}
+		if !torture {
+			t.Logf("%s: %d applied, %d not, %d unknown; %q", name, r.Applied, r.NotApplied, r.Unknown, r.Errors)
+		}
+	}
+	t.Logf("%d faults: %d writes applied, %d not applied, %d unknown", len(faults), total.Applied, total.NotApplied, total.Unknown)
+	if total.NotApplied == 0 || total.Unknown == 0 {
+		t.Error("the faults had no effect")
+	}
+}
