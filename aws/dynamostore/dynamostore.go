@@ -44,7 +44,7 @@ type Options struct {
 	Prefix string
 
 	// Timeout bounds each request, until its answer is complete. Where the context
-	// of the call has a deadline, a request gets a third of what is left if that is
+	// of the call has a deadline, a request gets half of what is left if that is
 	// less (but 500 ms at least), so that it can still be settled. At least 100 ms; 0
 	// means [DefaultTimeout].
 	Timeout time.Duration

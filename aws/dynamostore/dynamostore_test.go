@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -285,6 +286,26 @@ func TestSuperseded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeadline: a request that gets no answer leaves time to settle it, however
+// little the caller has.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newServer()
+		s := trusted(t, f)
+		v := mustPut(t, s, "k", "", "0")
+		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
+			f.Add("PutItem", 0, 1, fault)
+			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+			next, err := s.Put(ctx, "k", v, []byte("1"))
+			cancel()
+			if err != nil {
+				t.Fatalf("%+v: %v", fault, err)
+			}
+			v = next
+		}
+	})
 }
 
 // TestFaultyCounter: many that raise a counter through a network that loses,

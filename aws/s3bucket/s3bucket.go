@@ -52,7 +52,7 @@ type Options struct {
 	// Timeout bounds each request: until the answer has begun for a Get, whose body
 	// then must not stall for longer than this; until the answer is complete for
 	// others. A request with a body gets a second more for each 256 KiB. Where the
-	// context of the call has a deadline, a small request gets a third of what is
+	// context of the call has a deadline, a small request gets half of what is
 	// left if that is less (but 500 ms at least), so that it can still be settled. At
 	// least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration

@@ -136,14 +136,14 @@ var errTimeout = errors.New("no answer in time")
 // minShare is what Share leaves a request at least.
 const minShare = 500 * time.Millisecond
 
-// Share returns d, or less: a third of the time that is left for the call, so that a
-// request which gets no answer can still be settled and sent again in it.
+// Share returns d, or less: half of the time that is left for the call, so that a
+// request which gets no answer can still be settled in it.
 func (c *Call) Share(d time.Duration) time.Duration {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
 		return d
 	}
-	return min(d, max(time.Until(deadline)/3, minShare))
+	return min(d, max(time.Until(deadline)/2, minShare))
 }
 
 // WithTimeout returns the context of one request. Its end is told apart from that
