@@ -333,8 +333,11 @@ func (p *bucket) settings(ctx context.Context) []Check {
 			return false
 		}
 		c.Result, c.Found = NotTested, err.Error()
-		if errors.Is(err, store.ErrDenied) {
-			c.Found, c.Means = "the store refused (403)", "needs the right "+right
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			c.Found = "the server does not know the request"
+		case errors.Is(err, store.ErrDenied):
+			c.Found, c.Means = "the store refused", "needs the right "+right
 		}
 		checks = append(checks, c)
 		return true
