@@ -270,21 +270,32 @@ func TestRegisterUnderOneFault(t *testing.T) {
 			}
 			if err != nil {
 				t.Logf("%s: %v (%v)", step, err, store.OutcomeOf(err))
-				// Go on from what is there.
-				if v = now; !applied {
-					if step == "delete" {
-						err = s.direct.Delete(t.Context(), "k", now)
-						v = ""
-					} else {
-						v, err = s.direct.Put(t.Context(), "k", now, value)
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
+				v = s.force("k", step != "delete", value)
 			}
 		}
 	})
+}
+
+// force brings a register into a state, whatever is still under way.
+func (s *scene) force(key string, exists bool, value []byte) store.Version {
+	s.t.Helper()
+	for {
+		got, v, err := s.direct.Get(s.t.Context(), key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.t.Fatal(err)
+		}
+		if exists == (v != "") && string(got) == string(value) || !exists && v == "" {
+			return v
+		}
+		if exists {
+			_, err = s.direct.Put(s.t.Context(), key, v, value)
+		} else {
+			err = s.direct.Delete(s.t.Context(), key, v)
+		}
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // permanent reports whether an error says that it is of no use to try again.
@@ -306,7 +317,7 @@ func TestFirstUseUnderOneFault(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		at := k.target(t)
 		proxy := faultproxy.New(t, at.endpoint())
-		for _, fault := range []faultproxy.Fault{
+		for i, fault := range []faultproxy.Fault{
 			faultproxy.LoseReply(), faultproxy.ResetBefore(), faultproxy.Duplicate(), faultproxy.Truncate(),
 			faultproxy.Refuse(409), faultproxy.Refuse(500), faultproxy.Refuse(503), faultproxy.RefuseAfter(500),
 		} {
@@ -315,6 +326,9 @@ func TestFirstUseUnderOneFault(t *testing.T) {
 				when = faultproxy.Writes() // reads have no conflicts
 			}
 			for n := range requests {
+				if !torture() && (n+i)%3 != 0 {
+					continue
+				}
 				st, err := at.at(proxy.URL).open(t.Context())
 				if err != nil {
 					t.Fatal(err)

@@ -71,7 +71,11 @@ func second(t *testing.T, first store.Store) store.Store {
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, func(t *testing.T, open func(t *testing.T) store.Store, proxied bool) {
-		leasetest.Run(t, open, &leasetest.Options{Second: second, Parallel: true, Patience: 3 * time.Minute})
+		o := leasetest.Options{TTL: 4 * time.Second, Second: second, Parallel: true, Patience: 3 * time.Minute}
+		if proxied && !torture() {
+			o.Contenders = 3
+		}
+		leasetest.Run(t, open, &o)
 	})
 }
 
@@ -99,7 +103,7 @@ func TestBuckets(t *testing.T) {
 	for name, start := range s3Servers() {
 		for _, proxied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/proxy=%v", name, proxied), func(t *testing.T) {
-				o := objecttest.Options{Rounds: 5, Large: 6 << 20, VerifySkips: true}
+				o := objecttest.Options{Rounds: 3, Large: 6 << 20, VerifySkips: true}
 				o.Lacks, o.Skip = bucketExceptions(name)
 				if proxied && !torture() {
 					o.Rounds, o.Keys = 1, 10
