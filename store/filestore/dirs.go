@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,22 +25,29 @@ const staleAge = time.Hour
 // modes are those of what the store makes.
 type modes struct {
 	dir, file fs.FileMode
-	group     int // to which files and directories are given; -1: left as it is
+	owner     int  // to whom it is given; -1: left as it is
+	group     int  // likewise
+	shared    bool // with the group
 }
 
 // modesOf tells the modes from the directory of the store: one that its group may
-// write was made for the group.
+// write was made for the group. What root makes in the directory of another user
+// belongs to that user, who could not read it otherwise.
 func modesOf(root os.FileInfo) modes {
-	mode := root.Mode()
-	if mode&0o020 == 0 {
-		return modes{dir: 0o700, file: 0o600, group: -1}
+	m := modes{dir: 0o700, file: 0o600, owner: -1, group: -1}
+	owner, group := ownerOf(root)
+	if os.Geteuid() == 0 && owner != 0 {
+		m.owner, m.group = owner, group
 	}
-	return modes{
-		dir:   mode.Perm() | mode&fs.ModeSetgid,
-		file:  mode.Perm() & 0o666,
-		group: groupOf(root),
+	if mode := root.Mode(); mode&0o020 != 0 {
+		m.shared, m.group = true, group
+		m.dir, m.file = mode.Perm()|mode&fs.ModeSetgid, mode.Perm()&0o666
 	}
+	return m
 }
+
+// own reports whether what is made is right as it is.
+func (m modes) own() bool { return m.owner < 0 && m.group < 0 && !m.shared }
 
 // makeDirs makes a directory and its parents, durably.
 func makeDirs(dir string, l limits) error {
@@ -116,7 +124,7 @@ func (s *Store) syncTop() error {
 
 // mkdir makes a directory of the store. That it exists is an error.
 func (s *Store) mkdir(name string) error {
-	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil || s.modes.group < 0 {
+	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil || s.modes.own() {
 		return err
 	}
 	f, err := s.root.Open(name)
@@ -148,14 +156,25 @@ func (s *Store) mkdirTop(name string) error {
 	return err
 }
 
-// apply gives what was just made its mode, whatever the umask, and its group.
+// apply gives what was just made its owner, its group, and its mode, whatever the
+// umask.
 func (m modes) apply(f *os.File, mode fs.FileMode) error {
-	if m.group < 0 {
-		return nil
+	if m.owner >= 0 || m.group >= 0 {
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		owner, group := ownerOf(info)
+		differs := (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group)
+		if differs {
+			// It does not matter where the mode lets everybody in.
+			if err := f.Chown(m.owner, m.group); err != nil && mode&0o006 != 0o006 {
+				return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", m.group, err)
+			}
+		}
 	}
-	// A foreign group is no fault where the mode lets the user in without it.
-	if err := chgrp(f, m.group); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return err
+	if !m.shared {
+		return nil
 	}
 	return f.Chmod(mode)
 }

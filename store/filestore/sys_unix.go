@@ -36,16 +36,13 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 // syncDir makes the names in a directory durable.
 func syncDir(f *os.File) error { return f.Sync() }
 
-// groupOf returns the group of a file.
-func groupOf(info os.FileInfo) int {
+// ownerOf returns the user and the group of a file.
+func ownerOf(info os.FileInfo) (user, group int) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Gid)
+		return int(st.Uid), int(st.Gid)
 	}
-	return -1
+	return -1, -1
 }
-
-// chgrp gives a file to a group.
-func chgrp(f *os.File, group int) error { return f.Chown(-1, group) }
 
 // lockFile locks a file, for this open file and its duplicates alone or for reading,
 // without waiting. It reports whether the lock was free.

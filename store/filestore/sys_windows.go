@@ -29,9 +29,8 @@ func syncData(f *os.File) error { return f.Sync() }
 // syncDir does nothing: NTFS keeps names in its journal, and offers no sync of them.
 func syncDir(*os.File) error { return nil }
 
-// Groups are not a matter of modes here.
-func groupOf(os.FileInfo) int       { return -1 }
-func chgrp(_ *os.File, _ int) error { return nil }
+// ownerOf knows nothing: owners are not a matter of modes here.
+func ownerOf(os.FileInfo) (user, group int) { return -1, -1 }
 
 // fileSystem tells whether a directory lies on a drive of this machine.
 func fileSystem(dir string) (name string, local bool, err error) {

@@ -247,7 +247,8 @@ func TestUnmounted(t *testing.T) {
 }
 
 // TestModes: what the store makes is for this user alone, or for the group that its
-// directory was made for, whatever the umask.
+// directory was made for, whatever the umask; and what root makes for another user
+// belongs to that user.
 func TestModes(t *testing.T) {
 	base := memoryDir(t)
 	const group = 54321
@@ -256,15 +257,16 @@ func TestModes(t *testing.T) {
 		mode        fs.FileMode // of the directory before; 0: none
 		umask       int
 		dir, file   fs.FileMode
-		foreignToo  bool
-		otherGroups bool
+		ofDirectory bool
+		owner       int
 	}{
 		{name: "made", umask: 0, dir: 0o700, file: 0o600},
 		{name: "plain", mode: 0o755, umask: 0o022, dir: 0o700, file: 0o600},
 		{name: "readable", mode: 0o750, umask: 0, dir: 0o700, file: 0o600},
-		{name: "group", mode: 0o770, umask: 0o077, dir: 0o770, file: 0o660, otherGroups: true},
-		{name: "setgid", mode: 0o2775, umask: 0o077, dir: 0o2775, file: 0o664, otherGroups: true},
-		{name: "sticky", mode: 0o1777, umask: 0o022, dir: 0o777, file: 0o666, otherGroups: true},
+		{name: "group", mode: 0o770, umask: 0o077, dir: 0o770, file: 0o660, ofDirectory: true},
+		{name: "setgid", mode: 0o2775, umask: 0o077, dir: 0o2775, file: 0o664, ofDirectory: true},
+		{name: "owned", mode: 0o700, umask: 0, dir: 0o700, file: 0o600, owner: 54322, ofDirectory: true},
+		{name: "sticky", mode: 0o1777, umask: 0o022, dir: 0o777, file: 0o666, ofDirectory: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -274,7 +276,7 @@ func TestModes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if os.Getuid() == 0 {
-					if err := os.Chown(dir, -1, group); err != nil {
+					if err := os.Chown(dir, test.owner, group); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -307,8 +309,8 @@ func TestModes(t *testing.T) {
 				if got := fs.FileMode(st.Mode & 0o7777); got != want {
 					t.Errorf("%s: mode %o, want %o", path, got, want)
 				}
-				if test.otherGroups && os.Getuid() == 0 && st.Gid != group {
-					t.Errorf("%s: group %d, want %d", path, st.Gid, group)
+				if test.ofDirectory && os.Getuid() == 0 && (st.Gid != group || int(st.Uid) != test.owner) {
+					t.Errorf("%s: owner %d, group %d, want %d, %d", path, st.Uid, st.Gid, test.owner, group)
 				}
 				found++
 				return nil

@@ -38,9 +38,9 @@ func TestComplete(t *testing.T) {
 		}
 	case torture:
 		configs = []model.Config{
-			{Procs: 2, Numbers: 5, Writes: 3, MaxLen: 3},
-			{Procs: 2, Numbers: 4, Writes: 3, MaxLen: 2, Removal: true},
-			{Procs: 3, Numbers: 4, Writes: 2, MaxLen: 1},
+			{Procs: 2, Numbers: 4, Writes: 3, MaxLen: 3},
+			{Procs: 2, Numbers: 4, Writes: 2, MaxLen: 2, Removal: true},
+			{Procs: 3, Numbers: 4, Writes: 1, MaxLen: 1},
 		}
 	}
 	for _, c := range configs {
@@ -55,7 +55,7 @@ func TestBounded(t *testing.T) {
 	case raced:
 		states, steps = 20_000, 50_000
 	case torture:
-		states, steps = 30_000_000, 100_000_000
+		states, steps = 10_000_000, 30_000_000
 	}
 	explore(t, model.Config{Procs: 3, Numbers: 6, Writes: 4, MaxLen: 4, MaxStates: states}, false)
 	explore(t, model.Config{Procs: 4, Numbers: 5, Writes: 3, MaxLen: 3, MaxStates: states / 2}, false)
