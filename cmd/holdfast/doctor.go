@@ -67,17 +67,32 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals) // the second one ends us at once
+			cancel(interrupted{s})
+		case <-ctx.Done():
+		}
+	}()
 	show := a.progress()
 	report, err := doctor.Run(ctx, target, &doctor.Options{
 		Progress: func(what string) { show("looking at " + what + " ...") },
 	})
 	show("")
-	switch {
-	case ctx.Err() != nil:
-		return &statusError{128 + int(syscall.SIGINT), errors.New("interrupted; what was made is removed")}
-	case err != nil:
+	if err != nil {
+		for _, left := range report.Left {
+			a.notef("could not be removed: %s", left)
+		}
+		var by interrupted
+		if errors.As(context.Cause(ctx), &by) {
+			return &statusError{by.status(), errors.New("interrupted")}
+		}
 		return err
 	}
 	if a.json {
@@ -89,6 +104,19 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	return doctorStatus(report.Verdict)
+}
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted by " + i.String() }
+
+// status is the exit status of a program that a signal ended.
+func (i interrupted) status() int {
+	if n, ok := i.Signal.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return statusFailed
 }
 
 // doctorStatus is the exit status of a verdict, which was printed.

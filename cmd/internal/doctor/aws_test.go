@@ -126,6 +126,21 @@ func TestGoldenS3(t *testing.T) {
 	golden(t, "s3", r)
 }
 
+// TestInterruptedNoDelete: what stays behind an interrupt is told, too.
+func TestInterruptedNoDelete(t *testing.T) {
+	t.Parallel()
+	s := newS3(denied("DeleteObject"))
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := doctor.Run(ctx, doctor.S3(s.Client(), "bucket", "app", nil), &doctor.Options{Progress: func(what string) {
+		if what == "equal bodies" {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(r.Left) != 1 {
+		t.Errorf("got %v, left: %q", err, r.Left)
+	}
+}
+
 // TestNoDelete: without the right to delete, what stays is told.
 func TestNoDelete(t *testing.T) {
 	t.Parallel()

@@ -419,7 +419,7 @@ func (p *bucket) clean(ctx context.Context) []string {
 	// In a bucket without versions there is nothing more; a server that does not know
 	// the request has none.
 	s, err := p.b.Settings(ctx)
-	if err != nil || s.Versioning == "" {
+	if err == nil && s.Versioning == "" && !errors.Is(s.Unknown["versioning"], store.ErrDenied) {
 		return nil
 	}
 	return p.cleanVersions(ctx, dir)
@@ -442,7 +442,7 @@ func (p *bucket) cleanVersions(ctx context.Context, dir string) (left []string) 
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return []string{"old versions below " + dir + " (finding them needs the right s3:ListBucketVersions)"}
+			return []string{"old versions below " + dir + ", if the bucket keeps any (finding them needs the right s3:ListBucketVersions)"}
 		}
 		for _, v := range page.Versions {
 			ids = append(ids, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
@@ -461,7 +461,7 @@ func (p *bucket) cleanVersions(ctx context.Context, dir string) (left []string) 
 		}
 	}
 	if len(left) > 0 {
-		return []string{fmt.Sprintf("%d old versions below %s (removing needs the right s3:DeleteObjectVersion)", len(left), dir)}
+		return []string{fmt.Sprintf("%d old versions below %s (kept by Object Lock, or the right s3:DeleteObjectVersion is missing)", len(left), dir)}
 	}
 	return nil
 }

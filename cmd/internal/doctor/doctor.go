@@ -124,9 +124,6 @@ type Target struct {
 
 	// right names the right that a request needs: get, put, delete or list.
 	right func(op string) string
-
-	// leave lets go of what begin opened.
-	leave func()
 }
 
 // examination is one run.
@@ -145,7 +142,8 @@ type examination struct {
 }
 
 // Run examines a store. An error means that it could not be examined at all, or that
-// the context ended; what was made is removed in any case.
+// the context ended; what was made is removed in any case, and the report then tells
+// nothing but what could not be.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	e := &examination{target: t, dir: ".holdfast/doctor/" + rand.Text(), keys: make(map[string]struct{})}
 	if opts != nil {
@@ -163,17 +161,16 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 		e.o.StepTime = 30 * time.Second
 	}
 	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, Left: []string{}}
-	if t.leave != nil {
-		defer t.leave()
+	err := e.begin(ctx)
+	if err == nil {
+		e.examine(ctx)
 	}
-	if err := e.begin(ctx); err != nil {
-		e.clean(ctx)
-		return nil, err
-	}
-	e.examine(ctx)
 	e.clean(ctx)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return &Report{Schema: Schema, Store: t.name, Kind: t.kind, Left: e.report.Left}, err
 	}
 	e.judge()
 	return e.report, nil
