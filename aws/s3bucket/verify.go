@@ -17,20 +17,28 @@ import (
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
 		err := b.native(ctx, a)
-		if err != nil && (a == object.CopyIfAbsent || a == object.CopyIfMatch) && errors.Is(err, errors.ErrUnsupported) {
-			by := object.PartsIfAbsent
-			if a == object.CopyIfMatch {
-				by = object.PartsIfMatch
-			}
-			if err := b.Verify(ctx, object.CopySource, by); err == nil || !errors.Is(err, errors.ErrUnsupported) {
-				return err
-			}
+		switch {
+		case err == nil || !errors.Is(err, errors.ErrUnsupported):
+		case a == object.CopyIfAbsent:
+			err = b.instead(ctx, err, object.PartsIfAbsent)
+		case a == object.CopyIfMatch:
+			err = b.instead(ctx, err, object.PartsIfMatch)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// instead returns nil if an upload in parts can do what a copy cannot, and lacking
+// if it cannot either.
+func (b *Bucket) instead(ctx context.Context, lacking error, by object.Ability) error {
+	err := b.Verify(ctx, object.CopySource, by)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return lacking
+	}
+	return err
 }
 
 // native returns nil if the server itself has an ability, and tries that if it is
@@ -72,6 +80,17 @@ func (b *Bucket) Assuming(abilities ...object.Ability) *Bucket {
 	}
 	return &view
 }
+
+// WithScratch returns a view of the same bucket that tries abilities below another
+// prefix than [Options].Scratch: one that the user may write to.
+func (b *Bucket) WithScratch(dir string) *Bucket {
+	view := *b
+	view.o.Scratch = dir
+	return &view
+}
+
+// Scratch returns the prefix below which abilities are tried.
+func (b *Bucket) Scratch() string { return b.o.Scratch }
 
 // try finds out about an ability. One goroutine at a time does so.
 func (b *Bucket) try(ctx context.Context, a object.Ability) error {

@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
@@ -96,6 +97,10 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	o.Safety = cmp.Or(o.Safety, DefaultSafety)
 	if o.Safety < time.Second {
 		return nil, fmt.Errorf("s3store: Options.Safety is %v, at least 1s is needed", o.Safety)
+	}
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.Scratch() == s3bucket.DefaultScratch {
+		// Below the prefix there are rights to write.
+		bucket = bucket.WithScratch(prefix + "/" + s3bucket.DefaultScratch)
 	}
 	if len(o.Unsafe) > 0 {
 		bucket = bucket.Assuming(o.Unsafe...)

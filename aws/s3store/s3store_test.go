@@ -99,6 +99,11 @@ func TestRequests(t *testing.T) {
 	if got := len(f.Ops()); got != 12 {
 		t.Errorf("the first write to an unknown server: %d requests: %v", got, f.Ops())
 	}
+	for _, r := range f.Requests() {
+		if !strings.HasPrefix(r.Key, "pre/fix/") {
+			t.Errorf("%s of %q, which is not below the prefix", r.Op, r.Key)
+		}
+	}
 	f.Reset()
 	mustPut(t, unknown, "next", "", "1")
 	if got := len(f.Ops()); got != 1 {
