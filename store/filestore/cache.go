@@ -56,6 +56,9 @@ func (c *cache) retire(l *log) (old []*log) {
 		delete(c.logs, l.key)
 		return nil
 	}
+	if l.seg.broken() != nil {
+		return nil // and so remembered
+	}
 	l.place = c.lru.PushBack(l)
 	for len(c.logs) > c.max && c.lru.Len() > 0 {
 		old = append(old, c.remove(c.lru.Front()))
@@ -73,9 +76,11 @@ func (c *cache) remove(place *list.Element) *log {
 func (c *cache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.lru.Len() > 0 {
-		c.remove(c.lru.Front()).drop()
+	for key, l := range c.logs {
+		delete(c.logs, key)
+		l.drop()
 	}
+	c.lru.Init()
 }
 
 // lock waits until nobody else in this process reads or extends the log. It is a

@@ -71,11 +71,11 @@ func makeDirs(dir string, l limits) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncPath(parent, l)
+	return syncOutside(parent, l)
 }
 
-// syncPath makes the names in a directory durable.
-func syncPath(dir string, l limits) error {
+// syncOutside makes the names in a directory durable that is not below the store's.
+func syncOutside(dir string, l limits) error {
 	if l.noDirSync {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (s *Store) syncTop() error {
 		return err
 	}
 	// A parent that we may not read was not made by us.
-	if err := syncPath(filepath.Dir(s.dir), s.limits); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := syncOutside(filepath.Dir(s.dir), s.limits); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	s.mu.Lock()

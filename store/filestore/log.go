@@ -149,7 +149,12 @@ type mark struct {
 // extend appends a change to the log. Where that is still to be made durable it
 // returns a mark, whose segment the caller releases.
 func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, mark, error) {
-	for {
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := store.CheckContext(ctx); err != nil {
+				return "", mark{}, err
+			}
+		}
 		if err := s.current(ctx, l, false); err != nil {
 			return "", mark{}, notApplied(err)
 		}
@@ -157,12 +162,8 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 			return "", mark{}, conflict(l)
 		}
 		if l.seg == nil {
-			made, err := s.create(l, c)
-			if err != nil {
-				return "", mark{}, err
-			}
-			if made {
-				return l.version(), mark{}, nil
+			if v, err := s.create(l, c); v != "" || err != nil {
+				return v, mark{}, err
 			}
 			continue
 		}
@@ -180,9 +181,6 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 		}
 		// It is void for ever: another was faster, or the segment was sealed before.
 		// The next round tells which.
-		if err := store.CheckContext(ctx); err != nil {
-			return "", mark{}, err
-		}
 	}
 }
 
@@ -230,19 +228,19 @@ func (s *Store) settle(m mark) error {
 	if err := s.syncNames(s.root, m.seg.dir); err != nil && !gone(err) {
 		return err
 	}
-	return s.settleName(m.seg)
+	if err := s.syncPath(); err != nil {
+		return err
+	}
+	m.seg.markPath()
+	return nil
 }
 
-// settleName makes the name of a log's directory durable, and those above it.
-func (s *Store) settleName(seg *segment) error {
+// syncPath makes the names durable that lead to the directories of logs.
+func (s *Store) syncPath() error {
 	if err := s.syncNames(s.root, keysDir); err != nil && !gone(err) {
 		return err
 	}
-	if err := s.syncTop(); err != nil {
-		return err
-	}
-	seg.markPath()
-	return nil
+	return s.syncTop()
 }
 
 // named reports whether the name of the log's segment still leads to it.
@@ -262,58 +260,57 @@ func (s *Store) leads(l *log, seg *segment) bool {
 }
 
 // create makes a register that was never there, with the change as its first state.
-// The directory of the log is renamed into place as a whole. It reports false where
-// another was faster.
-func (s *Store) create(l *log, c change) (made bool, err error) {
+// The directory of the log is renamed into place as a whole. It returns no version
+// where another was faster.
+func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.lost(); err != nil {
-		return false, notApplied(err)
+		return "", notApplied(err)
 	}
 	if err := s.makeKeys(); err != nil {
-		return false, notApplied(err)
+		return "", notApplied(err)
 	}
 	tmp, err := s.tmpName()
 	if err != nil {
-		return false, notApplied(err)
+		return "", notApplied(err)
 	}
 	base := fold.Entry{Kind: fold.Base, Number: 1, Nonce: random(), Value: c.value}
-	seg, err := s.prepareDir(l, tmp, base)
-	if err != nil {
+	if err := s.prepareDir(l, tmp, base); err != nil {
 		_ = s.root.RemoveAll(tmp) // a leftover is swept
-		return false, notApplied(err)
+		return "", notApplied(err)
 	}
 	if err := s.root.Rename(tmp, l.dir()); err != nil {
-		seg.release()
 		_ = s.root.RemoveAll(tmp)
-		if info, statErr := s.root.Lstat(l.dir()); statErr == nil && info.IsDir() || gone(err) {
-			return false, nil
+		info, statErr := s.root.Lstat(l.dir())
+		switch {
+		case gone(err), statErr == nil && info.IsDir():
+			return "", nil
+		case refused(err), errors.Is(err, syscall.ENOTDIR):
+			return "", notApplied(err)
 		}
-		if refused(err) || errors.Is(err, syscall.ENOTDIR) {
-			return false, notApplied(err)
-		}
-		return false, unknown(err)
+		return "", unknown(err)
 	}
-	l.adopt(seg)
 	if err := s.lost(); err != nil {
-		return false, unknown(err)
+		return "", unknown(err)
 	}
-	if err := s.settleName(seg); err != nil {
-		return false, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+	if err := s.syncPath(); err != nil {
+		return "", unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
-	return true, nil
+	// What the log is by now is no matter of this write.
+	if _, err := s.look(l); err == nil && l.seg != nil && l.seg.state.Base == base.Nonce {
+		l.seg.markPath()
+	}
+	return versionOf(base.Number, base.Nonce), nil
 }
 
 // prepareDir makes the directory of a new log under a temporary name.
-func (s *Store) prepareDir(l *log, tmp string, base fold.Entry) (*segment, error) {
+func (s *Store) prepareDir(l *log, tmp string, base fold.Entry) error {
 	if err := s.mkdir(tmp); err != nil {
-		return nil, err
+		return err
 	}
 	seg, err := s.newSegment(s.root, tmp+"/"+segmentName(1), l, 1, base)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.syncNames(s.root, tmp); err != nil {
-		seg.release()
-		return nil, err
-	}
-	return seg, nil
+	seg.release()
+	return s.syncNames(s.root, tmp)
 }
