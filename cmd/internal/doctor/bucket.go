@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,15 +30,12 @@ type bucket struct {
 	native *s3bucket.Bucket // sends every condition as it is told
 	st     *s3store.Store
 	e      *examination
-
-	mu   sync.Mutex
-	made map[string]struct{} // keys of objects that may have been made
 }
 
 // S3 is a bucket on S3, with the prefix below which the registers lie. The options
 // name no scratch prefix.
 func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target {
-	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/"), made: make(map[string]struct{})}
+	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}
 	return &Target{
 		kind: "s3", name: strings.TrimSuffix("s3://"+name+"/"+p.prefix, "/"),
 		begin: func(ctx context.Context, e *examination) error { return p.begin(ctx, e, opts) },
@@ -200,10 +196,11 @@ func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
 }
 
 func (p *bucket) put(ctx context.Context, key, body string, opts *object.PutOptions) (object.Version, error) {
-	p.mu.Lock()
-	p.made[key] = struct{}{}
-	p.mu.Unlock()
-	info, err := p.native.Put(ctx, key, strings.NewReader(body), opts)
+	var info object.Info
+	err := p.e.note(p.e.objects, key, func() (err error) {
+		info, err = p.native.Put(ctx, key, strings.NewReader(body), opts)
+		return err
+	})
 	return info.Version, err
 }
 
@@ -337,7 +334,7 @@ func (p *bucket) settings(ctx context.Context) []Check {
 		case errors.Is(err, errors.ErrUnsupported):
 			c.Found = "the server does not know the request"
 		case errors.Is(err, store.ErrDenied):
-			c.Found, c.Means = "the store refused", "needs the right "+right
+			c.Found, c.Means = reason(err), "needs the right "+right
 		}
 		checks = append(checks, c)
 		return true
@@ -401,6 +398,9 @@ func (p *bucket) clean(ctx context.Context) []string {
 	}
 	dir := p.below("")
 	keys := p.keys()
+	if len(keys) == 0 {
+		return nil // it never came to that
+	}
 	var left []string
 	for info, err := range p.native.List(ctx, dir, nil) {
 		if err != nil {
@@ -427,9 +427,9 @@ func (p *bucket) clean(ctx context.Context) []string {
 
 // keys returns the keys of all objects that may have been made.
 func (p *bucket) keys() map[string]struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	keys := maps.Clone(p.made)
+	p.e.mu.Lock()
+	keys := maps.Clone(p.e.objects)
+	p.e.mu.Unlock()
 	for _, key := range p.e.made() {
 		keys[p.st.ObjectKey(key)] = struct{}{}
 	}

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,15 +138,16 @@ type examination struct {
 	// remembers does not hide what the store does.
 	handles [2]store.Store
 
-	mu   sync.Mutex
-	keys map[string]struct{} // of registers that may have been made
+	mu      sync.Mutex
+	keys    map[string]struct{} // of registers that may have been made
+	objects map[string]struct{} // of objects
 }
 
 // Run examines a store. An error means that it could not be examined at all, or that
 // the context ended; what was made is removed in any case, and the report then tells
 // nothing but what could not be.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
-	e := &examination{target: t, dir: ".holdfast/doctor/" + rand.Text(), keys: make(map[string]struct{})}
+	e := &examination{target: t, dir: ".holdfast/doctor/" + rand.Text(), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
 	if opts != nil {
 		e.o = *opts
 	}
@@ -315,14 +317,28 @@ func (e *examination) use(within bool, handles ...store.Store) error {
 		}
 		e.handles[i] = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind.Write() {
-				e.mu.Lock()
-				e.keys[op.Key] = struct{}{}
-				e.mu.Unlock()
+				return e.note(e.keys, op.Key, func() error { return next(ctx, op) })
 			}
 			return next(ctx, op)
 		})
 	}
 	return nil
+}
+
+// note keeps in mind, before it is written, what may be made by write. What was
+// denied was not; any other refusal may not be true.
+func (e *examination) note(keys map[string]struct{}, key string, write func() error) error {
+	e.mu.Lock()
+	_, known := keys[key]
+	keys[key] = struct{}{}
+	e.mu.Unlock()
+	err := write()
+	if !known && errors.Is(err, store.ErrDenied) {
+		e.mu.Lock()
+		delete(keys, key)
+		e.mu.Unlock()
+	}
+	return err
 }
 
 // made returns the keys that may have been made, below the store's own prefix.
@@ -363,9 +379,7 @@ func (e *examination) failed(c Check, err error) []Check {
 		c.denied = true
 		if right := e.rightOf(err); right != "" {
 			c.Means = "needs the right " + right
-			if e.target.kind != "file" {
-				c.Found = "the store refused"
-			}
+			c.Found = reason(err)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTime)
@@ -373,21 +387,33 @@ func (e *examination) failed(c Check, err error) []Check {
 	return []Check{c}
 }
 
-// rightOf names the right that the request needs which an error tells of: the
-// innermost operation is the request.
+// rightOf names the right that the request needs which an error tells of.
 func (e *examination) rightOf(err error) string {
-	op := ""
-	for err != nil {
-		var o *store.OpError
-		if !errors.As(err, &o) {
-			break
-		}
-		op, err = o.Op, o.Err
-	}
+	op, _ := request(err)
 	if op == "" || e.target.right == nil {
 		return ""
 	}
 	return e.target.right(op)
+}
+
+// reason is an error without the operations and keys that it passed through, and
+// without what is said of rights: that is what is being found out.
+func reason(err error) string {
+	_, err = request(err)
+	text, _, _ := strings.Cut(err.Error(), " (without the right")
+	return text
+}
+
+// request returns the innermost operation of an error, which is the request, and what
+// became of it.
+func request(err error) (op string, inner error) {
+	for {
+		var o *store.OpError
+		if !errors.As(err, &o) || o.Err == nil {
+			return op, err
+		}
+		op, err = o.Op, o.Err
+	}
 }
 
 // Registers is any store of registers. What is tried on it stays as tombstones, where
@@ -433,7 +459,7 @@ type rights struct{ missing []Check }
 func (r *rights) tried(right, without string, needed bool, err error) {
 	if errors.Is(err, store.ErrDenied) {
 		c := finding("right-"+right, "the right "+right, needed)
-		c.Result, c.Found, c.Means, c.denied = NotTested, "the store refused", without, true
+		c.Result, c.Found, c.Means, c.denied = NotTested, reason(err), without, true
 		r.missing = append(r.missing, c)
 	}
 }

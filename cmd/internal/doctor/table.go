@@ -89,7 +89,7 @@ func (p *table) table(ctx context.Context) []Check {
 	switch {
 	case errors.Is(err, store.ErrDenied):
 		c.needed = false
-		return c.as(NotTested, "the store refused", "needs the right dynamodb:DescribeTable; if it is a global table, its locks may not be safe")
+		return c.as(NotTested, reason(err), "needs the right dynamodb:DescribeTable; if it is a global table, its locks may not be safe")
 	case err != nil:
 		return p.e.failed(c, err)
 	case !t.KeysRight:
@@ -109,7 +109,7 @@ func (p *table) table(ctx context.Context) []Check {
 	c = finding("table-ttl", "items removed by TTL", false)
 	switch {
 	case errors.Is(t.TTLUnknown, store.ErrDenied):
-		checks = append(checks, c.as(NotTested, "the store refused", "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
+		checks = append(checks, c.as(NotTested, reason(t.TTLUnknown), "needs the right dynamodb:DescribeTimeToLive; no attribute of ours is a number, so that none can be removed")...)
 	case t.TTLUnknown != nil:
 		checks = append(checks, c.as(NotTested, t.TTLUnknown.Error(), "no attribute of ours is a number, so that none can be removed")...)
 	case t.TTL != "":
