@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type Request struct {
 	Status int    // of the answer; 0 if none was sent
 	Err    string // the code of the error that was answered
 	Header http.Header
+	URL    *url.URL
 }
 
 // Fault is what happens to one request on its way.
@@ -159,7 +161,7 @@ func (s *server) carry(r *http.Request, seen Request, serve func(body []byte) *h
 	if err != nil {
 		return nil, err
 	}
-	seen.Header = r.Header.Clone()
+	seen.Header, seen.URL = r.Header.Clone(), r.URL
 	f := s.next(seen)
 	defer func() { s.add(seen) }()
 	ctx := r.Context()

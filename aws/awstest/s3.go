@@ -48,9 +48,9 @@ type S3Broken struct {
 	LastModifiedSkew time.Duration
 }
 
-// S3 is a stand-in for Amazon S3: an [http.RoundTripper] that answers any host,
-// with the bucket in the path. Use it before the first request only to set its
-// fields.
+// S3 is a stand-in for Amazon S3: an [http.RoundTripper] that answers requests with
+// the bucket in the path or in the host name. Its fields are set before the first
+// request.
 type S3 struct {
 	server
 	Broken S3Broken
@@ -97,6 +97,9 @@ type s3Upload struct {
 	parts  map[int][]byte
 }
 
+// s3Host is the endpoint of the stand-in; a bucket may also stand before it.
+const s3Host = "s3.test"
+
 // NewS3 returns a server with these buckets.
 func NewS3(buckets ...string) *S3 {
 	s := &S3{buckets: make(map[string]*s3Bucket)}
@@ -110,7 +113,7 @@ func NewS3(buckets ...string) *S3 {
 func (s *S3) Client(opts ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       "us-east-1",
-		BaseEndpoint: aws.String("http://s3.test"),
+		BaseEndpoint: aws.String("http://" + s3Host),
 		UsePathStyle: true,
 		Credentials:  credentials.NewStaticCredentialsProvider("TESTACCESSKEY", "test-secret-key", ""),
 		HTTPClient:   &http.Client{Transport: s},
@@ -175,7 +178,11 @@ type s3Request struct {
 
 func parseS3(r *http.Request) s3Request {
 	q := s3Request{Request: r, query: r.URL.Query()}
-	q.bucket, q.key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	if bucket, found := strings.CutSuffix(r.URL.Host, "."+s3Host); found {
+		path = bucket + "/" + path
+	}
+	q.bucket, q.key, _ = strings.Cut(path, "/")
 	q.op = q.name()
 	return q
 }

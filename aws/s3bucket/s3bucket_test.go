@@ -426,3 +426,53 @@ func TestStreaming(t *testing.T) {
 		}
 	}
 }
+
+// TestVirtualHost: the bucket may stand in the host name.
+func TestVirtualHost(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b, err := s3bucket.New(f.Client(func(o *s3.Options) { o.UsePathStyle = false }), "bucket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, b, "a/b c", "x", nil)
+	if got := f.Requests()[0].URL; got.Host != "bucket.s3.test" || got.Path != "/a/b c" {
+		t.Errorf("sent to %s", got)
+	}
+	if body, _, err := object.ReadAll(t.Context(), b, "a/b c", 10, nil); err != nil || string(body) != "x" {
+		t.Errorf("got %q, %v", body, err)
+	}
+}
+
+// TestDirectoryBucket: a directory bucket is never asked for half a name or for the
+// middle of a listing, and lists the same.
+func TestDirectoryBucket(t *testing.T) {
+	const name = "holdfast--use1-az4--x-s3"
+	f := awstest.NewS3(name)
+	client := f.Client(func(o *s3.Options) {
+		disabled := true
+		o.DisableS3ExpressSessionAuth = &disabled
+	})
+	b, err := s3bucket.New(client, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"dir/job", "dir/job-2", "dir/x", "dirt"} {
+		put(t, b, key, "x", nil)
+	}
+	f.Reset()
+	var keys []string
+	for info, err := range b.List(t.Context(), "dir/jo", &object.ListOptions{After: "dir/job"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	if !slices.Equal(keys, []string{"dir/job-2"}) {
+		t.Errorf("got %q", keys)
+	}
+	for _, r := range f.Requests() {
+		if q := r.URL.Query(); q.Get("prefix") != "dir/" || q.Has("start-after") {
+			t.Errorf("asked for %s", r.URL)
+		}
+	}
+}
