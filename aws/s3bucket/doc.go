@@ -45,10 +45,10 @@
 // s3:prefix: a request for an object has none, and would get 403 again. Registers
 // need no s3:DeleteObject on Amazon S3; on other servers the probe of conditions
 // removes what it made with it. Objects of one's own need s3:DeleteObject to
-// delete and s3:AbortMultipartUpload to clean up after failed uploads. SSE-KMS
-// needs kms:GenerateDataKey and kms:Decrypt on the key. [Bucket.Settings] needs
-// s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration and
-// s3:GetLifecycleConfiguration.
+// delete (with a condition, s3:GetObject as well) and s3:AbortMultipartUpload to
+// clean up after failed uploads. SSE-KMS needs kms:GenerateDataKey and kms:Decrypt
+// on the key. [Bucket.Settings] needs s3:GetBucketVersioning,
+// s3:GetBucketObjectLockConfiguration and s3:GetLifecycleConfiguration.
 //
 // A bucket policy that makes every other program conditional too, so that none
 // overwrites blindly what lies below PREFIX:
