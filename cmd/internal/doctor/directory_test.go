@@ -123,6 +123,11 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	r.Store = "file:/DIR"
+	for i := range r.Checks {
+		if r.Checks[i].ID == "flush" {
+			r.Checks[i].Means = "" // it tells of a disk that is very fast, as memory is
+		}
+	}
 	golden(t, "file", r)
 }
 
