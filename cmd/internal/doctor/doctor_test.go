@@ -258,6 +258,25 @@ func TestHang(t *testing.T) {
 	})
 }
 
+// TestSlow: a store that waits with every write until it is certain is given the time
+// that it needs.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := store.Intercept(&memstore.Store{}, func(ctx context.Context, o *store.Op, next store.Handler) error {
+			if o.Kind.Write() {
+				time.Sleep(6 * time.Second)
+			}
+			return next(ctx, o)
+		})
+		r, err := doctor.Run(t.Context(), doctor.Registers("slow:", st), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found(doctor.Safe, "latency=warning").check(t, r)
+	})
+}
+
 // TestInterrupted: what was made is removed when the context ends in the middle.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
