@@ -25,8 +25,9 @@ func (s *settings) callTimeout() time.Duration { return min(s.TTL/2, maxCall) }
 // Between any two steps another client may write: every write names the version of
 // base. A reply may be lost, and the write applied at any later time: so all
 // nonces are remembered until one of them is seen or base is gone.
-func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, *seen, error) {
+func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
 	c := h.c
+	at := c.clock.look() // before the token is chosen, which may rest on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
 		return nil, nil, err
@@ -42,7 +43,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*grant, 
 		if err != nil {
 			return nil, nil, err
 		}
-		at := c.clock.look()
+		if len(sent) > 0 {
+			at = c.clock.look()
+		}
 		sent[rec.Nonce] = at
 		version, err := c.put(settled, h.key, base.version, value)
 		if err == nil {
@@ -107,10 +110,15 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			token = base.rec.Token
 		}
 		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
-	} else {
+	}
+	h.mu.Lock()
+	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
+	h.mu.Unlock()
+	if base.rec == nil || abandoned {
 		// Not from one: a store that was emptied by hand must not start below the
 		// tokens that are out there.
-		rec.Token = uint64(max(1, c.clock.wall().UnixMilli()))
+		// Nor one that was made where nothing was, and took too long.
+		rec.Token = max(rec.Token, uint64(max(1, c.clock.wall().UnixMilli())))
 		if c.set.Floor {
 			floor, err := c.floor(ctx)
 			if err != nil {
@@ -138,8 +146,8 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	return rec, nil
 }
 
-// begin makes the grant that was written.
-func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration, reason string) (*grant, *seen, error) {
+// begin makes the grant that was written, and its first guard.
+func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration, reason string) (*Guard, *seen, error) {
 	c := h.c
 	if c.clock.look() >= sent+c.set.trust {
 		// The reply took so long that there is nothing left to trust in. Nobody
@@ -148,9 +156,15 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 		return nil, now, nil
 	}
 	g := newGrant(ctx, h, base, now, sent)
+	guard := g.guard(ctx)
+	if guard == nil { // stopped here until the trust was over
+		h.abandon(g.id)
+		g.drain(ctx)
+		return nil, g.standing(), nil
+	}
 	if !c.add(g) {
 		g.halt(ErrClosed)
-		g.renewals.Wait()
+		g.drain(ctx)
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()
@@ -166,7 +180,7 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 		c.emit(e)
 	}
 	c.emit(Event{Kind: EventAcquired, Name: h.name, Token: g.token, Deadline: g.deadline()})
-	return g, nil, nil
+	return guard, nil, nil
 }
 
 // giveUp makes sure that the unresolved claim rec can't be applied later: it
@@ -183,9 +197,6 @@ func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 	defer cancel()
 	free := *rec
 	free.State, free.Presence = Free, ""
-	if base.rec != nil {
-		free.Grant, free.Holder = base.rec.Grant, base.rec.Holder
-	}
 	pause := c.settling()
 	for {
 		free.Nonce = rand.Text()

@@ -35,7 +35,8 @@ type grant struct {
 
 	stop     chan struct{} // closed when belief ends
 	renewals sync.WaitGroup
-	cut      context.CancelFunc // ends the renewal in flight
+	life     context.Context
+	cut      context.CancelFunc // ends life, and with it the write in flight
 
 	finish   sync.Once
 	finished chan struct{} // closed when the release is over
@@ -51,14 +52,14 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 		stop:    make(chan struct{}), finished: make(chan struct{}),
 	}
 	h.mu.Lock()
-	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id
+	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
 	h.mu.Unlock()
-	ctx, g.cut = context.WithCancel(context.WithoutCancel(ctx))
+	g.life, g.cut = context.WithCancel(context.WithoutCancel(ctx))
 	g.mu.Lock()
 	g.timer = time.AfterFunc(g.c.set.look, g.tick)
 	g.mu.Unlock()
 	if !h.c.set.Manual {
-		g.renewals.Go(func() { g.renewAll(ctx) })
+		g.renewals.Go(func() { g.renewAll(g.life) })
 	}
 	return g
 }
@@ -118,6 +119,7 @@ func (g *grant) halt(cause error) bool {
 		return false
 	}
 	g.ended = cause
+	g.detached = cause == ErrDetached
 	for guard := range g.guards {
 		guard.cancel(cause)
 	}
@@ -125,6 +127,20 @@ func (g *grant) halt(cause error) bool {
 	close(g.stop)
 	g.mu.Unlock()
 	return true
+}
+
+func (g *grant) isDetached() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.detached
+}
+
+// standing returns the state of the register as the grant knows it; nobody writes
+// for the grant any more.
+func (g *grant) standing() *seen {
+	g.write <- struct{}{}
+	defer func() { <-g.write }()
+	return &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
 }
 
 func (g *grant) fail(err error) {

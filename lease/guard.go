@@ -3,8 +3,12 @@ package lease
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Guard is the proof of holding a lock. Work that it guards runs under its
@@ -29,6 +33,21 @@ func (g *Guard) Handle() *Handle { return g.g.h }
 // Grace returns how long guarded work may take to stop after the guard's context
 // has ended.
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
+
+// GraceLeft returns how much of the grace is left for guarded work to stop in: all of
+// it while the lease is trusted, and nothing when somebody else may hold the lock.
+func (g *Guard) GraceLeft() time.Duration {
+	gr := g.g
+	gr.check()
+	now := gr.c.clock.look()
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if errors.Is(gr.ended, ErrStolen) {
+		return 0
+	}
+	set := gr.c.set
+	return max(0, min(set.Grace, gr.sent+set.TTL-set.Margin-now))
+}
 
 // Name returns the lock's name.
 func (g *Guard) Name() string { return g.g.h.name }
@@ -89,19 +108,26 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		return err
 	}
 	data = bytes.Clone(data)
+	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
 		err := g.g.renew(ctx, durably, func(r *Record) { r.Data = data })
 		if err == nil && bytes.Equal(g.Data(), data) {
 			return nil
 		}
-		if err != nil && (g.Err() != nil || permanent(err) || ctx.Err() != nil) {
-			return err
+		unclear = unclear || err != nil && store.OutcomeOf(err) == store.Unknown
+		if err == nil || g.Err() == nil && !permanent(err) && ctx.Err() == nil {
+			// Not applied, or an earlier write turned out to be.
+			if waited := pause.wait(ctx); waited == nil {
+				continue
+			} else if err == nil {
+				err = waited
+			}
 		}
-		// Not applied, or an earlier write turned out to be.
-		if err := pause.wait(ctx); err != nil {
-			return err
+		if unclear {
+			err = store.MarkUnknown(fmt.Errorf("%w: %w", ErrUnresolved, err))
 		}
+		return err
 	}
 }
 

@@ -48,7 +48,11 @@ const maxRounds = 8
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
-	return h.attempt(ctx)
+	guard, err := h.attempt(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = cancelled(ctx, h.name, err)
+	}
+	return guard, err
 }
 
 // Acquire takes the lock, waiting until it is free, its holder is dead, or ctx
@@ -61,6 +65,7 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	defer cancel(nil)
 	var (
 		waiting  string // the grant that a waiting event was sent for
+		lastHeld *HeldError
 		failing  bool
 		since    time.Duration // when the store began to fail
 		problems = h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)
@@ -72,12 +77,15 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 		if err == nil {
 			return guard, nil
 		}
-		if ctx.Err() != nil {
-			return nil, h.cancelled(ctx, err)
-		}
 		var held *HeldError
+		if errors.As(err, &held) {
+			lastHeld = held
+		}
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx, h.name, lastSeen(err, lastHeld))
+		}
 		switch {
-		case errors.As(err, &held):
+		case held != nil:
 			failing = false
 			if id := held.Record.Grant; waiting != id || id == "" {
 				waiting = id
@@ -97,9 +105,17 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 			_ = problems.wait(ctx) // its error is the context's, looked at below
 		}
 		if ctx.Err() != nil {
-			return nil, h.cancelled(ctx, err)
+			return nil, cancelled(ctx, h.name, lastSeen(err, lastHeld))
 		}
 	}
+}
+
+// lastSeen adds who held the lock last to an error that does not tell it.
+func lastSeen(err error, held *HeldError) error {
+	if held == nil || errors.Is(err, ErrHeld) {
+		return err
+	}
+	return errors.Join(err, held)
 }
 
 // bind makes ctx end with the client, too.
@@ -112,12 +128,13 @@ func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCause
 	}
 }
 
-func (h *Handle) cancelled(ctx context.Context, err error) error {
+// cancelled makes err tell why ctx ended.
+func cancelled(ctx context.Context, name string, err error) error {
 	cause := context.Cause(ctx)
 	if errors.Is(err, cause) {
 		return err
 	}
-	return fmt.Errorf("waiting for lock %q: %w: %w", h.name, cause, err)
+	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
 }
 
 // permanent reports whether waiting cannot help.
@@ -173,12 +190,9 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 			fresh = true
 			continue
 		}
-		g, next, err := h.claim(ctx, now, verdict.reason)
-		if err != nil {
-			return nil, err
-		}
-		if g != nil {
-			return g.guard(ctx), nil
+		guard, next, err := h.claim(ctx, now, verdict.reason)
+		if guard != nil || err != nil {
+			return guard, err
 		}
 		now, fresh = h.saw(next), true
 	}

@@ -85,15 +85,17 @@ func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 // The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
 // if it could not be found out whether the write was applied. A lock that is broken
-// already can be broken again with now.
+// already can be broken again with now. The call takes at most two minutes.
 func (c *Client) Break(ctx context.Context, name string, token uint64, now bool) (Record, error) {
 	h, err := c.Handle(name)
 	if err != nil {
 		return Record{}, err
 	}
-	call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
+	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	defer cancel()
+	call, done := context.WithTimeout(ctx, c.set.callTimeout())
 	base, err := c.fetch(call, name, h.key)
-	cancel()
+	done()
 	if err != nil {
 		return Record{}, err
 	}

@@ -102,8 +102,11 @@ func (h *Handle) recall() *seen {
 	if err != nil {
 		return nil
 	}
+	// In this order: a process that is stopped between the two takes the sight for
+	// younger than it is, and waits longer.
+	now, ok := systemMonotonic()
 	at := h.c.clock.monotonic()
-	if now, ok := systemMonotonic(); ok && s.Epoch != "" && s.Epoch == epoch() && s.Monotonic <= now {
+	if ok && s.Epoch != "" && s.Epoch == epoch() && s.Monotonic <= now {
 		at = at.Add(s.Monotonic - now)
 	}
 	return &seen{version: s.Version, rec: rec, at: at, age: -1}
@@ -120,9 +123,10 @@ func (h *Handle) keep(s *seen) {
 		return
 	}
 	sighting := Sighting{Store: h.c.set.traits.Name, Key: h.key, Version: s.version, Value: value, Epoch: epoch()}
+	// The sight may be older than this call. In this order, as above.
+	ago := h.c.clock.monotonic().Sub(s.at)
 	if now, ok := systemMonotonic(); ok {
-		// The sight may be older than this call.
-		sighting.Monotonic = now - h.c.clock.monotonic().Sub(s.at)
+		sighting.Monotonic = now - ago
 	}
 	m.Save(sighting)
 }

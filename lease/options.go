@@ -126,9 +126,11 @@ type Options struct {
 	// Default: nothing is kept.
 	Memory Memory
 
-	// OnEvent is called for each [Event], from the goroutine in which it happens
-	// and with no lock held; it must return soon and must not call the guard's
-	// Release. Calls for different locks come at the same time.
+	// OnEvent is called for each [Event], from the goroutine in which it happens,
+	// which may be the one that renews: it must return at once, so it hands on what
+	// takes longer, output too. It must not call the client, the handle or the guard,
+	// but for a guard's Name, Token, Err, Context and Trust. Calls come from several
+	// goroutines at the same time.
 	OnEvent func(Event)
 
 	// Logger receives what OnEvent receives. Nil discards.

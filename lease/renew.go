@@ -70,6 +70,7 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 	// A third of what is left, so that a request that hangs leaves time for more.
 	ctx, cancel := context.WithTimeout(ctx, max(min(left/3, maxCall), time.Millisecond))
 	defer cancel()
+	defer context.AfterFunc(g.life, cancel)()
 	rec := *g.rec
 	rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
 	if change != nil {
@@ -192,6 +193,9 @@ func (g *grant) release(ctx context.Context, reason error) error {
 			g.result = cause
 			return
 		}
+		if errors.Is(cause, ErrDetached) {
+			return // it goes on in a ticket
+		}
 		g.result = g.free(ctx)
 		g.c.emit(Event{Kind: EventReleased, Name: g.h.name, Token: g.token, Err: g.result})
 	})
@@ -266,9 +270,11 @@ func (g *grant) freed(ctx context.Context, err error, sent map[string]bool, uncl
 	case seeErr != nil, now.version == g.version:
 		return false, nil // not known, or not applied yet: again
 	case now.rec != nil && now.rec.State == Held && now.rec.Grant == g.id:
-		// A renewal landed late. The release goes over it.
-		g.version, g.rec = now.version, now.rec
-		return false, nil
+		if _, ours := g.pending[now.rec.Nonce]; ours {
+			// A renewal landed late. The release goes over it.
+			g.version, g.rec = now.version, now.rec
+			return false, nil
+		}
 	}
 	g.h.saw(now)
 	if unclear || now.rec != nil && sent[now.rec.Nonce] {

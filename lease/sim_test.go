@@ -87,7 +87,7 @@ type sim struct {
 	seed  uint64
 	rnd   *rand.Rand
 	scale time.Duration // of all times but those of the network's faults
-	st   memstore.Store
+	st    memstore.Store
 
 	mu        sync.Mutex
 	guards    map[int]*lease.Guard // what each contender holds, or believes to

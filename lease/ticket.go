@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,9 +37,6 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
 	}
-	gr.mu.Lock()
-	gr.detached = true
-	gr.mu.Unlock()
 	if !gr.halt(ErrDetached) {
 		return Ticket{}, gr.cause()
 	}
@@ -47,30 +45,28 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 		defer gr.c.remove(gr)
 		gr.drain(ctx)
 	})
-	select {
-	case gr.write <- struct{}{}:
-		defer func() { <-gr.write }()
-	case <-ctx.Done():
-		return Ticket{}, context.Cause(ctx)
-	}
-	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: gr.version, TTL: gr.c.set.TTL, Epoch: epoch()}
-	now := gr.c.clock.look()
+	now := gr.standing() // draining has cut off whoever was writing
+	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: now.version, TTL: gr.c.set.TTL, Epoch: epoch()}
+	// In this order: a process that is stopped in between makes the ticket older.
+	wall := gr.c.clock.wall()
+	boot, ok := systemBoottime()
 	gr.mu.Lock()
-	ago := now - gr.sent
+	ago := gr.c.clock.look() - gr.sent
 	gr.mu.Unlock()
-	t.Sent = gr.c.clock.wall().Add(-ago)
-	if boot, ok := systemBoottime(); ok {
+	t.Sent = wall.Add(-ago)
+	if ok {
 		t.SentBoot = boot - ago
 	}
 	return t, nil
 }
 
 // Attach takes up a lease that another process, or an earlier life of this one,
-// detached. It reads the record, and fails with a [*LostError] if the lease is
-// over, be it that its time has passed by any of the clocks of this machine, or
-// that somebody else holds the lock. The client must have the TTL of the ticket.
-// The guard counts from the last renewal, and with Options.Manual makes none of
-// its own: call [Guard.Renew].
+// detached. It reads the record and renews the lease, in two requests, and fails
+// with a [*LostError] if the lease is over, be it that its time has passed by any of
+// the clocks of this machine, or that somebody else holds the lock. Of two that
+// attach with one ticket the later one wins, and the other's guard is lost. The
+// client must have the TTL of the ticket. With Options.Manual the guard makes no
+// further renewals: call [Guard.Renew].
 //
 // A lease whose time has passed, but which nobody took, is freed in the store
 // before the error is returned.
@@ -107,24 +103,34 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 		lost.By = now.rec.Holder
 		return nil, lost
 	}
-	// The record may be newer than the ticket (a renewal whose ticket was not
-	// stored): then the lease lasts longer than is known here, which is harmless.
-	g := newGrant(ctx, h, now, now, c.clock.look()-t.age(c.clock))
-	if g.check() == 0 {
-		g.renewals.Wait()
+	if t.age(c.clock) >= c.set.trust {
 		lost.Reason = ErrExpired
-		return nil, errors.Join(lost, g.freeExpired(ctx))
+		return nil, errors.Join(lost, c.freeExpired(ctx, h.key, now))
 	}
-	if !c.add(g) {
+	// What the ticket says of time is another machine's word. So the lease counts
+	// from a write of this process's own, conditional on what it has read: nobody
+	// has taken the lock before it, and no other copy of the ticket goes on beside.
+	g := newGrant(ctx, h, now, now, c.clock.look())
+	guard := g.guard(ctx)
+	if guard == nil || !c.add(g) {
 		g.halt(ErrClosed)
-		g.renewals.Wait()
-		return nil, ErrClosed
+		g.drain(ctx)
+		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
 	}
 	h.mu.Lock()
 	h.grant = g
 	h.mu.Unlock()
-	h.saw(now)
-	return g.guard(ctx), nil
+	for pause := c.settling(); ; {
+		err := guard.Renew(ctx)
+		if err == nil {
+			return guard, nil
+		}
+		if lost := guard.Err(); lost != nil || permanent(err) || pause.wait(ctx) != nil {
+			// As it was: the ticket is still good, unless the lease is lost.
+			_, _ = guard.Detach(ctx)
+			return nil, cmp.Or(lost, err)
+		}
+	}
 }
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
@@ -139,17 +145,17 @@ func (t *Ticket) age(c *clock) time.Duration {
 
 // freeExpired frees a lease that is over and that nobody took. The write names the
 // version that was read, so that it hurts nobody.
-func (g *grant) freeExpired(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout)
+func (c *Client) freeExpired(ctx context.Context, key string, now *seen) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)
 	defer cancel()
-	rec := *g.rec
-	rec.State, rec.Presence, rec.Nonce = Free, "", rand.Text()
+	rec := *now.rec
+	rec.State, rec.Presence, rec.Nonce, rec.Renewed = Free, "", rand.Text(), c.clock.wall()
 	value, err := rec.encode()
 	if err != nil {
 		return err
 	}
-	if _, err = g.c.put(ctx, g.h.key, g.version, value); err != nil && !errors.Is(err, store.ErrConflict) {
-		return fmt.Errorf("lock %q was not freed: %w", g.h.name, err)
+	if _, err = c.put(ctx, key, now.version, value); err != nil && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("lock %q was not freed: %w", rec.Name, err)
 	}
 	return nil
 }
