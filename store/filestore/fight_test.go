@@ -291,6 +291,18 @@ func startFighter(t *testing.T, dir, storeDir string, n, keys int, mode string) 
 	return cmd
 }
 
+// awaitWrites waits until a process of a fight has written something durably.
+func awaitWrites(t *testing.T, dir string, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		data, err := os.ReadFile(filepath.Join(dir, "diary-"+name))
+		if err == nil && strings.Contains("\n"+string(data), "\na ") {
+			return
+		}
+	}
+	t.Fatal("a process does not get to write anything")
+}
+
 func kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill() // it may have ended, which its diary tells
 	_ = cmd.Wait()
@@ -344,7 +356,7 @@ func runFight(t *testing.T, dir string, keys int, mode string, kills int) {
 		kill(running[i])
 		running[i] = start()
 	}
-	time.Sleep(300 * time.Millisecond)
+	awaitWrites(t, dir, fmt.Sprintf("w%d", born))
 	for _, cmd := range running {
 		kill(cmd)
 	}

@@ -4,6 +4,7 @@ package filestore_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -53,7 +54,8 @@ func cutFight(t *testing.T, d *powercut.Disk, dir string, cut, keys int, mode st
 	for i := range 3 {
 		running = append(running, startFighter(t, dir, storeDir, 3*cut+i, keys, mode))
 	}
-	time.Sleep(time.Duration(150+rand.IntN(250)) * time.Millisecond)
+	awaitWrites(t, dir, fmt.Sprintf("w%d", 3*cut))
+	time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
 	d.CutUnder(running...)
 	for _, cmd := range running {
 		kill(cmd)
