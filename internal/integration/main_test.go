@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	// there are processors.
 	flag.Parse()
 	if !given("test.parallel") {
-		_ = flag.Set("test.parallel", "4")
+		_ = flag.Set("test.parallel", "8")
 	}
 	os.Exit(set.Main(m))
 }

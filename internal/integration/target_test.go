@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,12 +20,13 @@ import (
 // target is a space of registers on a server, in a form that another process can be
 // given.
 type target struct {
-	Kind   string // "s3", "dynamodb", "file"
+	Kind   string // "s3", "s3versioned", "dynamodb", "file"
 	S3     servers.S3
 	Dynamo servers.Dynamo
 	Space  string // the bucket, the table or the directory
 	Prefix string
-	File   fileFaults // of "file"
+	Life   time.Duration // of "s3versioned": how long a PUT may be under way
+	File   fileFaults    // of "file"
 }
 
 // open opens the space, which exists, as a program would.
@@ -36,6 +38,8 @@ func (a target) open(context.Context) (store.Store, error) {
 			return nil, err
 		}
 		return s3store.New(b, a.Prefix, nil)
+	case "s3versioned":
+		return s3verstore.New(a.S3.Client(), a.Space, &s3verstore.Options{Prefix: a.Prefix, Life: a.Life})
 	case "dynamodb":
 		return dynamostore.New(a.Dynamo.Client(), a.Space, &dynamostore.Options{Prefix: a.Prefix})
 	case "file":
@@ -95,11 +99,26 @@ func kinds() []kind {
 	}
 }
 
+// versioned are the registers on buckets with versions, which ask no conditions of
+// the server. A write takes six fifths of life.
+func versioned(life time.Duration) []kind {
+	var all []kind
+	for name, start := range s3Servers() {
+		all = append(all, kind{"s3versioned/" + name, 8 * life, func(t *testing.T) target {
+			s := start(t)
+			return target{Kind: "s3versioned", S3: s, Space: s.NewBucket(t, true), Life: life}
+		}})
+	}
+	return all
+}
+
 // eachKind runs a test on all kinds of registers at the same time: they mostly wait
 // for different servers.
-func eachKind(t *testing.T, f func(t *testing.T, k kind)) {
+func eachKind(t *testing.T, f func(t *testing.T, k kind)) { eachOf(t, kinds(), f) }
+
+func eachOf(t *testing.T, kinds []kind, f func(t *testing.T, k kind)) {
 	var wg sync.WaitGroup
-	for _, k := range kinds() {
+	for _, k := range kinds {
 		wg.Go(func() { t.Run(k.name, func(t *testing.T) { f(t, k) }) })
 	}
 	wg.Wait()
