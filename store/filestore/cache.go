@@ -75,12 +75,13 @@ func (c *cache) remove(place *list.Element) *log {
 // close puts all logs aside. None is in use.
 func (c *cache) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, l := range c.logs {
-		delete(c.logs, key)
+	logs := c.logs
+	c.logs = nil
+	c.lru.Init()
+	c.mu.Unlock()
+	for _, l := range logs {
 		l.drop()
 	}
-	c.lru.Init()
 }
 
 // lock waits until nobody else in this process reads or extends the log. It is a

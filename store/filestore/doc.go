@@ -16,6 +16,15 @@
 //	DIR/alive/<random>         one for each process that announced itself
 //	DIR/tmp/                   files on their way to their names
 //
+// # Who may read and write
+//
+// All is made for this user alone: directories with mode 0700, files with 0600. A
+// directory that its group may write, when the store is opened, was made for the
+// group: what is made in it has its mode and its group. What root makes in the
+// directory of another user is given to that user. Symbolic links are not followed
+// below the directory, nothing outside it is touched, and temporaries have names
+// that nobody can guess. Who may only read can read everything.
+//
 // # Durability
 //
 // A Put or a Delete that returned nil survives the loss of power, on a local ext4 or
