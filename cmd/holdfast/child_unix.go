@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,6 +45,11 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	}
 	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
+		if attr.Foreground {
+			// The child had the terminal before it failed.
+			signal.Ignore(syscall.SIGTTOU)
+			_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
+		}
 		return nil, err
 	}
 	if c.tty >= 0 {
@@ -120,8 +127,10 @@ func (c *child) stopped(still func() bool) {
 	if c.tty < 0 {
 		return // stopped by a signal; whoever sent it will continue it
 	}
+	// All of the group: nobody goes on while the lease is not renewed.
+	c.signal(syscall.SIGSTOP)
 	c.takeTerminal()
-	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	suspend()
 	// Here the shell continued this process: fg gave it the terminal, bg did not.
 	if !still() {
 		return
@@ -168,10 +177,60 @@ func (c *child) close() {
 	if c.tty < 0 {
 		return
 	}
+	// Not from the background: the terminal is somebody else's then.
+	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
+	if err != nil || owner != c.cmd.Process.Pid && owner != unix.Getpgrp() {
+		return
+	}
 	c.takeTerminal()
 	if c.modes != nil {
 		_ = term.Restore(c.tty, c.modes)
 	}
+}
+
+// suspend stops this process as Ctrl-Z does, and returns when it is continued. Where
+// no shell looks after it (under ssh -t, say) nobody would continue it, and it does
+// nothing.
+func suspend() {
+	if !orphaned() {
+		stopThread(syscall.SIGSTOP)
+	}
+}
+
+// orphaned reports whether nobody outside this process group, but in its session, is
+// the parent of one of it: then there is no job control.
+func orphaned() bool {
+	own := unix.Getpgrp()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
+		group, err := unix.Getpgid(pid)
+		if err != nil {
+			return true
+		}
+		if group != own {
+			other, err := unix.Getsid(pid)
+			return err != nil || other != session
+		}
+	}
+	return true
+}
+
+// parentOf returns the parent of a process, and 0 where that cannot be known.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name in brackets may contain anything.
+	var state byte
+	var parent int
+	if _, err := fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %c %d", &state, &parent); err != nil {
+		return 0
+	}
+	return parent
 }
 
 // inheritable returns a duplicate of f that children inherit, high enough not to
@@ -208,3 +267,6 @@ func signalNumber(sig os.Signal) int {
 
 // ignorePipe turns a write to a closed pipe into an error.
 func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }
+
+// suspends reports whether sig is that of Ctrl-Z.
+func suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }

@@ -74,6 +74,10 @@ func ignorePipe() {}
 
 func (c *child) stopped(func() bool) {}
 
+func suspend() {}
+
+func suspends(os.Signal) bool { return false }
+
 func (c *child) kill(grace time.Duration) {
 	c.forward(os.Interrupt)
 	time.Sleep(grace)

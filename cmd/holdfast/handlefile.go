@@ -286,17 +286,12 @@ func (a *app) renew(ctx context.Context, path string) error {
 		return errors.Join(err, detachErr)
 	}
 	defer out.discard()
-	renewErr := guard.Renew(ctx)
-	if errors.Is(renewErr, lease.ErrLost) {
-		return renewErr
-	}
+	// Attaching has renewed it.
 	f, err := detach(ctx, guard, old.Store, all[0].Options())
 	if err != nil {
-		return errors.Join(renewErr, err)
+		return err
 	}
-	// Also after an error that leaves it open: the old handle would do as well.
-	_, err = out.write(f)
-	if err = errors.Join(renewErr, err); err != nil {
+	if _, err := out.write(f); err != nil {
 		return err
 	}
 	a.notef("lock %q is held until %s", f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))

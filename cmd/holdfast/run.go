@@ -150,6 +150,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	if err != nil {
 		return a.busy(f, err)
 	}
+	clients.flush() // before the command writes
 	report.acquired(set, urls(handles))
 	environment(cmd, handles[0].Handle, set, urls(handles))
 	status, err := a.supervise(f, cmd, set, signals, presence)
@@ -204,6 +205,11 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			return nil, all, nil, err
 		}
 		all = append(all, openClient{client, st})
+		for _, other := range all[:len(all)-1] {
+			if other.st.url == st.url {
+				return nil, all, nil, usagef("--also names the store %s, which is used already", st.url)
+			}
+		}
 		if p, ok := store.As[presenceFiler](st.Store); ok {
 			presence = append(presence, p)
 		}
@@ -237,7 +243,10 @@ type storeHandle struct {
 }
 
 // acquire takes the locks, waiting as long as the flags say or until a signal.
-func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals <-chan os.Signal) (*lease.Set, error) {
+//
+// A signal that was taken from the channel has its effect, also when the lock was
+// acquired in the same instant; one that was not stays there.
+func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals chan os.Signal) (*lease.Set, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if f.wait > 0 {
@@ -251,27 +260,34 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 		for {
 			select {
 			case sig := <-signals:
-				if terminating(sig) {
+				switch {
+				case terminating(sig):
 					cancel(&signalled{sig})
 					return
+				case suspends(sig):
+					suspend()
 				}
 			case <-done:
 				return
 			}
 		}
 	}()
-	defer func() {
-		close(done)
-		<-stopped
-	}()
 	plain := make([]*lease.Handle, len(handles))
 	for i, h := range handles {
 		plain[i] = h.Handle
 	}
+	take := lease.All
 	if f.wait == 0 {
-		return lease.TryAll(ctx, plain...)
+		take = lease.TryAll
 	}
-	return lease.All(ctx, plain...)
+	set, err := take(ctx, plain...)
+	close(done)
+	<-stopped
+	var sig *signalled
+	if err == nil && errors.As(context.Cause(ctx), &sig) {
+		return nil, errors.Join(sig, set.Release(ctx))
+	}
+	return set, err
 }
 
 // signalled is the end of a wait by a signal.
@@ -329,7 +345,7 @@ func environment(cmd *exec.Cmd, first *lease.Handle, set *lease.Set, url func(*l
 }
 
 // supervise runs the command until it ends, and returns its status.
-func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-chan os.Signal, presence []presenceFiler) (int, error) {
+func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan os.Signal, presence []presenceFiler) (int, error) {
 	began := time.Now()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
 	for _, p := range presence {
@@ -348,6 +364,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-ch
 	// The system ties the child's life to this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if err := set.Err(); err != nil {
+		return 0, &statusError{statusLost, err} // this process was stopped since
+	}
 	c, err := startChild(cmd)
 	if err != nil {
 		return 0, &statusError{statusNotExec, err}
@@ -359,24 +378,33 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-ch
 		defer timer.Stop()
 		tooLong = timer.C
 	}
-	grace := set.Guards()[0].Grace()
 	lost := set.Context().Done()
 	status, wasLost := statusFailed, false
+	told := false // a signal asked for the end
 	for {
 		select {
 		case ws, ok := <-c.events:
 			switch {
 			case !ok:
+				if !wasLost && lost != nil && set.Err() != nil {
+					// Both at once: the rest of the group must not go on.
+					wasLost = true
+					c.kill(0)
+				}
 				if wasLost {
 					return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
 				}
-				return status, a.atLeast(f, began, set, signals)
+				if !told {
+					a.atLeast(f, began, set, signals)
+				}
+				return status, nil
 			case ws.Stopped():
 				c.stopped(func() bool { return set.Err() == nil })
 			default:
 				status = exitStatus(ws)
 			}
 		case sig := <-signals:
+			told = told || terminating(sig)
 			c.forward(sig)
 		case <-lost:
 			lost = nil
@@ -385,31 +413,40 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals <-ch
 				continue
 			}
 			wasLost = true
-			c.kill(grace)
+			c.kill(graceLeft(set))
 		case <-tooLong:
 			tooLong = nil
 			a.notef("the command runs for %v (--max): it is stopped", f.atMost)
-			c.kill(grace)
+			c.kill(graceLeft(set))
 		}
 	}
 }
 
 // atLeast keeps the locks for the rest of the time that was asked for, unless a
 // signal ends it.
-func (a *app) atLeast(f *runFlags, began time.Time, set *lease.Set, signals <-chan os.Signal) error {
+func (a *app) atLeast(f *runFlags, began time.Time, set *lease.Set, signals <-chan os.Signal) {
 	rest := time.NewTimer(f.atLeast - time.Since(began))
 	defer rest.Stop()
 	for f.atLeast > 0 {
 		select {
 		case <-rest.C:
-			return nil
+			return
 		case <-set.Context().Done():
-			return nil // the release tells
+			return // the release tells
 		case sig := <-signals:
 			if terminating(sig) {
-				return nil
+				return
 			}
 		}
 	}
-	return nil
+}
+
+// graceLeft is how long the command may take to stop before anybody else can hold
+// one of its locks.
+func graceLeft(set *lease.Set) time.Duration {
+	left := set.Guards()[0].Grace()
+	for _, g := range set.Guards() {
+		left = min(left, g.GraceLeft())
+	}
+	return left
 }

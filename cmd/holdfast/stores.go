@@ -23,7 +23,8 @@ type opener func(ctx context.Context, u *url.URL) (opened, error)
 type opened struct {
 	store.Store
 	io.Closer
-	url string // as people write it
+	url   string // as people write it
+	flush func() // of a client on it: tells people what has happened
 }
 
 // openers is the table from URL scheme to store.
