@@ -4,7 +4,6 @@ package model
 type Mutant uint32
 
 // The checks, and other deliberate faults, one bit each.
-
 const (
 	// NoNameCheck: a write that counts in its segment succeeds without a look at
 	// the segment's name (PUT 3).
