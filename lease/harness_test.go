@@ -115,16 +115,6 @@ func nth(n int, f fault) func(*store.Op) fault {
 	}
 }
 
-// writes makes a script that does f to every write.
-func writes(f fault) func(*store.Op) fault {
-	return func(op *store.Op) fault {
-		if op.Kind.Write() {
-			return f
-		}
-		return pass
-	}
-}
-
 // everything makes a script that does f to every request but watches.
 func everything(f fault) func(*store.Op) fault {
 	return func(op *store.Op) fault {

@@ -1,6 +1,7 @@
 package s3verstore
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ var errForeign = errors.New("it is not an entry of a register")
 func decode(body []byte) (*entry, error) {
 	var lines []fold.Entry
 	whole := fold.Scan(body, func(l fold.Entry) { lines = append(lines, l) })
-	if len(lines) == 0 || lines[0].Kind != kindHeader || whole != len(body) {
+	if len(lines) == 0 || lines[0].Kind != kindHeader || whole != len(body) || len(lines) != textLines(body) {
 		return nil, errForeign
 	}
 	var h header
@@ -145,6 +146,16 @@ func decode(body []byte) (*entry, error) {
 		return e, nil
 	}
 	return nil, errForeign
+}
+
+// textLines counts the lines of a body that are not empty.
+func textLines(body []byte) (n int) {
+	for line := range bytes.SplitSeq(body, []byte{'\n'}) {
+		if len(line) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // tokenOf returns the fencing token in a value: the field "token" of a JSON object,

@@ -45,12 +45,16 @@ type bucket struct {
 	// skip leaves objects out of a listing, as a server may while it removes
 	// versions.
 	skip func(request) bool
+
+	// swap answers a request for a version with the newest.
+	swap func(request) bool
 }
 
 // stored is one version.
 type stored struct {
 	key, id  string
 	body     []byte
+	etag     string
 	meta     http.Header
 	modified time.Time
 	visible  bool
@@ -258,7 +262,7 @@ func (b *bucket) serve(q request, p plan) *http.Response {
 // place gives a version its place. The caller holds the lock.
 func (b *bucket) place(key string, body []byte, meta http.Header) *stored {
 	b.ids++
-	v := &stored{key: key, id: fmt.Sprintf("id%d", 1e6-b.ids), body: body, meta: meta, modified: time.Now()}
+	v := &stored{key: key, id: fmt.Sprintf("id%d", 1e6-b.ids), body: body, etag: etag(body), meta: meta, modified: time.Now()}
 	if b.ulids {
 		v.id = fmt.Sprintf("01ABCDEF%018d", b.ids)
 	}
@@ -283,7 +287,7 @@ func (b *bucket) servePut(q request, p plan) *http.Response {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v.visible = true
-	h := http.Header{"Etag": {etag(v.body)}}
+	h := http.Header{"Etag": {v.etag}}
 	if status == "Enabled" {
 		h.Set("X-Amz-Version-Id", v.id)
 	}
@@ -298,14 +302,15 @@ func etag(body []byte) string {
 func (b *bucket) serveGet(q request) *http.Response {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	any := b.swap != nil && b.swap(q)
 	for _, v := range slices.Backward(b.versions) {
-		if v.key != q.key || !v.visible || v.gone || q.id != "" && v.id != q.id {
+		if v.key != q.key || !v.visible || v.gone || q.id != "" && v.id != q.id && !any {
 			continue
 		}
 		if v.marker {
 			break
 		}
-		h := http.Header{"Etag": {etag(v.body)}, "X-Amz-Version-Id": {v.id}}
+		h := http.Header{"Etag": {v.etag}, "X-Amz-Version-Id": {v.id}}
 		for name, values := range v.meta {
 			if strings.HasPrefix(strings.ToLower(name), "x-amz-meta-") {
 				h[http.CanonicalHeaderKey(name)] = values
@@ -341,17 +346,16 @@ func (b *bucket) serveList(q request) *http.Response {
 	if n, err := strconv.Atoi(get("max-keys")); err == nil {
 		limit = min(limit, n)
 	}
-	rows := b.rows(get("prefix"))
+	marker, id := get("key-marker"), get("version-id-marker")
+	after := 0 // only versions of the marker before this one
+	if id != "" {
+		after = slices.IndexFunc(b.versions, func(v *stored) bool { return v.key == marker && v.id == id })
+	}
+	rows := b.rows(func(at int, v *stored) bool {
+		return strings.HasPrefix(v.key, get("prefix")) && (v.key > marker || v.key == marker && at < after)
+	})
 	if b.skip != nil && b.skip(q) {
 		rows = nil
-	}
-	marker, id := get("key-marker"), get("version-id-marker")
-	rows = slices.DeleteFunc(rows, func(l listed) bool { return l.Key < marker || l.Key == marker && id == "" })
-	if id != "" {
-		// After the one that is named, or where it was.
-		for len(rows) > 0 && rows[0].Key == marker && !b.behind(marker, rows[0].VersionId, id) {
-			rows = rows[1:]
-		}
 	}
 	truncated := len(rows) > limit
 	var out bytes.Buffer
@@ -371,13 +375,13 @@ func (b *bucket) serveList(q request) *http.Response {
 }
 
 // rows returns what a listing shows: the keys in order, the newest version first.
-func (b *bucket) rows(prefix string) (rows []listed) {
+func (b *bucket) rows(pick func(at int, v *stored) bool) (rows []listed) {
 	byKey := map[string][]listed{}
-	for _, v := range slices.Backward(b.versions) {
-		if !v.visible || v.gone || !strings.HasPrefix(v.key, prefix) {
+	for at, v := range slices.Backward(b.versions) {
+		if !v.visible || v.gone || !pick(at, v) {
 			continue
 		}
-		l := listed{xml.Name{Local: "Version"}, v.key, v.id, v.modified.UTC().Format(time.RFC3339), etag(v.body), len(v.body)}
+		l := listed{xml.Name{Local: "Version"}, v.key, v.id, v.modified.UTC().Format(time.RFC3339), v.etag, len(v.body)}
 		if v.marker {
 			l.XMLName.Local = "DeleteMarker"
 		}
@@ -389,14 +393,6 @@ func (b *bucket) rows(prefix string) (rows []listed) {
 	return rows
 }
 
-// behind reports whether a version is older than another.
-func (b *bucket) behind(key, id, marker string) bool {
-	at := func(id string) int {
-		return slices.IndexFunc(b.versions, func(v *stored) bool { return v.key == key && v.id == id })
-	}
-	return at(id) < at(marker)
-}
-
 func (b *bucket) serveDeletes(q request) *http.Response {
 	var in struct {
 		Object []struct{ Key, VersionId string }
@@ -404,13 +400,14 @@ func (b *bucket) serveDeletes(q request) *http.Response {
 	if err := xml.Unmarshal([]byte(q.body), &in); err != nil {
 		return failure(400, "MalformedXML")
 	}
+	gone := map[[2]string]bool{}
 	for _, o := range in.Object {
-		for _, v := range b.versions {
-			if v.key == o.Key && v.id == o.VersionId {
-				v.gone = true
-			}
-		}
+		gone[[2]string{o.Key, o.VersionId}] = true
 	}
+	for _, v := range b.versions {
+		v.gone = v.gone || gone[[2]string{v.key, v.id}]
+	}
+	b.versions = slices.DeleteFunc(b.versions, func(v *stored) bool { return v.gone && v.visible })
 	return respond(200, nil, []byte("<DeleteResult/>"))
 }
 

@@ -246,7 +246,8 @@ func rulePrefix(rule types.LifecycleRule) string {
 		}
 		return aws.ToString(f.Prefix)
 	}
-	return aws.ToString(rule.Prefix) //nolint:staticcheck // older configurations have it here
+	//lint:ignore SA1019 older configurations have it here
+	return aws.ToString(rule.Prefix)
 }
 
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }

@@ -182,33 +182,31 @@ func (g *glance) readTo(ctx context.Context, i int) error {
 
 // fetch reads those of the versions that are not known.
 func (g *glance) fetch(ctx context.Context, versions []version) error {
-	var (
-		mu   sync.Mutex
-		errs []error
-		wg   sync.WaitGroup
-	)
+	var unknown []version
 	for _, v := range versions {
-		if _, ok := g.known[v.id]; ok {
-			continue
+		if _, ok := g.known[v.id]; !ok {
+			unknown = append(unknown, v)
 		}
-		wg.Go(func() {
-			e, err := g.s.entry(ctx, g.r.object, v)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-				return
-			}
-			g.known[v.id] = g.r.see(v, e, g.seen)
-		})
+	}
+	entries := make([]*entry, len(unknown))
+	errs := make([]error, len(unknown))
+	var wg sync.WaitGroup
+	for i, v := range unknown {
+		wg.Go(func() { entries[i], errs[i] = g.s.entry(ctx, g.r.object, v) })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if !errors.Is(err, errGone) {
-			return err
+	var gone error
+	for i, v := range unknown {
+		switch {
+		case errs[i] == nil:
+			g.known[v.id] = g.r.see(v, entries[i], g.seen)
+		case errors.Is(errs[i], errGone):
+			gone = errs[i]
+		default:
+			return errs[i]
 		}
 	}
-	return errors.Join(errs...)
+	return gone
 }
 
 // entry reads what a version says.

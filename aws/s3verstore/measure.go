@@ -216,11 +216,7 @@ func (m *measuring) remove(ctx context.Context) {
 		if err != nil || len(l.versions) == 0 {
 			break
 		}
-		var ids []string
-		for _, v := range l.versions[:min(len(l.versions), cleanMost)] {
-			ids = append(ids, v.id)
-		}
-		if _, err := m.s.remove(ctx, m.object, ids); err != nil {
+		if _, err := m.s.remove(ctx, m.object, l.ids()); err != nil {
 			m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
 			break
 		}

@@ -8,19 +8,20 @@ import (
 )
 
 // The object of a key has the key's name, with everything but letters, digits, dot,
-// hyphen and underscore escaped as "!" and two hexadecimal digits, and a "!" at its
+// hyphen and underscore escaped as "!" and two hexadecimal digits, and "!!" at its
 // end. So
 //
 //   - no object lies "below" another as a file would below a file: two servers that
 //     were tried keep objects in directories, where one refuses job/1 beside job, and
 //     the other leaves it out of listings;
-//   - a listing by the object's name shows no other object: job! is no prefix of
-//     job-2!.
+//   - a listing by the object's name shows no other object: job!! is no prefix of
+//     job-2!!.
 //
 // A key whose name would be too long for some server lies in "!long/", under its
 // hash; the entries carry the key itself.
 
 const (
+	ending     = "!!"
 	longFolder = "!long/"
 
 	// Servers that keep objects as files take 255 bytes in a segment; S3 takes
@@ -31,7 +32,7 @@ const (
 
 // objectName returns the name of the object of a key, without the prefix.
 func objectName(key string) string {
-	name := escape(key) + "!"
+	name := escape(key) + ending
 	if len(name) <= maxName {
 		long := false
 		for segment := range strings.SplitSeq(name, "/") {
@@ -42,13 +43,13 @@ func objectName(key string) string {
 		}
 	}
 	sum := sha256.Sum256([]byte(key))
-	return longFolder + hex.EncodeToString(sum[:]) + "!"
+	return longFolder + hex.EncodeToString(sum[:]) + ending
 }
 
 // keyOf returns the key of an object, and whether the name is that of one. For a
 // long key it is empty: the entries tell.
 func keyOf(name string) (key string, ok bool) {
-	inner, ok := strings.CutSuffix(name, "!")
+	inner, ok := strings.CutSuffix(name, ending)
 	if !ok {
 		return "", false
 	}

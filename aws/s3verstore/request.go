@@ -310,15 +310,23 @@ func (s *Store) current(ctx context.Context, object string) (there bool, err err
 	return err == nil, err
 }
 
+// batch is how many versions one request removes at most.
+const batch = 1000
+
 // remove deletes versions, and returns how many it could not. A version that is gone
 // already is as good as deleted.
 func (s *Store) remove(ctx context.Context, object string, ids []string) (failed int, err error) {
-	if len(ids) > 1 && !s.fit.single.Load() {
-		failed, err = s.removeBatch(ctx, object, ids)
-		if !badBatch(err) {
-			return failed, err
+	for len(ids) > 1 && !s.fit.single.Load() {
+		some := ids[:min(len(ids), batch)]
+		refused, err := s.removeBatch(ctx, object, some)
+		if badBatch(err) {
+			s.fit.single.Store(true)
+			break
 		}
-		s.fit.single.Store(true)
+		if err != nil {
+			return refused + len(ids) - len(some), err
+		}
+		ids = ids[len(some):]
 	}
 	for i, id := range ids {
 		err = s.read(ctx, func(ctx context.Context, opt func(*s3.Options)) error {

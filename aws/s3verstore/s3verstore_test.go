@@ -34,7 +34,7 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) store.Store {
 				b := newBucket()
-				b.page, b.latency = 200, 50*time.Millisecond
+				b.page, b.latency = 50, 250*time.Millisecond
 				if disorder {
 					b.plan = late
 				}
@@ -43,7 +43,7 @@ func TestStore(t *testing.T) {
 				Second: func(t *testing.T, first store.Store) store.Store {
 					return opened{open(t, first.(opened).b, nil), first.(opened).b}
 				},
-				Bubble: true, Parallel: true, Rounds: 3, Keys: 250, Racers: 6, Patience: time.Hour,
+				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, Patience: time.Hour,
 			})
 		})
 	}

@@ -12,14 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	// cleanAt is how many versions have to be superseded before they are removed.
-	cleanAt = 8
-
-	// cleanMost is how many versions are removed at a time, which is what one request
-	// takes.
-	cleanMost = 1000
-)
+// cleanAt is how many versions have to be superseded before they are removed.
+const cleanAt = 8
 
 // Put implements [store.Store]. It takes a pause of [Options].Settle at least; a
 // context that ends sooner is refused, and nothing is sent.
@@ -228,9 +222,6 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	ids := v.garbage()
 	if s.o.KeepAll || len(ids) < cleanAt || ctx.Err() != nil {
 		return
-	}
-	if len(ids) > cleanMost {
-		ids = ids[:cleanMost]
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()

@@ -32,7 +32,7 @@ func TestLeaseTorture(t *testing.T) {
 	if torture() {
 		duration = 60 * time.Second
 	}
-	eachKind(t, func(t *testing.T, k kind) {
+	eachOf(t, append(kinds(), versioned(400*time.Millisecond)...), func(t *testing.T, k kind) {
 		seed := uint64(time.Now().UnixNano())
 		if s := os.Getenv("HOLDFAST_SEED"); s != "" {
 			fmt.Sscan(s, &seed)
@@ -259,7 +259,11 @@ func (f *fight) check(st store.Store) {
 			f.t.Errorf("worker %d got token %d after worker %d had %d", b.worker, b.token, a.worker, a.token)
 		}
 	}
-	f.checkCounter(st, counted, maybe)
+	// Faults and stops make PUTs take effect later than a bucket with versions may be
+	// told. Its register promises nothing then; its leases do all the same.
+	if f.job.Target.Kind != "s3versioned" {
+		f.checkCounter(st, counted, maybe)
+	}
 	if len(beliefs) < leastGrants {
 		f.t.Errorf("only %d grants: this was no fight", len(beliefs))
 	}

@@ -33,7 +33,6 @@ func one(i uint8) set               { return 1 << i }
 func (s set) has(i uint8) bool      { return s&one(i) != 0 }
 func (s set) with(i uint8) set      { return s | one(i) }
 func (s set) without(i uint8) set   { return s &^ one(i) }
-func (s set) contains(sub set) bool { return s&sub == sub }
 
 // phase tells how far a PUT has come.
 type phase uint8

@@ -1,0 +1,350 @@
+package s3verstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// legacyLock is the metadata and the body of a lock of the other program.
+var legacyMeta = map[string]string{"timeout": "10s", "lockowner": "6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"}
+
+func legacyBody(name string) string { return name + "-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b" }
+
+// TestUnfit: a bucket that can't hold registers is refused before anything is put.
+func TestUnfit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*bucket)
+		want  error
+		says  string
+	}{
+		{"versioning off (G5)", func(b *bucket) { b.versioning = "" }, store.ErrUnsafe, "versioning is not enabled"},
+		{"versioning suspended", func(b *bucket) { b.versioning = "Suspended" }, store.ErrUnsafe, "versioning is suspended"},
+		{"Object Lock", func(b *bucket) { b.lock = true }, store.ErrUnsafe, "Object Lock"},
+		{"no right to read the settings", func(b *bucket) { b.plan = refuse("VERSIONING", 403, "AccessDenied") }, store.ErrDenied, "s3:GetBucketVersioning"},
+		{"no right to list versions", func(b *bucket) { b.plan = refuse("LIST", 403, "AccessDenied") }, store.ErrDenied, "AccessDenied"},
+		{"a server without versioning", func(b *bucket) { b.plan = refuse("VERSIONING", 501, "NotImplemented") }, store.ErrUnsafe, "not enabled"},
+		{"no such bucket", func(b *bucket) { b.plan = refuse("VERSIONING", 404, "NoSuchBucket") }, store.ErrMisconfigured, "no such bucket"},
+		{"a lock of the other program beside it", func(b *bucket) { b.put("lock/job", legacyBody("lock/job"), legacyMeta) }, store.ErrUnsafe, "another program"},
+		{"a lock of the other program at the root", func(b *bucket) { b.put("job", legacyBody("job"), legacyMeta) }, store.ErrUnsafe, "another program"},
+		{"a lock of the other program in its place", func(b *bucket) { b.put("lock/job!!", legacyBody("lock/job!!"), legacyMeta) }, store.ErrCorrupt, "another program"},
+		{"a foreign object in its place", func(b *bucket) { b.put("lock/job!!", "hello", nil) }, store.ErrCorrupt, "not an entry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				c.spoil(b)
+				s := open(t, b, nil)
+				_, err := s.Put(t.Context(), "lock/job", "", []byte("1"))
+				outcome(t, "create", err, store.NotApplied, c.want)
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("the error says %v; want %q in it", err, c.says)
+				}
+				if ops := b.ops(); slices.Contains(ops, "PUT") {
+					t.Errorf("something was put: %v", ops)
+				}
+			})
+		})
+	}
+}
+
+func refuse(op string, status int, code string) func(request) plan {
+	return func(q request) plan {
+		if q.op == op {
+			return plan{status: status, code: code}
+		}
+		return plan{}
+	}
+}
+
+// TestNoRightForObjectLock: whoever may not read that setting can use the store.
+func TestNoRightForObjectLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.plan = refuse("LOCK", 403, "AccessDenied")
+		mustPut(t, open(t, b, nil), "k", "", "1")
+	})
+}
+
+// TestSuspended: versioning that is suspended under a live lease ends it, and nobody
+// else gets the lock.
+func TestSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		a, c := leases(t, b, nil), leases(t, b, nil)
+		guard, err := a.TryAcquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.mu.Lock()
+		b.versioning = "Suspended"
+		b.mu.Unlock()
+		for guard.Err() == nil {
+			time.Sleep(5 * time.Second)
+			if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
+				t.Fatal("another got the lock")
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrUnsafe) {
+			t.Errorf("another try: %v, want %v", err, store.ErrUnsafe)
+		}
+		// Enabled again: what was put meanwhile does not count, and it goes on.
+		b.mu.Lock()
+		b.versioning = "Enabled"
+		b.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		next, err := c.Acquire(ctx, "job")
+		if err != nil || next.Token() <= guard.Token() {
+			t.Fatalf("after it was enabled again: %v, %v", next, err)
+		}
+		if err := next.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBeforeVersioning: an object from before versioning was enabled is in the way; a
+// delete marker is not.
+func TestBeforeVersioning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.versioning = ""
+		old := b.put("k!!", "hello", nil)
+		b.versioning = "Enabled"
+		s := open(t, b, nil)
+		if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("get: %v, want %v", err, store.ErrCorrupt)
+		}
+		b.remove(old)
+		v := mustPut(t, s, "k", "", "1")
+		m := b.put("k!!", "", nil)
+		m.marker = true
+		if value, now := get(t, s, "k"); value != "1" || now != v {
+			t.Errorf("behind a delete marker: %q %q", value, now)
+		}
+		mustPut(t, s, "k", v, "2")
+	})
+}
+
+// TestRemoved: versions that somebody removed are missed, as far as they can be.
+func TestRemoved(t *testing.T) {
+	remove := func(b *bucket, from, to int) {
+		for _, v := range b.live("k!!")[from:to] {
+			b.remove(v)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(b *bucket)
+		fresh error // for a store that knows nothing
+		knows error // for one that knows the register
+	}{
+		{"everything", func(b *bucket) { remove(b, 0, len(b.live("k!!"))) }, store.ErrNotFound, store.ErrNotFound},
+		{"all but the confirmation", func(b *bucket) { n := len(b.live("k!!")); remove(b, 0, n-1) }, store.ErrCorrupt, store.ErrCorrupt},
+		{"what is old", func(b *bucket) { remove(b, 0, 2) }, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				s := open(t, b, nil)
+				v := mustPut(t, s, "k", "", "1")
+				mustPut(t, s, "k", v, "2")
+				c.spoil(b)
+				if _, _, err := open(t, b, nil).Get(t.Context(), "k"); !errors.Is(err, c.fresh) {
+					t.Errorf("a new store: %v, want %v", err, c.fresh)
+				}
+				if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, c.knows) {
+					t.Errorf("the old store: %v, want %v", err, c.knows)
+				}
+			})
+		})
+	}
+}
+
+// TestShownNothing: a server that shows none of the versions for a moment, as one
+// does while it removes some, makes nobody think that there is nothing.
+func TestShownNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		n := 0
+		b.skip = func(request) bool { n++; return n%2 == 1 }
+		if value, now := get(t, s, "k"); value != "1" || now != v {
+			t.Errorf("the old store reads %q %q", value, now)
+		}
+		n = 0
+		if value, now := get(t, open(t, b, nil), "k"); value != "1" || now != v {
+			t.Errorf("a new store reads %q %q", value, now)
+		}
+		n = 0
+		_, err := open(t, b, nil).Put(t.Context(), "k", "", []byte("2"))
+		outcome(t, "a create over it", err, store.NotApplied, store.ErrConflict)
+	})
+}
+
+// TestOtherBody: a server that answers for a version with the body of a newer one, as
+// versitygw can, is asked again.
+func TestOtherBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		mustPut(t, s, "k", v, "2")
+		n := 0
+		b.swap = func(q request) bool { n++; return n%2 == 1 }
+		if value, _ := get(t, open(t, b, nil), "k"); value != "2" {
+			t.Errorf("read %q", value)
+		}
+	})
+}
+
+// TestOrder: ids that are ULIDs give the order, whatever a listing shows first; any
+// other server must not change its order.
+func TestOrder(t *testing.T) {
+	for _, ulids := range []bool{true, false} {
+		t.Run(fmt.Sprint("ULIDs ", ulids), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				b.ulids = ulids
+				s := open(t, b, nil)
+				v := mustPut(t, s, "k", "", "1")
+				v = mustPut(t, s, "k", v, "2")
+				b.mu.Lock()
+				b.versions[1], b.versions[2] = b.versions[2], b.versions[1]
+				b.mu.Unlock()
+				value, now, err := s.Get(t.Context(), "k")
+				if ulids && (err != nil || string(value) != "2" || now != v) {
+					t.Errorf("read %q %q, %v", value, now, err)
+				}
+				if !ulids && !errors.Is(err, store.ErrUnsafe) {
+					t.Errorf("get: %v, want %v", err, store.ErrUnsafe)
+				}
+			})
+		})
+	}
+}
+
+// TestLives: clients whose bounds do not go together are told.
+func TestLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		slow := open(t, b, &s3verstore.Options{Life: 20 * time.Second})
+		v := mustPut(t, slow, "k", "", "1")
+		if _, _, err := open(t, b, nil).Get(t.Context(), "k"); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("get with a pause that is too short: %v, want %v", err, store.ErrMisconfigured)
+		}
+		patient := open(t, b, &s3verstore.Options{Settle: 30 * time.Second})
+		v = mustPut(t, patient, "k", v, "2")
+		mustPut(t, slow, "k", v, "3")
+	})
+}
+
+func TestOptions(t *testing.T) {
+	b := newBucket()
+	for name, o := range map[string]s3verstore.Options{
+		"a settle that is too short": {Life: 5 * time.Second, Settle: 5 * time.Second},
+		"a life that is too short":   {Life: time.Millisecond},
+		"a life that is too long":    {Life: time.Hour},
+		"a rho that is too large":    {Rho: 0.5},
+		"a prefix that is none":      {Prefix: "a//b"},
+		"tries":                      {Tries: 100},
+		"a key without encryption":   {KMSKey: "k"},
+		"an encryption":              {Encryption: "rot13"},
+		"an ACL":                     {ACL: "mine"},
+		"a timeout":                  {Timeout: time.Millisecond},
+	} {
+		if _, err := s3verstore.New(b.client(), "bucket", &o); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("%s: %v, want %v", name, err, store.ErrMisconfigured)
+		}
+	}
+	if _, err := s3verstore.New(nil, "bucket", nil); !errors.Is(err, store.ErrMisconfigured) {
+		t.Errorf("without a client: %v", err)
+	}
+	s := open(t, b, nil)
+	if s.Life() != 5*time.Second || s.Settle() != 6*time.Second || s.Traits().MinTTL != 24*time.Second || !s.Traits().NoReadBack {
+		t.Errorf("the defaults are %v, %v, %+v", s.Life(), s.Settle(), s.Traits())
+	}
+}
+
+// TestSettings: what doctor asks.
+func TestSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, &s3verstore.Options{Prefix: "app"})
+		set, err := s.Settings(t.Context())
+		if err != nil || set.Err() != nil || len(set.Unknown) > 0 {
+			t.Fatalf("a good bucket: %+v, %v, %v", set, err, set.Err())
+		}
+		rule := func(id, inner string) string {
+			return "<Rule><ID>" + id + "</ID><Status>Enabled</Status>" + inner + "</Rule>"
+		}
+		const old = "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>"
+		b.lifecycle = rule("all", "<Filter><Prefix></Prefix></Filter>"+old) +
+			rule("ours", "<Filter><Prefix>app/</Prefix></Filter><Expiration><Days>3</Days></Expiration>") +
+			rule("below", "<Filter><Prefix>app/lock/x</Prefix></Filter><Transition><Days>3</Days><StorageClass>GLACIER</StorageClass></Transition>") +
+			rule("others", "<Filter><Prefix>other/</Prefix></Filter>"+old) +
+			rule("tagged", "<Filter><Tag><Key>a</Key><Value>b</Value></Tag></Filter>"+old) +
+			rule("uploads", "<Filter><Prefix></Prefix></Filter><AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>") +
+			rule("markers", "<Filter><Prefix></Prefix></Filter><Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>") +
+			strings.Replace(rule("off", "<Filter><Prefix></Prefix></Filter>"+old), "Enabled", "Disabled", 1)
+		b.put("app/job", legacyBody("app/job"), legacyMeta)
+		b.put("app/big", strings.Repeat("x", 44), nil)
+		b.lock = true
+		if set, err = s.Settings(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(set.Expiring); got != 3 {
+			t.Errorf("%d rules expire versions: %v", got, set.Expiring)
+		}
+		if !slices.Equal(set.Legacy, []string{"app/job"}) || !set.ObjectLock {
+			t.Errorf("found %+v", set)
+		}
+		if err := set.Err(); !errors.Is(err, store.ErrUnsafe) {
+			t.Errorf("a bad bucket: %v", err)
+		}
+		b.plan = refuse("LIFECYCLE", 501, "NotImplemented")
+		if set, err = s.Settings(t.Context()); err != nil || len(set.Unknown) != 1 {
+			t.Errorf("a server that has no such setting: %+v, %v", set, err)
+		}
+	})
+}
+
+// leases is a client of package lease on the bucket.
+func leases(t *testing.T, b *bucket, opts *lease.Options) *lease.Client {
+	t.Helper()
+	return leasesOn(t, open(t, b, nil), opts)
+}
+
+func leasesOn(t *testing.T, s store.Store, opts *lease.Options) *lease.Client {
+	t.Helper()
+	if opts == nil {
+		opts = &lease.Options{}
+	}
+	o := *opts
+	if o.TTL == 0 {
+		o.TTL = time.Minute
+	}
+	o.ReleaseTimeout = 30 * time.Second
+	c, err := lease.New(s, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Some tests leave a server behind that answers no more.
+		_ = c.Close(context.WithoutCancel(t.Context()))
+	})
+	return c
+}

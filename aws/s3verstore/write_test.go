@@ -1,0 +1,372 @@
+package s3verstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
+	t.Helper()
+	v, err := s.Put(t.Context(), key, prev, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func get(t *testing.T, s store.Store, key string) (string, store.Version) {
+	t.Helper()
+	value, v, err := s.Get(t.Context(), key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return string(value), v
+}
+
+// outcome checks the outcome of an error and what it matches.
+func outcome(t *testing.T, what string, err error, want store.Outcome, match error) {
+	t.Helper()
+	if got := store.OutcomeOf(err); got != want || match != nil && !errors.Is(err, match) {
+		t.Errorf("%s: %v (%v), want %v: %v", what, err, got, want, match)
+	}
+}
+
+// only plans p for the nth PUT from now on, counted from 1.
+func only(nth int, p plan) func(request) plan {
+	n := 0
+	return func(q request) plan {
+		if q.op != "PUT" {
+			return plan{}
+		}
+		if n++; n == nth {
+			return p
+		}
+		return plan{}
+	}
+}
+
+// TestRequests: how many requests each operation takes, and how long.
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s, other := open(t, b, nil), open(t, b, nil)
+		ctx := t.Context()
+		settle := s.Settle()
+		var v store.Version
+		for _, c := range []struct {
+			name string
+			do   func() error
+			want error
+			ops  string
+			took time.Duration
+		}{
+			{"first call", func() error { _, _, err := s.Peek(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK LIST", 0},
+			{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "LIST LIST PUT LIST PUT", settle},
+			{"swap", func() (err error) { v, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PUT LIST PUT", settle},
+			{"renewal", func() (err error) { v, err = s.PutVolatile(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
+			{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "LIST", 0},
+			{"token floor", func() error { _, err := s.TokenFloor(ctx, "k"); return err }, nil, "", 0},
+			{"stale swap", func() error { _, err := s.Put(ctx, "k", "1-X", nil); return err }, store.ErrConflict, "LIST", 0},
+			{"another's first look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "VERSIONING LOCK LIST GET GET GET GET", 0},
+			{"another's next look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "LIST", 0},
+			{"another's get of what was just written", func() error { _, _, err := other.Get(ctx, "k"); return err }, nil, "LIST LIST", settle},
+			{"delete", func() error { return s.Delete(ctx, "k", v) }, nil, "PUT LIST PUT", settle},
+			{"get of nothing", func() error { _, _, err := s.Get(ctx, "k"); return err }, store.ErrNotFound, "LIST", 0},
+			{"get of what never was", func() error { _, _, err := s.Get(ctx, "l"); return err }, store.ErrNotFound, "LIST HEAD", 0},
+			{"list", func() error {
+				for _, err := range s.List(ctx, "") {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}, nil, "LIST", 0},
+		} {
+			b.ops()
+			start := time.Now()
+			if err := c.do(); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			}
+			if ops := strings.Join(b.ops(), " "); ops != c.ops {
+				t.Errorf("%s took %q, want %q", c.name, ops, c.ops)
+			}
+			if took := time.Since(start); took != c.took {
+				t.Errorf("%s took %v, want %v", c.name, took, c.took)
+			}
+		}
+	})
+}
+
+// TestSlowPut: a PUT that takes longer than L has an unknown outcome, whatever
+// becomes of it, and its entry is left alone.
+func TestSlowPut(t *testing.T) {
+	for name, p := range map[string]plan{
+		"the answer is late":  {after: 8 * time.Second},
+		"the effect is late":  {hidden: 8 * time.Second},
+		"the answer is lost":  {lose: true},
+		"it never arrives":    {drop: true},
+		"the server fails":    {status: 500, code: "InternalError"},
+		"the server is tired": {status: 503, code: "SlowDown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				s := open(t, b, nil)
+				v := mustPut(t, s, "k", "", "1")
+				b.setPlan(only(1, p))
+				b.ops()
+				_, err := s.Put(t.Context(), "k", v, []byte("2"))
+				outcome(t, "the slow put", err, store.Unknown, store.ErrUnavailable)
+				if ops := b.ops(); slices.Contains(ops, "DELETE") || slices.Contains(ops, "DELETES") {
+					t.Errorf("the entry was touched: %v", ops)
+				}
+				b.setPlan(nil)
+				time.Sleep(time.Minute)
+				value, now := get(t, s, "k")
+				if applied := p.drop || p.status != 0; (value == "2") == applied {
+					t.Errorf("the value is %q", value)
+				}
+				mustPut(t, s, "k", now, "3")
+			})
+		})
+	}
+}
+
+// TestDefinite: what the server refuses was not applied.
+func TestDefinite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		b.setPlan(only(1, plan{status: 403, code: "AccessDenied"}))
+		_, err := s.Put(t.Context(), "k", v, []byte("2"))
+		outcome(t, "put without the right", err, store.NotApplied, store.ErrDenied)
+
+		// A write that is refused its confirmation is not known to stay.
+		b.setPlan(only(2, plan{status: 403, code: "AccessDenied"}))
+		_, err = s.Put(t.Context(), "k", v, []byte("2"))
+		outcome(t, "put without its confirmation", err, store.Unknown, store.ErrDenied)
+	})
+}
+
+// TestConfirmation: one that fails is sent again while there is time, and a late one
+// does not count.
+func TestConfirmation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		b.setPlan(only(2, plan{status: 503, code: "SlowDown"}))
+		b.ops()
+		v = mustPut(t, s, "k", v, "2")
+		if ops := strings.Join(b.ops(), " "); ops != "PUT LIST PUT PUT" {
+			t.Errorf("it took %q", ops)
+		}
+		b.setPlan(only(2, plan{after: 7 * time.Second}))
+		_, err := s.Put(t.Context(), "k", v, []byte("3"))
+		outcome(t, "a put with a late confirmation", err, store.Unknown, nil)
+		// The time counts from the beginning of the listing before.
+		b.setPlan(func(q request) plan {
+			switch {
+			case q.op == "LIST":
+				return plan{after: 4 * time.Second}
+			case strings.Count(q.body, "\nV ") == 0 && q.op == "PUT":
+				return plan{after: 2 * time.Second}
+			}
+			return plan{}
+		})
+		_, now := get(t, s, "k")
+		_, err = s.Put(t.Context(), "k", now, []byte("4"))
+		outcome(t, "a put with a slow listing and a slow confirmation", err, store.Unknown, nil)
+	})
+}
+
+// TestDeadline: a write whose context ends in the pause is not begun.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "1")
+		b.ops()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := s.Put(ctx, "k", v, []byte("2"))
+		outcome(t, "put with five seconds", err, store.NotApplied, context.DeadlineExceeded)
+		if ops := b.ops(); len(ops) > 0 {
+			t.Errorf("requests were sent: %v", ops)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		_, err = s.Put(ctx, "k", v, []byte("2"))
+		outcome(t, "put that is cancelled in its pause", err, store.Unknown, context.Canceled)
+	})
+}
+
+// TestTwice: a PUT that a proxy repeats is one write.
+func TestTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.plan = func(q request) plan { return plan{twice: q.op == "PUT"} }
+		s := open(t, b, nil)
+		v := mustPut(t, s, "k", "", "0")
+		for i := range 40 {
+			v = mustPut(t, s, "k", v, fmt.Sprint(i))
+			if value, now := get(t, open(t, b, nil), "k"); value != fmt.Sprint(i) || now != v {
+				t.Fatalf("read %q %q, want %d %q", value, now, i, v)
+			}
+		}
+		if n := len(b.live("k!!")); n > 40 {
+			t.Errorf("%d versions are left", n)
+		}
+	})
+}
+
+// TestCompaction: renewals leave no more than a handful of versions behind, with one
+// request now and then, and another client can follow at any time.
+func TestCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.latency = 30 * time.Millisecond
+		s, other := open(t, b, nil), open(t, b, nil)
+		v := mustPut(t, s, "k", "", "0")
+		var most, deletes int
+		for i := range 300 {
+			var err error
+			if v, err = s.PutVolatile(t.Context(), "k", v, fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, len(b.live("k!!")))
+			value, _, err := other.Peek(t.Context(), "k")
+			if err != nil || string(value) != fmt.Sprint(i) {
+				t.Fatalf("another sees %q, %v; want %d", value, err, i)
+			}
+		}
+		for _, op := range b.ops() {
+			if op == "DELETES" {
+				deletes++
+			}
+		}
+		if most > 14 || deletes == 0 || deletes > 60 {
+			t.Errorf("up to %d versions, and %d requests to remove some", most, deletes)
+		}
+	})
+}
+
+// TestCleanUpFails: versions that can't be removed make no call fail, and are tried
+// again; a server that takes no batches is given them one by one.
+func TestCleanUpFails(t *testing.T) {
+	for name, refuse := range map[string]plan{
+		"without the right": {status: 403, code: "AccessDenied"},
+		"for a while":       {status: 503, code: "SlowDown"},
+		"in batches":        {status: 501, code: "NotImplemented"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				b := newBucket()
+				n := 0
+				b.plan = func(q request) plan {
+					if q.op == "DELETES" || q.op == "DELETE" && name != "in batches" {
+						if n++; n < 8 {
+							return refuse
+						}
+					}
+					return plan{}
+				}
+				s := open(t, b, &s3verstore.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+				v := mustPut(t, s, "k", "", "0")
+				for range 60 {
+					v = mustPut(t, s, "k", v, "x")
+				}
+				if left := len(b.live("k!!")); left > 20 {
+					t.Errorf("%d versions are left", left)
+				}
+				if told := log.Len() > 0; told != (name != "in batches") {
+					t.Errorf("the log says %q", log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestManyVersions: an object with 10,000 versions, as renewals leave them where
+// nobody cleans up, is listed in pages; of the bodies only those that count are read,
+// and it is brought down to size.
+func TestManyVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		nonce := func(i uint64) string { return fmt.Sprintf("N%d", i) }
+		for i := uint64(1); i <= 10_000; i++ {
+			prev, start := "", ""
+			if i > 1 {
+				prev, start = nonce(i-1), nonce(i-1)
+			}
+			body, err := s3verstore.Written("k", nonce(i), prev, i, start, i-1, i, 5*time.Second, fmt.Append(nil, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.put("k!!", string(body), nil)
+		}
+		s := open(t, b, nil)
+		value, v := get(t, s, "k")
+		if value != "10000" {
+			t.Errorf("read %q, want 10000", value)
+		}
+		ops := b.ops()
+		if gets := slices.DeleteFunc(ops, func(op string) bool { return op != "GET" }); len(gets) > 2 {
+			t.Errorf("%d bodies were read", len(gets))
+		}
+		mustPut(t, s, "k", v, "x")
+		if left := len(b.live("k!!")); left > 10 {
+			t.Errorf("%d versions are left", left)
+		}
+	})
+}
+
+// TestRace: of writers that start from one state one wins, also when their PUTs
+// become visible in any order; what lost is cleaned up in the end.
+func TestRace(t *testing.T) {
+	for seed := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			b.plan, b.latency = late, 20*time.Millisecond
+			first := open(t, b, nil)
+			v := mustPut(t, first, "k", "", "0")
+			var wg sync.WaitGroup
+			wins := make([]int, 5)
+			for i := range wins {
+				s := open(t, b, nil)
+				wg.Go(func() {
+					switch _, err := s.Put(t.Context(), "k", v, fmt.Append(nil, i)); {
+					case err == nil:
+						wins[i] = 1
+					case !errors.Is(err, store.ErrConflict):
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			won := 0
+			for i, w := range wins {
+				won += w
+				if value, _ := get(t, first, "k"); w == 1 && value != fmt.Sprint(i) {
+					t.Errorf("%d won, and the value is %q", i, value)
+				}
+			}
+			if won != 1 {
+				t.Errorf("seed %d: %d of 5 won", seed, won)
+			}
+		})
+	}
+}
