@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strings"
 	"sync"
-"regexp"
-"strings"
 	"testing"
 	"time"
 
@@ -111,11 +111,15 @@ func TestHistoryUnderFaults(t *testing.T) {
 			i := strings.LastIndex(s, "none of these can come next")
 			for _, v := range regexp.MustCompile(`value \d+`).FindAllString(s[i:], -1) {
 				zz.Range(func(k, e any) bool {
-					if k.(string) == v { t.Logf("ZZ %s: %v", v, e) }
+					if k.(string) == v {
+						t.Logf("ZZ %s: %v", v, e)
+					}
 					return true
 				})
 				for _, c := range proxy.Calls() {
-					if strings.Contains(string(c.Body), v) { t.Logf("ZZ   %v", c) }
+					if strings.Contains(string(c.Body), v) {
+						t.Logf("ZZ   %v", c)
+					}
 				}
 			}
 		}

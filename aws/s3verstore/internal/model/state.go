@@ -29,10 +29,10 @@ const (
 // set is a set of entries, or of clients, counted from 1.
 type set uint16
 
-func one(i uint8) set               { return 1 << i }
-func (s set) has(i uint8) bool      { return s&one(i) != 0 }
-func (s set) with(i uint8) set      { return s | one(i) }
-func (s set) without(i uint8) set   { return s &^ one(i) }
+func one(i uint8) set             { return 1 << i }
+func (s set) has(i uint8) bool    { return s&one(i) != 0 }
+func (s set) with(i uint8) set    { return s | one(i) }
+func (s set) without(i uint8) set { return s &^ one(i) }
 
 // phase tells how far a PUT has come.
 type phase uint8
