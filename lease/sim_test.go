@@ -106,8 +106,25 @@ func (s *sim) count(f func(*simStats)) {
 	f(&s.stats)
 }
 
+// luck is a source of random numbers for several goroutines: a contender's work, its
+// renewals and its network draw from the same.
+type luck struct {
+	mu  sync.Mutex
+	src rand.Source
+}
+
+func newLuck(seed, stream uint64) *rand.Rand {
+	return rand.New(&luck{src: rand.NewPCG(seed, stream)})
+}
+
+func (l *luck) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.src.Uint64()
+}
+
 func newSim(seed uint64) *sim {
-	s := &sim{seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), scale: 10, guards: map[int]*lease.Guard{}}
+	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, guards: map[int]*lease.Guard{}}
 	if seed%8 == 1 {
 		s.scale = 1 // leases of seconds, and the rest of minutes
 	}
@@ -122,7 +139,7 @@ func (s *sim) run(t *testing.T) {
 		end := time.Now().Add(span)
 		for i := range contenders {
 			// Each has a generator of its own, so that one's luck is not another's.
-			c := &contender{s: s, id: i, rnd: rand.New(rand.NewPCG(s.seed, uint64(i+2)))}
+			c := &contender{s: s, id: i, rnd: newLuck(s.seed, uint64(i+2))}
 			wg.Go(func() { c.live(t, end) })
 		}
 		// A sample now and then, besides the one at each acquire.
@@ -221,7 +238,7 @@ func (c *contender) live(t *testing.T, end time.Time) {
 	clock := newClocks()
 	clock.rate = 1 + rho*[]float64{-1, 1, 2*c.rnd.Float64() - 1}[c.rnd.IntN(3)]
 	lease.SetClock(client, clock.read)
-	lease.SetRandom(client, rand.New(rand.NewPCG(c.s.seed, uint64(c.id+100))).Float64)
+	lease.SetRandom(client, newLuck(c.s.seed, uint64(c.id+100)).Float64)
 	h, err := client.Handle("job")
 	if err != nil {
 		t.Error(err)

@@ -261,9 +261,9 @@ func (s *Store) fetch(ctx context.Context, object string, v version) ([]byte, er
 	if err != nil || s.fit.opaque.Load() || etagOf(body) == v.etag {
 		return body, err
 	}
-	for range 3 {
+	for range 4 {
 		again, err := s.get(ctx, object, v.id)
-		if err != nil || bytes.Equal(again, body) {
+		if err != nil || etagOf(again) == v.etag || bytes.Equal(again, body) {
 			return again, err
 		}
 		body = again
