@@ -48,7 +48,7 @@ func newBase(v *view, at time.Time) base {
 	if tip := v.tip(); tip != nil {
 		b.tip = tip.mark()
 	}
-	if c := v.certain(); c != nil {
+	if c := v.settled(); c != nil {
 		b.start = c.mark()
 	}
 	return b

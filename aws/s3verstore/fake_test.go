@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -85,6 +86,22 @@ type plan struct {
 // drain waits for what is still under way: a bubble must not end before.
 func drain() { time.Sleep(10 * time.Minute) }
 
+// dice is a source of random numbers for several goroutines.
+type dice struct {
+	mu  sync.Mutex
+	src rand.Source
+}
+
+func newRand(seed, stream uint64) *rand.Rand {
+	return rand.New(&dice{src: rand.NewPCG(seed, stream)})
+}
+
+func (d *dice) Uint64() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.src.Uint64()
+}
+
 func newBucket() *bucket { return &bucket{versioning: "Enabled"} }
 
 func (b *bucket) client() *s3.Client {
@@ -156,7 +173,7 @@ func (b *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(r.Body)
 		r.Body.Close()
 	}
-	q := request{header: r.Header, query: r.URL.Query(), body: string(body)}
+	q := request{header: r.Header.Clone(), query: r.URL.Query(), body: string(body)}
 	_, q.key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	q.op = opOf(r.Method, q)
 	q.id = r.URL.Query().Get("versionId")
@@ -316,7 +333,7 @@ func (b *bucket) serveGet(q request) *http.Response {
 		h := http.Header{"Etag": {v.etag}, "X-Amz-Version-Id": {v.id}}
 		for name, values := range v.meta {
 			if strings.HasPrefix(strings.ToLower(name), "x-amz-meta-") {
-				h[http.CanonicalHeaderKey(name)] = values
+				h[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 			}
 		}
 		return respond(200, h, v.body)

@@ -60,6 +60,7 @@ func (s *Store) settled(ctx context.Context, r *register) (*placed, error) {
 		return nil, err
 	}
 	if tip := v.tip(); tip != v.certain() {
+		// After it, the chain up to the place of this tip is final, whatever it is then.
 		if err := sleepUntil(ctx, tip.first.Add(s.o.Settle)); err != nil {
 			return nil, err
 		}

@@ -39,15 +39,40 @@ func (v *view) tip() *placed {
 	return &v.entries[v.chain[len(v.chain)-1]]
 }
 
-// certain returns the newest entry that counts and can't go any more: a start, or
-// one that was seen a pause ago. nil says that there is none.
+// certain returns the newest entry that counts and can't go any more; nil says that
+// there is none. What was given its place before a version that was seen a pause ago
+// is visible by now, so that the chain up to that version is final, and so is a start.
 func (v *view) certain() *placed {
+	final := v.final()
+	for i := len(v.chain) - 1; i >= 0; i-- {
+		if at := v.chain[i]; at <= final || at == v.start {
+			return &v.entries[at]
+		}
+	}
+	return nil
+}
+
+// settled returns the newest entry that counts and that was itself seen a pause ago, or
+// is a start; nil if there is none. It is what a writer names as a start: that has to
+// be good even where PUTs take effect later than they may.
+func (v *view) settled() *placed {
 	for i := len(v.chain) - 1; i >= 0; i-- {
 		if p := &v.entries[v.chain[i]]; p.old || v.chain[i] == v.start {
 			return p
 		}
 	}
 	return nil
+}
+
+// final returns the place of the newest version that was seen a pause before the
+// listing began, whether it counts or not; -1 if there is none.
+func (v *view) final() int {
+	for i := len(v.entries) - 1; i >= 0; i-- {
+		if v.entries[i].old {
+			return i
+		}
+	}
+	return -1
 }
 
 // find returns the first place of a nonce; -1 if it was not read.

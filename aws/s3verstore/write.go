@@ -71,7 +71,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	if err := sleepUntil(ctx, time.Now().Add(s.o.Settle)); err != nil {
 		return "", store.MarkUnknown(fmt.Errorf("in the pause before its judgement: %w", err))
 	}
-	if err := s.judge(ctx, r, e, confirm); err != nil {
+	if err := s.judge(ctx, r, e, prev, confirm); err != nil {
 		return "", err
 	}
 	return e.made(), nil
@@ -151,14 +151,14 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 }
 
 // judge tells what became of an entry whose pause is over, and confirms it.
-func (s *Store) judge(ctx context.Context, r *register, e *entry, confirm bool) error {
+func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Version, confirm bool) error {
 	watch := startWatch()
 	v, err := s.look(ctx, r, toJudge)
 	if err != nil {
 		return store.MarkUnknown(err)
 	}
 	defer s.clean(ctx, r, v)
-	if err := s.verdict(r, v, e); err != nil {
+	if err := s.verdict(r, v, e, prev); err != nil {
 		return err
 	}
 	if confirm {
@@ -171,8 +171,8 @@ func (s *Store) judge(ctx context.Context, r *register, e *entry, confirm bool) 
 }
 
 // verdict returns nil if an entry counts, a conflict if it never will, and an unknown
-// outcome if that can't be told.
-func (s *Store) verdict(r *register, v *view, e *entry) error {
+// outcome if that can't be told. prev is the state that the caller asked for.
+func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) error {
 	at := v.find(e.nonce)
 	now, old := v.in(v.chain, e.nonce), v.in(v.oldChain, e.nonce)
 	switch {
@@ -186,13 +186,12 @@ func (s *Store) verdict(r *register, v *view, e *entry) error {
 		return store.MarkUnknown(errors.New("others went on meanwhile from a state that is not known to be settled"))
 	}
 	// The state before it is as final as it is itself.
-	var before *placed
-	for _, i := range v.chain {
-		if i < at || v.entries[i].old {
-			before = &v.entries[i]
-		}
+	p := v.certain()
+	if prev == "" && (p == nil || p.deleted) {
+		// What it met was written and deleted since: nothing speaks against it now.
+		return &store.ConflictError{Key: r.key}
 	}
-	return conflict(r.key, before)
+	return conflict(r.key, p)
 }
 
 // confirm names an entry as a start, so that it counts whatever becomes visible

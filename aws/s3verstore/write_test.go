@@ -370,3 +370,36 @@ func TestRace(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedThenRead: a write is refused because of an entry that does not count in
+// the end, since an older one becomes visible after it. A Get that begins after the
+// refusal must not find less than what refused it.
+func TestRefusedThenRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		first := true
+		b.plan = func(q request) plan {
+			if q.op == "PUT" && first {
+				first = false
+				return plan{hidden: 2 * time.Second} // its place is before the other's
+			}
+			return plan{}
+		}
+		var wg sync.WaitGroup
+		for i := range 2 {
+			s := open(t, b, nil)
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				_, _ = s.Put(t.Context(), "k", "", fmt.Append(nil, i))
+			})
+		}
+		time.Sleep(time.Second)
+		if _, err := open(t, b, nil).Put(t.Context(), "k", "", []byte("2")); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a create beside them: %v", err)
+		}
+		if value, _ := get(t, open(t, b, nil), "k"); value != "0" {
+			t.Errorf("read %q after the refusal", value)
+		}
+		wg.Wait()
+	})
+}

@@ -1,0 +1,251 @@
+package s3verstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// rounds is how often a campaign is repeated.
+func rounds(few, many int) int {
+	if os.Getenv("HOLDFAST_TORTURE") == "1" {
+		return many
+	}
+	return few
+}
+
+// trouble makes everything go wrong that the assumption allows: requests take their
+// time and fail, answers are lost, PUTs are lost, applied twice, or take up to L to
+// become visible, out of order.
+func trouble(rnd *rand.Rand) func(request) plan {
+	n := func(d time.Duration) time.Duration { return time.Duration(rnd.Int64N(int64(d))) }
+	return func(q request) plan {
+		p := plan{after: n(300 * time.Millisecond)}
+		if rnd.IntN(25) == 0 {
+			p.lose = true
+		}
+		if q.op != "PUT" {
+			p.before = n(300 * time.Millisecond)
+			if rnd.IntN(25) == 0 {
+				p.status, p.code = 503, "SlowDown"
+			}
+			return p
+		}
+		switch rnd.IntN(12) {
+		case 0:
+			p.drop = true
+		case 1:
+			p.twice = true
+		case 2, 3, 4:
+			// What is given its place now may become visible after what comes later.
+			p.before, p.hidden = n(2400*time.Millisecond), n(2400*time.Millisecond)
+		case 5:
+			p.after = n(10 * time.Second)
+		default:
+			p.before, p.hidden = n(300*time.Millisecond), n(time.Second)
+		}
+		return p
+	}
+}
+
+// TestHistories: with everything going wrong that may, and listings in pages of a few
+// versions, one register explains what all clients saw.
+func TestHistories(t *testing.T) {
+	var puts, conflicts, unknown, reads atomic.Int64
+	for seed := range rounds(20, 3000) {
+		synctest.Test(t, func(t *testing.T) {
+			defer drain()
+			rnd := newRand(uint64(seed), 1)
+			b := newBucket()
+			b.plan, b.page, b.ulids = trouble(rnd), 2+rnd.IntN(5), rnd.IntN(2) == 0
+			var h storetest.History
+			var wg sync.WaitGroup
+			for c := range 4 {
+				s := h.Record(open(t, b, nil))
+				own := newRand(uint64(seed), uint64(c+2))
+				wg.Go(func() {
+					for range 10 {
+						work(t.Context(), s, own, &puts, &conflicts, &unknown, &reads)
+						time.Sleep(time.Duration(own.Int64N(int64(3 * time.Second))))
+					}
+				})
+			}
+			wg.Wait()
+			if err := h.Check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	t.Logf("%d writes, %d conflicts, %d unknown, %d reads", puts.Load(), conflicts.Load(), unknown.Load(), reads.Load())
+	if puts.Load() == 0 || conflicts.Load() == 0 || unknown.Load() == 0 || reads.Load() == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// work does one operation, on what a look without a pause shows.
+func work(ctx context.Context, s store.Store, rnd *rand.Rand, puts, conflicts, unknown, reads *atomic.Int64) {
+	const key = "k"
+	if rnd.IntN(3) == 0 {
+		if _, _, err := s.Get(ctx, key); err == nil {
+			reads.Add(1)
+		}
+		return
+	}
+	_, v, err := store.Peek(ctx, s, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	value := fmt.Append(nil, rnd.Uint64())
+	switch n := rnd.IntN(5); {
+	case n == 0 && v != "":
+		err = s.Delete(ctx, key, v)
+	case n == 1:
+		_, err = store.PutVolatile(ctx, s, key, v, value)
+	default:
+		_, err = s.Put(ctx, key, v, value)
+	}
+	switch store.OutcomeOf(err) {
+	case store.Applied:
+		puts.Add(1)
+	case store.Unknown:
+		unknown.Add(1)
+	case store.NotApplied:
+		conflicts.Add(1)
+	}
+}
+
+// TestBrokenAssumption: PUTs that take effect at any time, long after L, lose no
+// write that was acknowledged with a confirmation, and let nobody into a lock beside
+// its owner; tokens rise. Nothing else is promised then.
+func TestBrokenAssumption(t *testing.T) {
+	var grants, late atomic.Int64
+	for seed := range rounds(4, 1500) {
+		synctest.Test(t, func(t *testing.T) {
+			defer drain()
+			rnd := newRand(uint64(seed), 1)
+			b := newBucket()
+			ordinary := trouble(rnd)
+			b.plan = func(q request) plan {
+				p := ordinary(q)
+				if q.op == "PUT" && rnd.IntN(6) == 0 {
+					late.Add(1)
+					p.hidden = time.Duration(rnd.Int64N(int64(3 * time.Minute)))
+				}
+				return p
+			}
+			var log fight
+			var wg sync.WaitGroup
+			for c := range 3 {
+				ttl := []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}[rnd.IntN(3)]
+				client := leases(t, b, &lease.Options{TTL: ttl})
+				own := newRand(uint64(seed), uint64(c+2))
+				wg.Go(func() {
+					for range 4 {
+						log.round(t, client, own)
+					}
+				})
+			}
+			wg.Wait()
+			grants.Add(int64(log.grants()))
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%d grants, %d late PUTs", grants.Load(), late.Load())
+	if grants.Load() == 0 || late.Load() == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// fight watches who holds a lock.
+type fight struct {
+	mu     sync.Mutex
+	owner  *lease.Guard
+	tokens []uint64
+}
+
+func (f *fight) grants() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.tokens)
+}
+
+// round acquires the lock, holds it for a while, and releases it or leaves it.
+func (f *fight) round(t *testing.T, c *lease.Client, rnd *rand.Rand) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	g, err := c.Acquire(ctx, "job")
+	if err != nil {
+		time.Sleep(10 * time.Second)
+		return
+	}
+	f.mu.Lock()
+	if f.owner != nil && f.owner.Err() == nil {
+		t.Errorf("token %d was granted while %d is held", g.Token(), f.owner.Token())
+	}
+	if len(f.tokens) > 0 && g.Token() <= slices.Max(f.tokens) {
+		t.Errorf("token %d after %v", g.Token(), f.tokens)
+	}
+	f.owner = g
+	f.tokens = append(f.tokens, g.Token())
+	f.mu.Unlock()
+	hold := time.NewTimer(time.Duration(rnd.Int64N(int64(4 * time.Minute))))
+	defer hold.Stop()
+	select {
+	case <-hold.C:
+	case <-g.Context().Done():
+	}
+	_ = g.Release(t.Context()) // one that fails is waited out by the others
+}
+
+// TestSettleOff is the control of the campaigns: without a pause two writers win from
+// one state.
+func TestSettleOff(t *testing.T) {
+	double := 0
+	for seed := range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			rnd := newRand(uint64(seed), 1)
+			b.latency = 20 * time.Millisecond
+			v := mustPut(t, open(t, b, nil), "k", "", "0")
+			b.plan = func(q request) plan {
+				if q.op != "PUT" {
+					return plan{}
+				}
+				return plan{hidden: time.Duration(rnd.Int64N(int64(200 * time.Millisecond)))}
+			}
+			var wg sync.WaitGroup
+			var wins atomic.Int64
+			for range 8 {
+				s := open(t, b, &s3verstore.Options{Settle: 1, Life: time.Hour, Unsafe: true})
+				wg.Go(func() {
+					if _, err := s.Put(t.Context(), "k", v, []byte("1")); err == nil {
+						wins.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if wins.Load() > 1 {
+				double++
+			}
+		})
+	}
+	t.Logf("in %d of 60 rounds of 8 writers more than one won", double)
+	if double == 0 {
+		t.Error("without a pause nothing went wrong: this test, and those beside it, would find nothing")
+	}
+}
