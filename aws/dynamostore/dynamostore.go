@@ -61,6 +61,10 @@ type Options struct {
 	// Unsafe names what the user insists on doing without: see [Lack].
 	Unsafe []Lack
 
+	// OnVerified is called when the table was looked at, and is good, so that the user can remember it
+	// and set Trusted the next time. Nil calls nothing.
+	OnVerified func()
+
 	// Log is told of what was settled and found. Nil discards.
 	Log *slog.Logger
 }

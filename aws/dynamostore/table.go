@@ -160,6 +160,9 @@ func (s *Store) Verify(ctx context.Context) error {
 		return store.MarkNotApplied(err)
 	}
 	s.probe.passed.Store(true)
+	if s.o.OnVerified != nil {
+		s.o.OnVerified()
+	}
 	return nil
 }
 

@@ -67,6 +67,10 @@ type Options struct {
 	// [bucketstore.DefaultTries].
 	Tries int
 
+	// OnVerified is called when the probe has passed, so that the user can remember it
+	// and set Trusted the next time. Nil calls nothing.
+	OnVerified func()
+
 	// Log is told of what was settled and found. Nil discards.
 	Log *slog.Logger
 }
@@ -109,11 +113,12 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 		bucket = bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
 	}
 	s, err := bucketstore.New(bucket, prefix, &bucketstore.Options{
-		Trusted: o.Trusted,
-		Unsafe:  o.Unsafe,
-		Tries:   o.Tries,
-		MinTTL:  MinTTL,
-		Log:     o.Log,
+		Trusted:    o.Trusted,
+		OnVerified: o.OnVerified,
+		Unsafe:     o.Unsafe,
+		Tries:      o.Tries,
+		MinTTL:     MinTTL,
+		Log:        o.Log,
 	})
 	if err != nil {
 		return nil, err

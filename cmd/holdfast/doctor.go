@@ -95,6 +95,13 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		return err
 	}
+	if u, err := url.Parse(a.storeURL); err == nil && u.Scheme != "" {
+		if known := knownGood(u); report.Verdict == doctor.Safe {
+			known.note()
+		} else {
+			known.forget()
+		}
+	}
 	if a.json {
 		err = a.printJSON(report)
 	} else {
@@ -163,26 +170,15 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 
 // filePatient is a directory, on a network file system too: see [openFile].
 func filePatient(u *url.URL) (*doctor.Target, error) {
-	options := &doctor.DirectoryOptions{Helper: helper}
-	for name, values := range u.Query() {
-		if name != "network" || values[0] != "allow" {
-			return nil, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
-		}
-		options.AllowNetwork = true
-	}
-	path := u.Opaque
-	if path == "" {
-		path = u.Host + u.Path
-	}
-	path, err := url.PathUnescape(path)
-	if err != nil || path == "" {
-		return nil, usagef("store %q names no directory: write file:PATH", u)
+	path, network, err := directoryOf(u)
+	if err != nil {
+		return nil, err
 	}
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Directory(dir, options), nil
+	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: network}), nil
 }
 
 // s3Patient leaves out what the URL insists on: it is to be seen what the bucket is.

@@ -88,7 +88,8 @@ func defaultDir() (string, error) {
 
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, u *url.URL) (opened, error) {
-	st, err := s3store.Open(ctx, u.String(), nil)
+	known := knownGood(u)
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note})
 	if err != nil {
 		return opened{}, err
 	}
@@ -98,7 +99,8 @@ func openS3(ctx context.Context, u *url.URL) (opened, error) {
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
 // parameters.
 func openDynamo(ctx context.Context, u *url.URL) (opened, error) {
-	st, err := dynamostore.Open(ctx, u.String(), nil)
+	known := knownGood(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note})
 	if err != nil {
 		return opened{}, err
 	}
@@ -112,26 +114,31 @@ func remote(st store.Store) opened {
 
 // openFile opens file:PATH, file:///PATH or file:relative/path.
 func openFile(_ context.Context, u *url.URL) (opened, error) {
-	path := u.Opaque
-	if path == "" {
-		path = u.Host + u.Path
+	path, network, err := directoryOf(u)
+	if err != nil {
+		return opened{}, err
 	}
-	path, err := url.PathUnescape(path)
-	if err != nil || path == "" {
-		return opened{}, usagef("store %q names no directory: write file:PATH", u)
-	}
-	options := &filestore.Options{}
-	for name, values := range u.Query() {
-		switch {
-		case name == "network" && values[0] == "allow":
-			options.AllowNetwork = true
-		default:
-			return opened{}, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
-		}
-	}
-	st, err := filestore.Open(path, options)
+	st, err := filestore.Open(path, &filestore.Options{AllowNetwork: network})
 	if err != nil {
 		return opened{}, err
 	}
 	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
+}
+
+// directoryOf returns the directory that a URL names, and whether it may be on a
+// network file system.
+func directoryOf(u *url.URL) (path string, network bool, err error) {
+	for name, values := range u.Query() {
+		if name != "network" || values[0] != "allow" {
+			return "", false, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
+		}
+		network = true
+	}
+	if path = u.Opaque; path == "" {
+		path = u.Host + u.Path
+	}
+	if path, err = url.PathUnescape(path); err != nil || path == "" {
+		return "", false, usagef("store %q names no directory: write file:PATH", u)
+	}
+	return path, network, nil
 }

@@ -46,6 +46,10 @@ type Options struct {
 	// MinTTL is told in the traits: the shortest lease that makes sense.
 	MinTTL time.Duration
 
+	// OnVerified is called when the probe has passed, so that the user can remember it
+	// and set Trusted the next time. Nil calls nothing.
+	OnVerified func()
+
 	// Log is told of what was settled and of what the probe found. Nil discards.
 	Log *slog.Logger
 }
@@ -59,6 +63,7 @@ type Store struct {
 	unsafe []object.Ability
 	tries  int
 	log    *slog.Logger
+	passed func()
 	probe  probe
 }
 
@@ -109,6 +114,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		unsafe: o.Unsafe,
 		tries:  o.Tries,
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		passed: o.OnVerified,
 		traits: store.Traits{
 			Name:    name,
 			Local:   of.Local,

@@ -87,6 +87,9 @@ func (s *Store) verify(ctx context.Context) error {
 		return failed
 	}
 	s.probe.passed.Store(true)
+	if s.passed != nil {
+		s.passed()
+	}
 	return nil
 }
 

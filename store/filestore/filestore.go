@@ -32,7 +32,8 @@ const (
 type Options struct {
 	// AllowNetwork opens a directory on a file system that is not known to be local
 	// and to append atomically. The store is then as safe as that file system's
-	// appends are; see [AppendProbe].
+	// appends are, which "holdfast doctor" finds out with processes that append at
+	// the same time.
 	AllowNetwork bool
 
 	// MaxOpen bounds the logs that are kept open between calls, one descriptor

@@ -17,7 +17,6 @@ const workerEnv = "HOLDFAST_FILESTORE_WORKER"
 // workers are what a process can be asked to do, with its arguments.
 var workers = map[string]func(args []string) error{
 	"fight":   fight,
-	"append":  appendLines,
 	"present": present,
 	"foreign": foreign,
 	"ops":     operate,
