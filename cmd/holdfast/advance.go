@@ -182,9 +182,10 @@ func (s *stream) tell(change func()) {
 
 func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "export [PREFIX]",
-		Short: "Print all checkpoints as JSON, for import",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "export [PREFIX]",
+		Short:   "Print all checkpoints as JSON, for import",
+		Example: `  holdfast checkpoint export > checkpoints.json`,
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
 				views, err := a.checkpoints(ctx, k, args)
@@ -205,6 +206,8 @@ func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
 		Long: `Take over checkpoints that were exported, from a store or a state file. Each is moved
 forward only: what is further here already stays, and is told. Tokens and epochs are
 those of the place that they came from, and are not taken over.`,
+		Example: `  holdfast checkpoint --file state.json export > checkpoints.json
+  holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			views, err := a.readExport(args[0])
@@ -279,9 +282,10 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkp
 func (a *app) resumeKeyCommand() *cobra.Command {
 	var fingerprint string
 	cmd := &cobra.Command{
-		Use:   "resume-key URL EVENT FILTER-JSON",
-		Short: "Print the key under which an aviso consumer keeps its checkpoint",
-		Args:  cobra.ExactArgs(3),
+		Use:     "resume-key URL EVENT FILTER-JSON",
+		Short:   "Print the key under which an aviso consumer keeps its checkpoint",
+		Example: `  holdfast checkpoint resume-key https://aviso.example.org mars '{"class":"od"}'`,
+		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := &resumekey.Options{}
 			if cmd.Flags().Changed("fingerprint") {

@@ -33,6 +33,8 @@ func (a *app) benchCommand() *cobra.Command {
 		GroupID: groupStore,
 		Long: `Measure the requests and the time of each operation on a store, beside one raw
 conditional write in the same run. It works on keys of its own and removes them.`,
+		Example: `  holdfast bench --rounds 100
+  holdfast bench --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rounds < 1 || rounds > 1_000_000 {

@@ -29,7 +29,11 @@ saw that it was broken, because the holder may not have heard before. With --now
 they take it at once, although a holder that lives may go on until its deadline:
 use it when you know that the holder is dead, or that its work is fenced.
 
-The token, which ls and show print, makes sure that you break the grant you saw.`,
+The token, which ls and show print, makes sure that you break the grant you saw. It is
+not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
+		Example: `  holdfast show nightly
+  holdfast break nightly --token 1795220270042
+  holdfast break nightly --token 1795220270042 --now   # its holder is dead for certain`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == 0 {

@@ -75,7 +75,10 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Long: `Positions in streams that never go backwards, whoever writes them, and survive crashes
 and power cuts. They lie in a store, or with --file in a JSON state file that aviso
 programs share.`,
-		Args: cobra.NoArgs,
+		Example: `  holdfast checkpoint advance orders 17
+  holdfast checkpoint get orders
+  holdfast checkpoint --file state.json ls`,
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
@@ -139,7 +142,10 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the sequence of a checkpoint",
-		Args:  cobra.ExactArgs(1),
+		Long:  `Print the sequence of a checkpoint. The exit status is 66 if there is none.`,
+		Example: `  holdfast checkpoint get orders
+  holdfast checkpoint get orders --json | jq -r .event_id`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
 				c, err := k.Get(ctx, args[0], nil)
@@ -196,6 +202,8 @@ func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
 what was there before can save nothing more over it until they have read again.
 
 On a terminal it first shows what would change, and asks.`,
+		Example: `  holdfast checkpoint reset orders 10
+  holdfast checkpoint reset orders 10 --expect 17   # 73 if it is not 17 any more`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sequence, err := parseSequence(args[1])
@@ -231,9 +239,10 @@ On a terminal it first shows what would change, and asks.`,
 func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 	c := &changeFlags{}
 	cmd := &cobra.Command{
-		Use:   "rm KEY",
-		Short: "Delete a checkpoint",
-		Args:  cobra.ExactArgs(1),
+		Use:     "rm KEY",
+		Short:   "Delete a checkpoint",
+		Example: `  holdfast checkpoint rm orders --expect 17`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := c.options()
 			if err != nil {
@@ -279,7 +288,9 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List checkpoints",
-		Args:  cobra.MaximumNArgs(1),
+		Example: `  holdfast checkpoint ls
+  holdfast checkpoint ls orders --json`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
 				views, err := a.checkpoints(ctx, k, args)
@@ -328,9 +339,10 @@ func (a *app) checkpoints(ctx context.Context, k checkpoint.Keeper, args []strin
 
 func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "watch KEY",
-		Short: "Print a checkpoint, and each change to it",
-		Args:  cobra.ExactArgs(1),
+		Use:     "watch KEY",
+		Short:   "Print a checkpoint, and each change to it",
+		Example: `  holdfast checkpoint watch orders --json`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -377,7 +389,8 @@ func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
 before the last change, so that checkpoints go back by what came after it, and some
 events will be seen again. The damaged file is kept beside it. Stop other programs
 that use the file first.`,
-		Args: cobra.NoArgs,
+		Example: `  holdfast checkpoint restore --file state.json`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.file == "" {
 				return usagef("name the state file: --file FILE")

@@ -81,14 +81,27 @@ func forwardable() []os.Signal {
 }
 
 // reap waits for the child and reports each change. As the first process of a
-// container it takes in the orphans, too.
+// container it takes in the orphans, too, also when the child has ended: those that
+// nobody reaps count as its living group.
 func (c *child) reap() {
-	defer close(c.events)
 	pid := c.cmd.Process.Pid
-	target := pid
-	if os.Getpid() == 1 {
-		target = -1
+	if os.Getpid() != 1 {
+		c.wait(pid)
+		close(c.events)
+		return
 	}
+	c.wait(-1)
+	close(c.events)
+	for {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// wait reports what becomes of the child, until its end. It reaps target.
+func (c *child) wait(target int) {
+	pid := c.cmd.Process.Pid
 	for {
 		var ws unix.WaitStatus
 		got, err := unix.Wait4(target, &ws, unix.WUNTRACED, nil)
@@ -267,6 +280,17 @@ func signalNumber(sig os.Signal) int {
 
 // ignorePipe turns a write to a closed pipe into an error.
 func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }
+
+// surviveClosedPipe does so, too, until the function that it returns is called. What
+// is started meanwhile does not inherit it.
+func surviveClosedPipe() func() {
+	if signal.Ignored(syscall.SIGPIPE) {
+		return func() {} // as whoever started this process wished
+	}
+	nobody := make(chan os.Signal, 1)
+	signal.Notify(nobody, syscall.SIGPIPE)
+	return func() { signal.Stop(nobody) }
+}
 
 // suspends reports whether sig is that of Ctrl-Z.
 func suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }

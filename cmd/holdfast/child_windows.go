@@ -72,6 +72,8 @@ func (c *child) forward(os.Signal) {
 
 func ignorePipe() {}
 
+func surviveClosedPipe() func() { return func() {} }
+
 func (c *child) stopped(func() bool) {}
 
 func suspend() {}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ held, broken or unreadable stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
-				prefix = args[0]
+				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if olderThan == 0 {
 				return usagef("say for how long they were not used: --older-than 720h")

@@ -77,6 +77,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		f.ttl = defaultLockTTL
 	}
 	f.detached = true
+	defer surviveClosedPipe()()
 	out, err := newHandleWriter(path)
 	if err != nil {
 		return err
@@ -101,19 +102,25 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		return errors.Join(err, set.Release(ctx))
 	}
 	written, err := out.write(file)
-	if err != nil {
-		// Without the file nobody could release it.
-		back, attachErr := clients[0].Attach(ctx, *file.Ticket)
-		if attachErr == nil {
-			attachErr = back.Release(ctx)
-		}
-		return errors.Join(err, attachErr)
+	switch {
+	case err != nil:
+	case a.json:
+		err = a.printJSON(map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store})
+	default:
+		_, err = fmt.Fprintln(a.stdout, written)
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store})
+	if err == nil {
+		return nil
 	}
-	_, err = fmt.Fprintln(a.stdout, written)
-	return err
+	// Nobody knows of the file, or there is none: nobody would release the lock.
+	back, attachErr := clients[0].Attach(ctx, *file.Ticket)
+	if attachErr == nil {
+		attachErr = back.Release(ctx)
+	}
+	if written != "" && attachErr == nil {
+		attachErr = os.Remove(written)
+	}
+	return errors.Join(fmt.Errorf("no lock was taken: %w", err), attachErr)
 }
 
 // detach makes the handle file of a guard, whose lease then goes on without it.
@@ -267,7 +274,8 @@ func (a *app) renewCommand() *cobra.Command {
 The exit status is 76 if the lease is over, because its time had passed or somebody
 broke it: then the work it guarded must stop. A lease whose time had passed, and that
 nobody took, is freed.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.renew(cmd.Context(), args[0])
 		},
@@ -307,6 +315,8 @@ func (a *app) unlockCommand() *cobra.Command {
 
 The exit status is 76 if the lease was over already: then the work may have run beside
 somebody else's.`,
+		Example: `  handle=$(holdfast lock deploy --ttl 20m)
+  trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.unlock(cmd.Context(), args[0])

@@ -112,6 +112,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	defer clients.close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
 	if errors.Is(err, io.EOF) {
+		a.notef("end of input: no lock was taken")
 		return nil
 	}
 	if err != nil {

@@ -72,7 +72,13 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls [PREFIX]",
 		Short:   "List locks: who holds what, since when",
 		GroupID: groupLocks,
-		Args:    cobra.MaximumNArgs(1),
+		Long: `List locks: who holds what, since when, with which token. With a prefix those of that
+name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
+
+"held (alive)" is said where the store can tell that the holder's process lives, and
+"held (dead)" where it can tell that it does not. SINCE is by the holder's clock. On a
+terminal lines are cut to its width; in a pipe they are whole.`,
+		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
   holdfast ls jobs --state held
   holdfast ls --json | jq '.[] | select(.liveness == "dead")'`,
@@ -99,36 +105,64 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	views := []lockView{}
-	for name, err := range client.Names(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		view, err := inspect(ctx, client, name, st.url)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		if state == "" || view.State == state {
-			views = append(views, view)
-		}
+	views, err := list(ctx, client, prefix, state, st.url)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(views, func(a, b lockView) int { return cmp.Compare(a.Name, b.Name) })
 	if a.json {
 		return a.printJSON(views)
 	}
 	if len(views) == 0 {
-		a.notef("no locks on %s", st.url)
+		switch {
+		case prefix != "":
+			a.notef("no such locks at or below %q on %s", prefix, st.url)
+		case state != "":
+			a.notef("no %s locks on %s", state, st.url)
+		default:
+			a.notef("no locks on %s", st.url)
+		}
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	out := a.fitted()
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tTOKEN\tSINCE\tHOLDER")
 	for _, v := range views {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable(v.Holder))
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), out.Close())
+}
+
+// list reads the lock of that name, and those below it, in the order of their names.
+func list(ctx context.Context, client *lease.Client, prefix, state, url string) ([]lockView, error) {
+	views := []lockView{}
+	look := func(name string) error {
+		view, err := inspect(ctx, client, name, url)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // never there, or deleted meanwhile
+		}
+		if err == nil && (state == "" || view.State == state) {
+			views = append(views, view)
+		}
+		return err
+	}
+	if prefix != "" {
+		if err := look(prefix); err != nil {
+			return nil, err
+		}
+	}
+	for name, err := range client.Names(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if name == prefix {
+			continue
+		}
+		if err := look(name); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(views, func(a, b lockView) int { return cmp.Compare(a.Name, b.Name) })
+	return views, nil
 }
 
 // shortState is the state, and what is known of the holder's process.
@@ -189,7 +223,13 @@ func (a *app) showCommand() *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Show one lock",
 		GroupID: groupLocks,
-		Args:    cobra.ExactArgs(1),
+		Long: `Show one lock: its state, its token, and who holds it or held it last.
+
+The exit status is 66 if there is no lock of that name: nobody has ever taken it, or gc
+has removed it.`,
+		Example: `  holdfast show nightly
+  holdfast show nightly --json | jq .token`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), args[0])
 		},

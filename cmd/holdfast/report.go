@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -49,11 +50,25 @@ func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
 	}
 }
 
-// write completes the report with the result of run, which it returns.
-func (r *report) write(result error) error {
+// finish completes the report with the result of run, which it returns. A report that
+// can't be written is told, and is the result only if there is nothing worse.
+func (a *app) finish(r *report, result error) error {
 	if r == nil {
 		return result
 	}
+	err := r.write(result)
+	switch {
+	case err == nil:
+		return result
+	case result == nil:
+		return &statusError{statusFailed, fmt.Errorf("--report: %w", err)}
+	}
+	fmt.Fprintf(a.stderr, "holdfast: --report: %s\n", oneLine(err))
+	return result
+}
+
+// write writes the report of a result.
+func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), statusOf(result)
 	switch {
 	case r.Acquired == nil && (errors.Is(result, lease.ErrHeld) || r.Status == statusBusy):
@@ -73,9 +88,5 @@ func (r *report) write(result error) error {
 	if err == nil {
 		_, err = r.file.Write(append(b, '\n'))
 	}
-	err = errors.Join(err, r.file.Close())
-	if err != nil && result == nil {
-		return &statusError{statusFailed, err}
-	}
-	return result
+	return errors.Join(err, r.file.Close())
 }

@@ -80,9 +80,10 @@ func (a *app) command() *cobra.Command {
 			a.storeGiven = cmd.Flags().Changed("store")
 			return fromEnvironment(cmd.Flags())
 		},
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &statusError{statusUsage, err} })
+	root.SetFlagErrorFunc(wrongFlag)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, s3://BUCKET/PREFIX or dynamodb://TABLE/PREFIX (default: a directory of this user's)")
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
@@ -100,12 +101,14 @@ func variable(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets the flags that were not given from their variables.
+// fromEnvironment sets the flags that were not given from their variables, but for
+// --token: HOLDFAST_TOKEN is what run tells its command, and break means the token
+// that its user has seen.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, ok := os.LookupEnv(variable(f.Name))
-		if !ok || value == "" || f.Changed || f.Name == "help" || err != nil {
+		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || err != nil {
 			return
 		}
 		if setErr := flags.Set(f.Name, value); setErr != nil {

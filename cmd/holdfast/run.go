@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +134,10 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = report.write(err) }()
+	defer func() { err = a.finish(report, err) }()
+
+	// Nor does a pipe that nobody reads end this process: the command goes on.
+	defer surviveClosedPipe()()
 
 	// From here on signals are ours: while waiting they end the wait, later they
 	// go to the child, and none gets lost in between.
@@ -214,10 +218,8 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			presence = append(presence, p)
 		}
 		for _, name := range names {
-			for _, held := range inherited {
-				if held.Store == st.url && held.Name == name {
-					return nil, all, nil, &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the command that started this one (token %d): waiting for it would never end", name, st.url, held.Token)}
-				}
+			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
+				return nil, all, nil, err
 			}
 			h, err := client.Handle(name)
 			if err != nil {
@@ -227,6 +229,23 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}
 	return handles, all, presence, nil
+}
+
+// heldAround refuses a lock that an ancestor of this process holds: waiting for it
+// would never end. An ancestor that is gone, or holds it no more, has left only its
+// words in the environment, of a daemon, say.
+func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock, url, name string) error {
+	for _, held := range inherited {
+		if held.Store != url || held.Name != name {
+			continue
+		}
+		info, err := client.Inspect(ctx, name)
+		if err != nil || info.Record.State != lease.Held || info.Record.Token != held.Token || info.Liveness == store.Dead {
+			continue
+		}
+		return &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the command that started this one (token %d): waiting for it would never end", name, url, held.Token)}
+	}
+	return nil
 }
 
 // presenceFiler is a store whose presence a child can keep up.
@@ -332,7 +351,8 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 // environment tells the command what is held. What an outer run said is replaced.
 func environment(cmd *exec.Cmd, first *lease.Handle, set *lease.Set, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	cmd.Env = os.Environ()
+	// A report is of one run: an inner one would write over it.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, variable("report")+"=") })
 	for _, g := range set.Guards() {
 		locks = append(locks, heldLock{url(g), g.Name(), g.Token()})
 		if g.Handle() == first {

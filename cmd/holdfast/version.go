@@ -13,9 +13,10 @@ var version = ""
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: `  holdfast version`,
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := version
 			if info, ok := debug.ReadBuildInfo(); v == "" && ok && info.Main.Version != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,11 +33,13 @@ func (a *app) watchCommand() *cobra.Command {
 
 It begins with the state as it is. States that come and go quickly may be missed. With
 --json each change is one object on one line.`,
+		Example: `  holdfast watch                      # all locks of the store
+  holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
-				prefix = args[0]
+				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			if poll <= 0 {
 				return usagef("--poll is longer than zero")

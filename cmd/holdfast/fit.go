@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// fitted returns where a table is written to: stdout, and if that is a terminal, its
+// lines are cut to its width. Close writes an unfinished last line.
+func (a *app) fitted() io.WriteCloser {
+	f, ok := a.stdout.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &fitter{to: a.stdout}
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return &fitter{to: a.stdout, width: width}
+}
+
+// fitter cuts lines to a width in letters; zero cuts nothing. What was cut shows: such
+// a line ends with an ellipsis.
+type fitter struct {
+	to    io.Writer
+	width int
+	line  []byte
+}
+
+func (f *fitter) Write(p []byte) (int, error) {
+	f.line = append(f.line, p...)
+	for {
+		end := bytes.IndexByte(f.line, '\n')
+		if end < 0 {
+			return len(p), nil
+		}
+		if _, err := f.to.Write(append(cut(f.line[:end], f.width), '\n')); err != nil {
+			return 0, err
+		}
+		f.line = f.line[end+1:]
+	}
+}
+
+func (f *fitter) Close() error {
+	if len(f.line) == 0 {
+		return nil
+	}
+	_, err := f.to.Write(cut(f.line, f.width))
+	return err
+}
+
+// cut returns a line that is at most width letters long.
+func cut(line []byte, width int) []byte {
+	line = bytes.TrimRight(line, " ")
+	if width <= 0 || utf8.RuneCount(line) <= width {
+		return bytes.Clone(line)
+	}
+	letters := bytes.Runes(line)
+	return append([]byte(string(letters[:width-1])), "…"...)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// knownCommand refuses arguments of a command that only has subcommands, and says
+// what may have been meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
+	}
+	return usagef("unknown command %q (see %s --help)%s", args[0], cmd.CommandPath(), didYouMean(nearest(args[0], known)))
+}
+
+// wrongFlag is the error of a flag that could not be parsed. For an unknown one it
+// says what may have been meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return &statusError{statusUsage, err}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	meant := ""
+	if name := unknown.GetSpecifiedName(); len(name) > 1 {
+		if meant = nearest(name, known); meant != "" {
+			meant = "--" + meant
+		}
+	}
+	return usagef("%w (see %s --help)%s", err, cmd.CommandPath(), didYouMean(meant))
+}
+
+func didYouMean(word string) string {
+	if word == "" {
+		return ""
+	}
+	return fmt.Sprintf(". Did you mean %q?", word)
+}
+
+// nearest returns the word that is as good as what was typed: one that begins with
+// it, or the nearest one that differs in at most two letters. It is empty if there is
+// none.
+func nearest(typed string, words []string) string {
+	best, least := "", 3
+	for _, word := range words {
+		d := distance(typed, word)
+		if len(typed) > 1 && strings.HasPrefix(word, typed) {
+			d = min(d, 1)
+		}
+		if d < least && d < len(word) {
+			best, least = word, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove, replace, or swap with their neighbour
+// that make b of a.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
