@@ -347,15 +347,19 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			return a.withKeeper(ctx, f, func(ctx context.Context, k checkpoint.Keeper) error {
+				seen := false
 				for c, err := range k.Watch(ctx, args[0]) {
 					switch {
 					case ctx.Err() != nil:
 						return nil
-					case err != nil && permanentError(err):
+					case err != nil && (!seen || permanentError(err)):
 						return err
 					case err != nil:
 						a.notef("%s", oneLine(err))
 						continue
+					}
+					seen = true
+					switch {
 					case !c.Exists && !a.json:
 						a.notef("checkpoint %q is not there", args[0])
 						continue

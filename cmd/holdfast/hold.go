@@ -61,6 +61,10 @@ the grace of the lease to stop in; the exit status is then 76.`,
 	return cmd
 }
 
+// errInputEnded ends the wait of hold. It is no io.EOF: that of a connection is not
+// meant.
+var errInputEnded = errors.New("end of input")
+
 func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, forwardable()...)
@@ -80,7 +84,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	go func() {
 		select {
 		case <-eof:
-			cancel(io.EOF)
+			cancel(errInputEnded)
 		case <-ctx.Done():
 		}
 	}()
@@ -111,7 +115,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	}
 	defer clients.close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, errInputEnded) {
 		a.notef("end of input: no lock was taken")
 		return nil
 	}

@@ -113,14 +113,14 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 		return a.printJSON(views)
 	}
 	if len(views) == 0 {
-		switch {
-		case prefix != "":
-			a.notef("no such locks at or below %q on %s", prefix, st.url)
-		case state != "":
-			a.notef("no %s locks on %s", state, st.url)
-		default:
-			a.notef("no locks on %s", st.url)
+		below, that := "", ""
+		if prefix != "" {
+			below = fmt.Sprintf(" at or below %q", prefix)
 		}
+		if state != "" {
+			that = " that are " + state
+		}
+		a.notef("no locks%s on %s%s", below, st.url, that)
 		return nil
 	}
 	out := a.fitted()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,10 +37,16 @@ func TestScript(t *testing.T) {
 		},
 		// On a machine of CI nothing may be missing.
 		Condition: func(cond string) (bool, error) {
-			if cond != "ci" {
-				return false, fmt.Errorf("unknown condition %q", cond)
+			switch cond {
+			case "ci":
+				return os.Getenv("CI") != "", nil
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "full": // a file on a disk that is full
+				_, err := os.Stat("/dev/full")
+				return err == nil, nil
 			}
-			return os.Getenv("CI") != "", nil
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":  cmdStatus,
@@ -77,6 +84,16 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s: waited for a minute", args[0])
 		}
 	}
+}
+
+// holdfastBinary builds the command.
+func holdfastBinary(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "holdfast")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
 }
 
 // worker is a guarded program: worker LOG ROUNDS adds one to a counter in LOG that

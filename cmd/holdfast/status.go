@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -84,12 +85,27 @@ func statusOf(err error) int {
 		{store.ErrUnsafe, statusUnsafe},
 		{store.ErrCorrupt, statusUnsafe},
 		{store.ErrMisconfigured, statusUnsafe},
-		{store.ErrUnavailable, statusUnreachable},
-		{context.DeadlineExceeded, statusUnreachable},
 	} {
 		if errors.Is(err, m.target) {
 			return m.status
 		}
 	}
+	switch {
+	case unknownWrite(err):
+		return statusUnknown
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return statusUnreachable
+	}
 	return statusFailed
+}
+
+// unknownWrite reports whether err is of a write that may have been applied. A read
+// that failed has no outcome.
+func unknownWrite(err error) bool {
+	var op *store.OpError
+	if errors.As(err, &op) {
+		return (strings.HasPrefix(op.Op, "put") || op.Op == "delete") && store.OutcomeOf(err) == store.Unknown
+	}
+	var known interface{ Outcome() store.Outcome }
+	return errors.As(err, &known) && known.Outcome() == store.Unknown
 }

@@ -18,16 +18,6 @@ import (
 	"github.com/creack/pty"
 )
 
-// holdfastBinary builds the command.
-func holdfastBinary(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "holdfast")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
-}
-
 // terminal is a program on a pseudo-terminal, and everything that it has shown.
 type terminal struct {
 	t    *testing.T

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// everyCommand calls f with each command that people see.
+func everyCommand(f func(cmd *cobra.Command)) {
+	a := &app{}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		f(cmd)
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				walk(sub)
+			}
+		}
+	}
+	walk(a.command())
+}
+
+// The help of each command has an example, and goes to stdout: it is the result.
+func TestHelp(t *testing.T) {
+	everyCommand(func(cmd *cobra.Command) {
+		if cmd.Short == "" || !strings.Contains(cmd.Example, "holdfast") {
+			t.Errorf("%s: no example in its help", cmd.CommandPath())
+		}
+		var out, errs bytes.Buffer
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		if status := execute(args, strings.NewReader(""), &out, &errs); status != 0 || errs.Len() > 0 {
+			t.Errorf("%v: status %d, stderr %q", args, status, errs.String())
+		}
+		for _, part := range []string{"Usage:", "Examples:", "--help"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%v: no %q in\n%s", args, part, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%v: control sequences", args)
+		}
+	})
+}
+
+// A man page for each command, the same each time, with what the help says.
+func TestManPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for _, dir := range dirs {
+		if status := execute([]string{"man", dir}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr); status != 0 {
+			t.Fatalf("status %d", status)
+		}
+	}
+	everyCommand(func(cmd *cobra.Command) {
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		page, err := os.ReadFile(filepath.Join(dirs[0], name))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		again, err := os.ReadFile(filepath.Join(dirs[1], name))
+		if err != nil || !bytes.Equal(page, again) {
+			t.Errorf("%s differs from run to run (%v)", name, err)
+		}
+		for _, part := range []string{`.TH "HOLDFAST" "1" "Nov 2026"`, ".SH NAME", ".SH EXAMPLE"} {
+			if !strings.Contains(string(page), part) {
+				t.Errorf("%s: no %s", name, part)
+			}
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(string(page), strings.ReplaceAll(f.Name, "-", `-`)) {
+				t.Errorf("%s: nothing of --%s", name, f.Name)
+			}
+		})
+	})
+}
+
+// The shells take the completions, and bash completes with them.
+func TestCompletions(t *testing.T) {
+	bin := holdfastBinary(t)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out, errs bytes.Buffer
+		if status := execute([]string{"completion", shell}, strings.NewReader(""), &out, &errs); status != 0 || errs.Len() > 0 || out.Len() < 1000 {
+			t.Errorf("%s: status %d, %d bytes, stderr %q", shell, status, out.Len(), errs.String())
+			continue
+		}
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not here to read its completions", shell)
+			continue
+		}
+		check := exec.Command(shell, "-n", "/dev/stdin")
+		check.Stdin = &out
+		if said, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s -n: %v\n%s", shell, err, said)
+		}
+	}
+	for line, want := range map[string]string{
+		"r":            "renew\trun",
+		"checkpoint r": "reset\trestore\tresume-key\trm",
+		"run --on":     "--on-lost",
+		"ls --sta":     "--state",
+	} {
+		args := append([]string{"__completeNoDesc"}, strings.Fields(line)...)
+		out, err := exec.Command(bin, args...).Output()
+		words, _, _ := strings.Cut(string(out), "\n:")
+		if got := strings.ReplaceAll(strings.TrimSpace(words), "\n", "\t"); err != nil || got != want {
+			t.Errorf("%q: completed to %q, want %q (%v)", line, got, want, err)
+		}
+	}
+}
+
+// What is nearly right gets the right word.
+func TestNearest(t *testing.T) {
+	commands := []string{"run", "renew", "unlock", "lock", "ls", "show", "watch", "break", "checkpoint", "doctor"}
+	for typed, want := range map[string]string{
+		"rnu": "run", "un": "run", "ruun": "run", "unlok": "unlock", "lokc": "lock", "check": "checkpoint",
+		"whatch": "watch", "brake": "break", "xyzzy": "", "": "", "z": "", "doktor": "doctor", "l": "ls",
+	} {
+		if got := nearest(typed, commands); got != want {
+			t.Errorf("nearest to %q is %q, want %q", typed, got, want)
+		}
+	}
+}
+
+// Tables are cut to the width of a terminal by letters, and whole in a pipe.
+func TestFitter(t *testing.T) {
+	for _, c := range []struct {
+		width    int
+		in, want string
+	}{
+		{0, "a long line\nand more", "a long line\nand more"},
+		{6, "a long line\nshort\n", "a lon…\nshort\n"},
+		{4, "äöüß\näöüßé\n", "äöüß\näöü…\n"},
+		{5, "ab      \n", "ab\n"},
+	} {
+		var out bytes.Buffer
+		f := &fitter{to: &out, width: c.width}
+		for _, b := range []byte(c.in) {
+			if _, err := f.Write([]byte{b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil || out.String() != c.want {
+			t.Errorf("%q at %d: %q, want %q", c.in, c.width, out.String(), c.want)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// place is a directory in which the command is run, with a home of its own.
+type place struct {
+	bin, dir string
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	return &place{holdfastBinary(t), t.TempDir()}
+}
+
+// run runs the command on a store and returns what it printed, and its status.
+func (p *place) run(t *testing.T, store string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.bin, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME="+p.dir, "HOLDFAST_STORE="+store,
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	// An input that does not end: hold would end with it.
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// must runs a command that has to succeed.
+func (p *place) must(t *testing.T, store string, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := p.run(t, store, args...)
+	if status != 0 {
+		t.Fatalf("holdfast %s: status %d: %s", strings.Join(args, " "), status, stderr)
+	}
+	return stdout
+}
+
+// refused runs a command that ends with a status, one line on stderr and nothing on
+// stdout.
+func (p *place) refused(t *testing.T, want int, store string, args ...string) {
+	t.Helper()
+	stdout, stderr, status := p.run(t, store, args...)
+	if status != want {
+		t.Errorf("status %d, want %d: %s", status, want, stderr)
+	}
+	if stdout != "" {
+		t.Errorf("stdout %q, want nothing", stdout)
+	}
+	if !regexp.MustCompile(`^holdfast: [^\n]+\n$`).MatchString(stderr) {
+		t.Errorf("stderr %q, want one line", stderr)
+	}
+}
+
+// serveS3 puts a stand-in for S3 on a port of this machine, and returns a store on it.
+func serveS3(t *testing.T, change func(*awstest.S3)) (store string, stand *awstest.S3) {
+	t.Helper()
+	stand = awstest.NewS3("bucket")
+	if change != nil {
+		change(stand)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resp, err := stand.RoundTrip(r)
+		if err != nil {
+			panic(http.ErrAbortHandler) // the connection breaks
+		}
+		defer resp.Body.Close()
+		maps.Copy(w.Header(), resp.Header)
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body) // the client may have gone
+	}))
+	t.Cleanup(server.Close)
+	return "s3://bucket/app?region=us-east-1&path_style=true&endpoint=" + server.URL, stand
+}
+
+// onStore are the command lines of all commands that ask a store, on names that are
+// new there.
+var onStore = map[string]string{
+	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",
+	"watch": "watch", "break": "break new --token 1", "gc": "gc --older-than 24h",
+	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
+	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
+	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",
+	"checkpoint export": "checkpoint export", "checkpoint import": "checkpoint import export.json",
+	"init": "init", "bench": "bench --rounds 1", "doctor": "doctor",
+}
+
+// Each command ends with the status of what went wrong, one by one, says so on one
+// line, and prints nothing that could be taken for a result.
+func TestStatuses(t *testing.T) {
+	p := newPlace(t)
+	files := "file:" + filepath.Join(p.dir, "store")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("export.json", `[{"key":"new","exists":true,"sequence":1}]`)
+	write("torn.json", `{"holdfast":1,"kind":"han`)
+	write("plain", "not executable")
+	p.must(t, files, "run", "free", "--", "true")
+	p.must(t, files, "lock", "held", "--handle", "held.json")
+	p.must(t, files, "lock", "gone", "--handle", "gone.json")
+	p.must(t, files, "break", "gone", "--now", "--token", tokenOf(p.must(t, files, "show", "gone", "--json")))
+	p.must(t, files, "checkpoint", "advance", "orders", "17", "--fence", "9")
+	p.must(t, files, "run", "torn", "--", "true")
+	damage(t, filepath.Join(p.dir, "store"), "torn")
+
+	check := func(t *testing.T, want int, store, line string) {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			p.refused(t, want, store, strings.Fields(line)...)
+		})
+	}
+	for _, c := range []struct {
+		name  string
+		want  int
+		lines []string
+	}{
+		{"not found", 66, []string{"show new", "break new --token 1", "renew new.json", "unlock new.json", "checkpoint get new",
+			"checkpoint import new.json", "checkpoint --file new.json restore"}},
+		{"condition", 73, []string{"break held --token 1", "break free --token 1",
+			"checkpoint reset orders 1 --expect 16 --fence 9", "checkpoint rm orders --expect 16 --fence 9"}},
+		{"busy", 75, []string{"run -n held -- touch ran", "run -w 50ms free held -- touch ran", "hold -n held", "hold -w 50ms held", "lock -n held", "lock -w 50ms held"}},
+		{"lost or fenced", 76, []string{"renew gone.json", "checkpoint reset orders 1 --fence 8", "checkpoint rm orders --fence 8"}},
+		{"misconfigured", 78, []string{"renew torn.json", "unlock torn.json", "run -n torn -- touch ran", "hold -n torn", "lock -n torn", "break torn --token 1",
+			"checkpoint --file torn.json ls", "checkpoint --file torn.json export"}},
+		{"not executable", 126, []string{"run new -- ./plain", "run new -- /"}},
+		{"no command", 127, []string{"run new -- no-such-command", "run new -- ./no-such-file"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, line := range c.lines {
+				check(t, c.want, files, line)
+			}
+		})
+	}
+	t.Run("advance says where it stands", func(t *testing.T) {
+		for line, want := range map[string]int{"checkpoint advance orders 16 --fence 9": 73, "checkpoint advance orders 18 --fence 8": 76} {
+			if stdout, stderr, status := p.run(t, files, strings.Fields(line)...); status != want || stdout != "17\n" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s: status %d, stdout %q, stderr %q", line, status, stdout, stderr)
+			}
+		}
+	})
+	t.Run("unlock of what was broken", func(t *testing.T) {
+		p.refused(t, 76, files, "unlock", "gone.json")
+		p.refused(t, 66, files, "unlock", "gone.json")
+	})
+	t.Run("unreachable", func(t *testing.T) {
+		for name, line := range onStore {
+			if name != "doctor" { // it prints its findings
+				check(t, 69, "s3://bucket/app?region=us-east-1&endpoint=http://127.0.0.1:1", line)
+			}
+		}
+	})
+	t.Run("denied", func(t *testing.T) {
+		store, _ := serveS3(t, func(s *awstest.S3) {
+			s.AddWhen(func(awstest.Request) bool { return true }, 0, -1, awstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"})
+		})
+		for name, line := range onStore {
+			if name != "doctor" {
+				check(t, 77, store, line)
+			}
+		}
+	})
+	t.Run("unsafe", func(t *testing.T) {
+		store, _ := serveS3(t, func(s *awstest.S3) { s.Broken.IgnoreIfNoneMatch = true })
+		for _, name := range []string{"run", "hold", "lock", "checkpoint advance", "checkpoint reset", "checkpoint import", "bench"} {
+			check(t, 78, store, onStore[name])
+		}
+	})
+	if _, err := os.Stat(filepath.Join(p.dir, "ran")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a command ran without its lock")
+	}
+}
+
+func tokenOf(json string) string {
+	if m := regexp.MustCompile(`"token": (\d+)`).FindStringSubmatch(json); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// damage makes the record of a lock in a directory unreadable.
+func damage(t *testing.T, store, name string) {
+	t.Helper()
+	found := 0
+	err := filepath.WalkDir(filepath.Join(store, "k"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.Contains(path, name) {
+			found++
+			return os.WriteFile(path, []byte("neither this nor that\n"), 0o600)
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Fatalf("%d files of %q: %v", found, name, err)
+	}
+}
+
+// A write whose reply is lost, on a store that then answers no more: nobody can say
+// whether it was applied, and that is what the status says.
+func TestStatusUnknown(t *testing.T) {
+	p := newPlace(t)
+	for _, line := range []string{"lock -n --ttl 5s new", "run -n --ttl 5s new -- touch ran", "hold -n --ttl 5s new", "checkpoint advance new 1", "checkpoint reset new 1"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			store, stand := serveS3(t, nil)
+			p.must(t, store, "run", "old", "--", "true") // it passes the probe
+			silent := false
+			stand.AddWhen(func(r awstest.Request) bool { silent = silent || r.Op == "PutObject"; return silent }, 0, -1, awstest.Fault{Lose: true})
+			p.refused(t, 74, store, strings.Fields(line)...)
+		})
+	}
+}
+
+// break says so as well, two minutes later.
+func TestStatusOfUnresolved(t *testing.T) {
+	if got := statusOf(fmt.Errorf("lock: %w: %w", lease.ErrUnresolved, store.ErrUnavailable)); got != 74 {
+		t.Errorf("status %d, want 74", got)
+	}
+	read := &store.OpError{Op: "get", Key: "k", Err: store.ErrUnavailable}
+	if got := statusOf(read); got != 69 {
+		t.Errorf("a read that failed: status %d, want 69", got)
+	}
+}
+
+// A command line that is wrong is refused by every command, before it asks a store.
+func TestStatusUsage(t *testing.T) {
+	p := newPlace(t)
+	nowhere := "s3://bucket/app?endpoint=http://127.0.0.1:1"
+	var walk func(cmd *cobra.Command, path []string)
+	walk = func(cmd *cobra.Command, path []string) {
+		t.Run(cmd.Name(), func(t *testing.T) {
+			p.refused(t, 64, nowhere, append(path[:len(path):len(path)], "--no-such-flag")...)
+			p.refused(t, 64, nowhere, append(path[:len(path):len(path)], "1", "2", "3", "4", "5")...)
+			p.refused(t, 64, nowhere, append(path[:len(path):len(path)], "--json=perhaps")...)
+		})
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				walk(sub, append(path[:len(path):len(path)], sub.Name()))
+			}
+		}
+	}
+	a := &app{}
+	walk(a.command(), nil)
+}
