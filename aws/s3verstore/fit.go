@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -313,10 +314,13 @@ func (s *Store) alone(ctx context.Context, r *register) error {
 		plain = append(plain, name)
 	}
 	for i, object := range plain {
+		if strings.ContainsFunc(object, unicode.IsControl) {
+			continue // it could not have listed its own versions: XML has no such characters
+		}
 		// The first version of the first object with this prefix.
 		out, err := s.page(ctx, object, nil, nil, 1)
-		if i > 0 && errors.Is(err, store.ErrDenied) {
-			continue // the rights end with the prefix
+		if errors.Is(err, errName) || i > 0 && errors.Is(err, store.ErrDenied) {
+			continue // nothing can have this name, or the rights end with the prefix
 		}
 		if err != nil {
 			return err

@@ -26,6 +26,9 @@ const firstPause = 50 * time.Millisecond
 // errGone says that a version was removed since it was listed.
 var errGone = errors.New("the version is gone")
 
+// errName says that the server takes no object of this name.
+var errName = errors.New("no object can have this name here")
+
 // once sends one request through f, with the SDK's retries off.
 func (s *Store) once(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) error {
 	c := awscall.New(ctx, s.where)
@@ -47,6 +50,8 @@ func (s *Store) once(ctx context.Context, timeout time.Duration, f func(ctx cont
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")
 	case code == "NoSuchVersion" || code == "NoSuchKey" || c.Status() == http.StatusNotFound:
 		return c.Fail(err, errGone, store.NotApplied, "%s", text)
+	case c.Status() == http.StatusBadRequest && (code == "KeyTooLongError" || strings.Contains(code, "Invalid") && strings.HasSuffix(code, "Name")):
+		return c.Fail(err, errName, store.NotApplied, "%s", text)
 	case code == "RequestTimeout" || code == "SlowDown" || code == "InternalError" || code == "ServiceUnavailable" || code == "OperationAborted":
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", text)
 	case code == "RequestTimeTooSkewed":
