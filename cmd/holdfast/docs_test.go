@@ -58,6 +58,9 @@ var invocation = regexp.MustCompile(`(?:^|[ $(/{])holdfast ([a-z-].*)`)
 
 // commandLines finds the calls of holdfast in a line of a page.
 func commandLines(line string) [][]string {
+	if list, ok := strings.CutPrefix(strings.TrimSpace(line), "command: ["); ok {
+		line = strings.ReplaceAll(strings.TrimSuffix(list, "]"), ",", "") // of a container
+	}
 	line, _, _ = strings.Cut(line, " #")
 	line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
 	line, _, _ = strings.Cut(line, "|")

@@ -33,10 +33,21 @@ func onTerminal(t *testing.T, dir string, args ...string) *terminal {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir, "PS1=PROMPT> ", "TERM=dumb", "HISTFILE=", "BASH_SILENCE_DEPRECATION_WARNING=1")
-	f, err := pty.Start(cmd)
+	blocking, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// One that closes at once, also while it is read.
+	fd, err := syscall.Dup(int(blocking.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = blocking.Close()
+	syscall.CloseOnExec(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "terminal")
 	term := &terminal{t: t, pty: f, cmd: cmd}
 	go func() {
 		b := make([]byte, 4096)
