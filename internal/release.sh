@@ -33,6 +33,7 @@ for module in aws cmd; do
     exit 1
   fi
 done
+umask 022
 export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export CGO_ENABLED=0 GOFLAGS=-trimpath TZ=UTC LC_ALL=C
 dist=$PWD/dist
@@ -53,9 +54,9 @@ for shell in bash zsh fish; do
   "$work/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
 done
 
-# archive packs a folder the same way every time.
+# archive packs a folder the same way every time, whatever the umask of the checkout.
 archive() { # FOLDER
-  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$1" | gzip -n9 >"$dist/$1.tar.gz"
+  tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$1" | gzip -n9 >"$dist/$1.tar.gz"
 }
 
 debian() { # ARCH BINARY
@@ -81,6 +82,7 @@ Description: locks, commits and checkpoints on the storage you already have
  Runs commands under a lock that lies in a directory, on S3 or in DynamoDB, and
  keeps positions in streams that never go backwards.
 EOF
+  chmod -R u=rwX,go=rX "$root"
   find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
   dpkg-deb --root-owner-group -Zxz --build "$root" "$dist/holdfast_${number}_$1.deb" >/dev/null
 }
