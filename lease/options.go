@@ -48,6 +48,10 @@ const (
 	// renewals per TTL, and how far each renewal strays from its time.
 	renewalsPerTTL = 3
 	renewalJitter  = 0.1
+
+	// A release waits for a renewal in flight for half of its time. On a store that
+	// has its writes wait both have to fit.
+	releaseWrites = 3
 )
 
 // Options configures a [Client]. The zero value of each field means its default.
@@ -163,7 +167,7 @@ func resolve(o *Options, traits store.Traits) (*settings, error) {
 	setDefault(&s.Rho, DefaultRho)
 	setDefault(&s.MinPoll, DefaultMinPoll)
 	setDefault(&s.MaxPoll, max(DefaultMaxPoll, s.MinPoll))
-	setDefault(&s.ReleaseTimeout, DefaultReleaseTimeout)
+	setDefault(&s.ReleaseTimeout, max(DefaultReleaseTimeout, releaseWrites*traits.WriteTime))
 	setDefault(&s.KeyPrefix, DefaultKeyPrefix)
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
@@ -207,10 +211,12 @@ func (s *settings) check() error {
 		return bad("renewals every %v; for a TTL of %v at most every %v", s.Renew, s.TTL, min(s.TTL/2, s.trust-1))
 	case math.IsNaN(s.Rho) || s.Rho < 0.0001 || s.Rho > 0.2:
 		return bad("rho is %v; it can be from 0.0001 to 0.2", s.Rho)
+	case !s.Manual && s.earliest() > s.trust:
+		return bad("renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.Renew, s.traits.WriteTime, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
 		return bad("polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
-	case s.ReleaseTimeout < time.Millisecond:
-		return bad("the release timeout is %v", s.ReleaseTimeout)
+	case s.ReleaseTimeout < time.Millisecond, s.ReleaseTimeout < s.traits.WriteTime:
+		return bad("the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.traits.WriteTime))
 	case s.Patience < 0:
 		return bad("the patience is %v", s.Patience)
 	case len(s.Holder) > 1024:
@@ -220,6 +226,16 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: key prefix: %w", ErrOptions, err)
 	}
 	return nil
+}
+
+// earliest is how long after the write before it a renewal that is due late is
+// through, on a store that has its writes wait. Elsewhere it is 0.
+func (s *settings) earliest() time.Duration {
+	if s.traits.WriteTime == 0 {
+		return 0
+	}
+	late := time.Duration(renewalJitter * float64(s.Renew))
+	return s.Renew + late + s.traits.WriteTime + s.traits.WriteTime/4
 }
 
 // expiry is how long an unchanged record must be watched before it may be taken

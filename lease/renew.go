@@ -67,8 +67,10 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 	if left <= 0 {
 		return g.cause()
 	}
-	// A third of what is left, so that a request that hangs leaves time for more.
-	ctx, cancel := context.WithTimeout(ctx, max(min(left/3, maxCall), time.Millisecond))
+	// A third of what is left, so that a request that hangs leaves time for more; but
+	// no less than a write needs.
+	limit := max(min(left/3, maxCall), min(left, 2*g.c.set.traits.WriteTime), time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(g.life, cancel)()
 	rec := *g.rec

@@ -107,6 +107,11 @@ type Traits struct {
 	// MinTTL is the shortest lease that makes sense on this store, in time; zero
 	// means no bound of its own.
 	MinTTL time.Duration
+
+	// WriteTime is how long a write takes at least, where the store has it wait; a
+	// write whose context ends sooner is refused. Zero means that a write takes no
+	// longer than its requests.
+	WriteTime time.Duration
 }
 
 // Describer is a store that knows its [Traits].

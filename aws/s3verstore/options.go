@@ -36,8 +36,9 @@ const (
 	MinLife = 50 * time.Millisecond
 	MaxLife = 10 * time.Minute
 
-	// settlesPerTTL is how many pauses the shortest lease holds.
-	settlesPerTTL = 4
+	// The shortest lease is four pauses and this: so that a renewal, which takes a
+	// pause, is through before the margin and grace of a lease begin.
+	ttlBeyondSettles = 3 * time.Second
 )
 
 // Options are the options of [New]. The zero value of each field means its default.
@@ -195,7 +196,8 @@ func (s *Store) Traits() store.Traits {
 		// Conditions are not asked of the server, so that there is nothing to probe.
 		Trusted:    true,
 		NoReadBack: true,
-		MinTTL:     settlesPerTTL * s.o.Settle,
+		MinTTL:     4*s.o.Settle + ttlBeyondSettles,
+		WriteTime:  s.o.Settle,
 	}
 }
 

@@ -44,11 +44,11 @@ func expiryCases() []testCase {
 			g := e.try(e.client(e.a, e.silent), job)
 			h := e.handle(e.client(e.b, nil), job)
 			renewed := time.Now()
-			for range 4 {
+			for range 6 {
 				if _, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
 					e.fatalf("TryAcquire: %v", err)
 				}
-				e.pause(e.TTL / 2)
+				e.pause(e.TTL / 3)
 				now := time.Now()
 				if err := g.Renew(e.ctx); errors.Is(err, lease.ErrExpired) && !e.Bubble {
 					break // the machine was too slow

@@ -219,7 +219,9 @@ func (e *env) steal(c *lease.Client) *lease.Guard {
 
 func caseClose(e *env) {
 	fs := e.faulty()
-	c := e.client(fs, func(o *lease.Options) { o.ReleaseTimeout = min(e.TTL, time.Second) })
+	c := e.client(fs, func(o *lease.Options) {
+		o.ReleaseTimeout = max(min(e.TTL, time.Second), 3*store.TraitsOf(fs).WriteTime)
+	})
 	names := []string{"one", "two", "three"}
 	var guards []*lease.Guard
 	for _, name := range names {
