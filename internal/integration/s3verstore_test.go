@@ -15,9 +15,9 @@ import (
 // outcome, which the suites take for a failure.
 func life() time.Duration {
 	if torture() {
-		return time.Second
+		return 2 * time.Second
 	}
-	return 400 * time.Millisecond
+	return time.Second
 }
 
 // openVersioned opens a store of a kind in a space of its own.

@@ -104,7 +104,7 @@ func kinds() []kind {
 func versioned(life time.Duration) []kind {
 	var all []kind
 	for name, start := range s3Servers() {
-		all = append(all, kind{"s3versioned/" + name, 8 * life, func(t *testing.T) target {
+		all = append(all, kind{"s3versioned/" + name, 4*life + 6*time.Second, func(t *testing.T) target {
 			s := start(t)
 			return target{Kind: "s3versioned", S3: s, Space: s.NewBucket(t, true), Life: life}
 		}})
