@@ -65,9 +65,7 @@ its holder should be done by the deadline in the file.`,
 	f.leaseFlags.add(flags)
 	flags.Lookup("ttl").Usage = "how long the lock lasts without a renewal (default 1h)"
 	f.onLost = "kill"
-	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
-	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	f.addWait(flags)
 	flags.StringVar(&path, "handle", "", "where to write the handle file (default: below the directory of this user's locks)")
 	return cmd
 }
@@ -93,11 +91,11 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 	defer clients.close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
 	if err != nil {
-		return a.busy(f, err)
+		return a.busy(f, handles, err)
 	}
 	guard := set.Guards()[0]
 	token := guard.Token()
-	file, err := detach(ctx, guard, handles[0].url, clients[0].Options())
+	file, err := detach(ctx, guard, handles[0].again, clients[0].Options())
 	if err != nil {
 		return errors.Join(err, set.Release(ctx))
 	}
@@ -229,15 +227,17 @@ func (a *app) attach(ctx context.Context, path string) (_ *lease.Guard, f *handl
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	url := f.Store
 	if a.storeURL != "" {
 		given, err := a.openURL(ctx, a.storeURL)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		_ = given.Close()
-		if given.url != f.Store {
-			return nil, nil, nil, usagef("handle %s is of the store %s, not of %s", path, f.Store, given.url)
+		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
+			return nil, nil, nil, usagef("handle %s is of the store %s, not of %s", path, bare, given.url)
 		}
+		url = given.again // perhaps under another address now
 	}
 	flags := &leaseFlags{detached: true}
 	for _, d := range []struct {
@@ -251,7 +251,7 @@ func (a *app) attach(ctx context.Context, path string) (_ *lease.Guard, f *handl
 	if flags.grace == 0 {
 		flags.grace = -1 // none, and not the default
 	}
-	client, st, err := a.client(ctx, f.Store, flags)
+	client, st, err := a.client(ctx, url, flags)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -283,7 +283,7 @@ nobody took, is freed.`,
 }
 
 func (a *app) renew(ctx context.Context, path string) error {
-	guard, old, all, err := a.attach(ctx, path)
+	guard, _, all, err := a.attach(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (a *app) renew(ctx context.Context, path string) error {
 	}
 	defer out.discard()
 	// Attaching has renewed it.
-	f, err := detach(ctx, guard, old.Store, all[0].Options())
+	f, err := detach(ctx, guard, all[0].st.again, all[0].Options())
 	if err != nil {
 		return err
 	}

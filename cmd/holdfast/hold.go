@@ -55,9 +55,7 @@ the grace of the lease to stop in; the exit status is then 76.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.onLost = "kill"
-	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
-	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	f.addWait(flags)
 	return cmd
 }
 
@@ -120,7 +118,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		return nil
 	}
 	if err != nil {
-		return a.busy(f, err)
+		return a.busy(f, handles, err)
 	}
 	guard := set.Guards()[0]
 	if err := print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -63,15 +64,21 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
-	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	f.addWait(flags)
 	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lock for at least this long, also when the command ends earlier")
 	flags.DurationVar(&f.atMost, "max", 0, "stop the command after this long")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do with the command when the lease is lost: kill or warn")
 	flags.StringArrayVar(&f.also, "also", nil, "URL of a further store in which to hold the same locks")
 	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
 	return cmd
+}
+
+// addWait adds the flags of commands that may have to wait for a lock.
+func (f *runFlags) addWait(flags *pflag.FlagSet) {
+	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
+	flags.Lookup("wait").DefValue = "0s" // the text says what is
+	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
+	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
 }
 
 func (f *runFlags) check(names, argv []string) error {
@@ -152,11 +159,11 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	defer clients.close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
 	if err != nil {
-		return a.busy(f, err)
+		return a.busy(f, handles, err)
 	}
 	clients.flush() // before the command writes
 	report.acquired(set, urls(handles))
-	environment(cmd, handles[0].Handle, set, urls(handles))
+	environment(cmd, handles[0], set, urls(handles))
 	status, err := a.supervise(f, cmd, set, signals, presence)
 	releaseErr := set.Release(ctx)
 	switch {
@@ -225,7 +232,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err != nil {
 				return nil, all, nil, err
 			}
-			handles = append(handles, &storeHandle{h, st.url})
+			handles = append(handles, &storeHandle{h, st.url, st.again})
 		}
 	}
 	return handles, all, presence, nil
@@ -258,7 +265,8 @@ var _ presenceFiler = (*filestore.Store)(nil)
 // storeHandle is a handle together with the store that it is on.
 type storeHandle struct {
 	*lease.Handle
-	url string
+	url   string
+	again string // with the parameters of the store
 }
 
 // acquire takes the locks, waiting as long as the flags say or until a signal.
@@ -315,7 +323,7 @@ type signalled struct{ sig os.Signal }
 func (e *signalled) Error() string { return "ended by signal: " + e.sig.String() }
 
 // busy turns the error of an acquire into what run says and returns.
-func (a *app) busy(f *runFlags, err error) error {
+func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
 		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
@@ -326,7 +334,13 @@ func (a *app) busy(f *runFlags, err error) error {
 	}
 	message := held.Error()
 	if held.Record.State == lease.Held {
-		message += fmt.Sprintf("; to free it: holdfast --store %s break %s --token %d", quoteArg(held.Store), quoteArg(held.Name), held.Record.Token)
+		on := held.Store
+		for _, h := range handles {
+			if h.url == on {
+				on = h.again
+			}
+		}
+		message += fmt.Sprintf("; to free it: holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
 	}
 	return &statusError{f.busyStatus, errors.New(message)}
 }
@@ -349,14 +363,14 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 }
 
 // environment tells the command what is held. What an outer run said is replaced.
-func environment(cmd *exec.Cmd, first *lease.Handle, set *lease.Set, url func(*lease.Guard) string) {
+func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
 	// A report is of one run: an inner one would write over it.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, variable("report")+"=") })
 	for _, g := range set.Guards() {
 		locks = append(locks, heldLock{url(g), g.Name(), g.Token()})
-		if g.Handle() == first {
-			cmd.Env = append(cmd.Env, "HOLDFAST_LOCK="+g.Name(), fmt.Sprintf("HOLDFAST_TOKEN=%d", g.Token()), "HOLDFAST_STORE="+url(g))
+		if g.Handle() == first.Handle {
+			cmd.Env = append(cmd.Env, "HOLDFAST_LOCK="+g.Name(), fmt.Sprintf("HOLDFAST_TOKEN=%d", g.Token()), "HOLDFAST_STORE="+first.again)
 		}
 	}
 	if all, err := json.Marshal(locks); err == nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -270,4 +271,29 @@ func TestStatusUsage(t *testing.T) {
 	}
 	a := &app{}
 	walk(a.command(), nil)
+}
+
+// What names a store to others names it with its parameters: the handle, the variable of
+// the command, and the line that would free a lock. What tells stores apart has none.
+func TestStoreParameters(t *testing.T) {
+	p := newPlace(t)
+	store, _ := serveS3(t, nil)
+	_, endpoint, _ := strings.Cut(store, "&endpoint=")
+	p.must(t, store, "lock", "job", "--handle", "h.json")
+	p.must(t, "", "renew", "h.json")
+	p.must(t, store, "renew", "h.json")
+	p.refused(t, 64, strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
+	_, stderr, status := p.run(t, store, "run", "-n", "job", "--", "true")
+	hint := regexp.MustCompile(`to free it: holdfast --store '([^']+)' break job --token (\d+)`).FindStringSubmatch(stderr)
+	if status != 75 || hint == nil {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	p.must(t, "", "--store", hint[1], "break", "job", "--now", "--token", hint[2])
+	p.refused(t, 76, "", "unlock", "h.json")
+	p.must(t, store, "run", "outer", "--", p.bin, "run", "inner", "--", p.bin, "checkpoint", "advance", "k", "1")
+	if got := p.must(t, store, "run", "outer", "--", "sh", "-c", "echo $HOLDFAST_STORE $HOLDFAST_LOCKS"); !strings.Contains(got, "s3://bucket/app?endpoint="+url.QueryEscape(endpoint)) || !strings.Contains(got, `"store":"s3://bucket/app"`) {
+		t.Errorf("the command was told %s", got)
+	}
+	p.refused(t, 75, store, "run", "outer", "--", p.bin, "run", "outer", "--", "true")
+	p.refused(t, 64, store, "run", "x", "--also", store+"&anonymous=false", "--", "true")
 }

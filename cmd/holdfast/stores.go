@@ -23,7 +23,8 @@ type opener func(ctx context.Context, u *url.URL) (opened, error)
 type opened struct {
 	store.Store
 	io.Closer
-	url   string // as people write it
+	url   string // as people write it, without parameters: what tells stores apart
+	again string // with its parameters: what opens it again
 	flush func() // of a client on it: tells people what has happened
 }
 
@@ -67,7 +68,15 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		}
 		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", raw, strings.Join(known, ", "), hint)
 	}
-	return open(ctx, u)
+	st, err := open(ctx, u)
+	if err != nil {
+		return opened{}, err
+	}
+	st.again = st.url
+	if u.RawQuery != "" {
+		st.again += "?" + u.Query().Encode()
+	}
+	return st, nil
 }
 
 // defaultDir is where locks lie when no store is named: a directory of this user's
