@@ -78,6 +78,8 @@ Architecture: $1
 Maintainer: The Holdfast authors <holdfast@example.org>
 Section: utils
 Priority: optional
+Recommends: ca-certificates
+Homepage: https://github.com/holdfast-go/holdfast
 Description: locks, commits and checkpoints on the storage you already have
  Runs commands under a lock that lies in a directory, on S3 or in DynamoDB, and
  keeps positions in streams that never go backwards.

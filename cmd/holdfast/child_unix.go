@@ -185,11 +185,12 @@ func (c *child) gone(d time.Duration) bool {
 	}
 }
 
-// close gives everything back.
+// close gives everything back. Once is enough.
 func (c *child) close() {
 	if c.tty < 0 {
 		return
 	}
+	defer func() { c.tty = -1 }()
 	// Not from the background: the terminal is somebody else's then.
 	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
 	if err != nil || owner != c.cmd.Process.Pid && owner != unix.Getpgrp() {

@@ -86,7 +86,12 @@ func (c *child) kill(grace time.Duration) {
 	_ = windows.TerminateJobObject(c.job, 1)
 }
 
-func (c *child) close() { _ = windows.CloseHandle(c.job) }
+func (c *child) close() {
+	if c.job != 0 {
+		_ = windows.CloseHandle(c.job)
+		c.job = 0
+	}
+}
 
 func inheritable(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 )
 
@@ -157,6 +158,8 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 		target, err = filePatient(u)
 	case "s3":
 		target, err = s3Patient(ctx, raw)
+	case s3verstore.Scheme:
+		target, err = versionedPatient(ctx, raw)
 	case "dynamodb":
 		target, err = dynamoPatient(ctx, raw)
 	default:
@@ -192,6 +195,18 @@ func s3Patient(ctx context.Context, raw string) (*doctor.Target, error) {
 		return nil, err
 	}
 	return doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil)), nil
+}
+
+func versionedPatient(ctx context.Context, raw string) (*doctor.Target, error) {
+	config, err := s3verstore.ParseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.VersionedS3(client, config.Bucket, config.Options(nil)), nil
 }
 
 func dynamoPatient(ctx context.Context, raw string) (*doctor.Target, error) {

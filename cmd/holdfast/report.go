@@ -75,13 +75,12 @@ func (r *report) write(result error) error {
 		r.Verdict = "busy"
 	case errors.Is(result, lease.ErrLost):
 		r.Verdict = "lost"
-	case r.Acquired == nil:
-		r.Verdict = "failed"
+	case r.Acquired == nil, r.Status == statusNotExec && told(result):
+		r.Verdict = "failed" // the command never ran
 	default:
 		r.Verdict = "ran"
 	}
-	var own *statusError
-	if result != nil && (!errors.As(result, &own) || own.err != nil) {
+	if told(result) {
 		r.Error = oneLine(result)
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
@@ -89,4 +88,11 @@ func (r *report) write(result error) error {
 		_, err = r.file.Write(append(b, '\n'))
 	}
 	return errors.Join(err, r.file.Close())
+}
+
+// told reports whether a result is an error of holdfast's own, and not the status of
+// the command.
+func told(result error) bool {
+	var own *statusError
+	return result != nil && (!errors.As(result, &own) || own.err != nil)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,8 +38,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return statusOK
 	}
-	var own *statusError
-	if !errors.As(err, &own) || own.err != nil {
+	if told(err) {
 		fmt.Fprintf(stderr, "holdfast: %s\n", oneLine(err))
 	}
 	if !a.started {

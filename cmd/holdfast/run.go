@@ -429,6 +429,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 					return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
 				}
 				if !told {
+					c.close() // Ctrl-C and Ctrl-Z are ours now
 					a.atLeast(f, began, set, signals)
 				}
 				return status, nil
@@ -468,8 +469,11 @@ func (a *app) atLeast(f *runFlags, began time.Time, set *lease.Set, signals <-ch
 		case <-set.Context().Done():
 			return // the release tells
 		case sig := <-signals:
-			if terminating(sig) {
+			switch {
+			case terminating(sig):
 				return
+			case suspends(sig):
+				suspend()
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -31,9 +32,10 @@ type opened struct {
 // openers is the table from URL scheme to store.
 func openers() map[string]opener {
 	return map[string]opener{
-		"file":     openFile,
-		"s3":       openS3,
-		"dynamodb": openDynamo,
+		"file":         openFile,
+		"s3":           openS3,
+		"s3+versioned": openVersioned,
+		"dynamodb":     openDynamo,
 	}
 }
 
@@ -99,6 +101,16 @@ func defaultDir() (string, error) {
 func openS3(ctx context.Context, u *url.URL) (opened, error) {
 	known := knownGood(u)
 	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note})
+	if err != nil {
+		return opened{}, err
+	}
+	return remote(st), nil
+}
+
+// openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
+// parameters.
+func openVersioned(ctx context.Context, u *url.URL) (opened, error) {
+	st, err := s3verstore.Open(ctx, u.String(), nil)
 	if err != nil {
 		return opened{}, err
 	}
