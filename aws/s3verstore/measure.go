@@ -211,14 +211,37 @@ func (m *measuring) late(now time.Time) {
 func (m *measuring) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*m.s.o.Timeout)
 	defer cancel()
+	if err := m.s.erase(ctx, m.object); err != nil {
+		m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
+	}
+}
+
+// Erase removes a register with all its versions. It is for what was made to try a
+// store: whoever still uses the register loses it, without any of the promises.
+func (s *Store) Erase(ctx context.Context, key string) error {
+	r, err := s.begin(ctx, key)
+	if err == nil {
+		err = s.erase(ctx, r.object)
+	}
+	return opError("erase", key, err)
+}
+
+// erase removes all versions of an object, those too that are not listed at once.
+func (s *Store) erase(ctx context.Context, object string) error {
 	for {
-		l, err := m.s.list(ctx, m.object)
-		if err != nil || len(l.versions) == 0 {
-			break
+		l, err := s.list(ctx, object)
+		if err != nil {
+			return err
 		}
-		if _, err := m.s.remove(ctx, m.object, l.ids()); err != nil {
-			m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
-			break
+		ids := l.ids()
+		if l.null != nil {
+			ids = append(ids, null)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		if _, err := s.remove(ctx, object, ids); err != nil {
+			return err
 		}
 	}
 }

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 
@@ -19,6 +20,13 @@ const workerVar = "HOLDFAST_TEST_WORKER"
 func TestMain(m *testing.M) {
 	if job := os.Getenv(workerVar); job != "" {
 		work(job) // this process is a worker of the torture
+	}
+	if config := os.Getenv(countVar); config != "" {
+		if err := count(config); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	// The tests mostly wait, for servers and for time: more of them at once than
 	// there are processors.

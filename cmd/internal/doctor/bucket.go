@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,6 +31,7 @@ type bucket struct {
 	native *s3bucket.Bucket // sends every condition as it is told
 	st     *s3store.Store
 	e      *examination
+	lacks  bool // a condition that leases need is not honoured
 }
 
 // S3 is a bucket on S3, with the prefix below which the registers lie. The options
@@ -180,6 +182,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 	found := cmp.Or(lacking.Found, "not supported")
 	switch {
 	case a.needed:
+		p.lacks = true
 		return c.unsafe(found, a.without)
 	case a.without == "":
 		return c.warn(found, p.copyInstead(ctx, a.ability))
@@ -340,6 +343,12 @@ func (p *bucket) settings(ctx context.Context) []Check {
 		return true
 	}
 	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
+		if p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled) {
+			c.advice = []Advice{{
+				"a store in this bucket that needs no conditions, since it has versions; its writes take seconds",
+				strings.Replace(p.e.target.name, "s3://", s3verstore.Scheme+"://", 1),
+			}}
+		}
 		checks = append(checks, p.versioning(c, s)...)
 	}
 	c = finding("object-lock", "Object Lock", false)
@@ -371,11 +380,11 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
 	case s.Unknown["lifecycle"] != nil:
 		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
-		checks[0].advice = p.rule()
+		checks[0].advice = append(checks[0].advice, p.rule()...)
 		return checks
 	}
 	checks := c.warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
-	checks[0].advice = p.rule()
+	checks[0].advice = append(checks[0].advice, p.rule()...)
 	return checks
 }
 

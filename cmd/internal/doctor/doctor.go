@@ -53,6 +53,7 @@ type Check struct {
 
 	needed      bool // leases need it
 	denied      bool // it is not known for lack of rights
+	last        bool // nothing else is worth a look
 	advice      []Advice
 	write, read time.Duration // medians that were measured
 }
@@ -205,7 +206,7 @@ func (e *examination) examine(ctx context.Context) {
 			if c.write > 0 {
 				e.report.WriteUS, e.report.ReadUS = micros(c.write), micros(c.read)
 			}
-			stop = stop || c.denied && c.needed
+			stop = stop || c.denied && c.needed || c.last
 		}
 		if stop {
 			return
