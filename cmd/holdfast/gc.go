@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,6 +72,7 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 		},
 	})
 	progress("")
+	slices.Sort(gone)
 	if a.json {
 		if printErr := a.printJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
 			return printErr

@@ -106,13 +106,17 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	}
 	defer clients{{client, st}}.close(ctx)
 	views, err := list(ctx, client, prefix, state, st.url)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
+	// What could not even be named does not hide the others.
 	if a.json {
-		return a.printJSON(views)
+		return errors.Join(a.printJSON(views), err)
 	}
 	if len(views) == 0 {
+		if err != nil {
+			return err
+		}
 		below, that := "", ""
 		if prefix != "" {
 			below = fmt.Sprintf(" at or below %q", prefix)
@@ -129,12 +133,13 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	for _, v := range views {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable(v.Holder))
 	}
-	return errors.Join(w.Flush(), out.Close())
+	return errors.Join(w.Flush(), out.Close(), err)
 }
 
 // list reads the lock of that name, and those below it, in the order of their names.
+// With an error that matches [store.ErrCorrupt] it returns those that could be read.
 func list(ctx context.Context, client *lease.Client, prefix, state, url string) ([]lockView, error) {
-	views := []lockView{}
+	views, bad := []lockView{}, []error(nil)
 	look := func(name string) error {
 		view, err := inspect(ctx, client, name, url)
 		if errors.Is(err, store.ErrNotFound) {
@@ -151,6 +156,10 @@ func list(ctx context.Context, client *lease.Client, prefix, state, url string) 
 		}
 	}
 	for name, err := range client.Names(ctx, prefix) {
+		if errors.Is(err, store.ErrCorrupt) {
+			bad = append(bad, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +171,7 @@ func list(ctx context.Context, client *lease.Client, prefix, state, url string) 
 		}
 	}
 	slices.SortFunc(views, func(a, b lockView) int { return cmp.Compare(a.Name, b.Name) })
-	return views, nil
+	return views, errors.Join(bad...)
 }
 
 // shortState is the state, and what is known of the holder's process.
