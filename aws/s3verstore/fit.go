@@ -310,8 +310,11 @@ func (s *Store) alone(ctx context.Context, r *register) error {
 		return nil
 	}
 	plain := []string{s.prefix + r.key}
-	if _, name, ok := strings.Cut(r.key, "/"); ok && strings.HasPrefix(r.key, "lock/") {
-		plain = append(plain, name)
+	if name, ok := strings.CutPrefix(r.key, "lock/"); ok {
+		plain = append(plain, s.prefix+name)
+		if s.prefix != "" {
+			plain = append(plain, name)
+		}
 	}
 	for i, object := range plain {
 		if strings.ContainsFunc(object, unicode.IsControl) {
@@ -319,7 +322,7 @@ func (s *Store) alone(ctx context.Context, r *register) error {
 		}
 		// The first version of the first object with this prefix.
 		out, err := s.page(ctx, object, nil, nil, 1)
-		if errors.Is(err, errName) || i > 0 && errors.Is(err, store.ErrDenied) {
+		if errors.Is(err, errName) || i > 1 && errors.Is(err, store.ErrDenied) {
 			continue // nothing can have this name, or the rights end with the prefix
 		}
 		if err != nil {

@@ -1,10 +1,18 @@
 package integration_test
 
 import (
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/integration/servers"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -50,4 +58,102 @@ func TestVersionedLeases(t *testing.T) {
 			Second: second, Parallel: true, Contenders: 3, Patience: 5 * time.Minute,
 		})
 	})
+}
+
+// TestVersionedDoctor: a bucket with versions is examined without being touched
+// elsewhere, and refused for each setting that would take versions away.
+func TestVersionedDoctor(t *testing.T) {
+	holdfast := builtHoldfast(t)
+	for name, start := range s3Servers() {
+		server := start(t)
+		url := func(bucket string) string {
+			return "s3+versioned://" + bucket + "/app?life=1s&endpoint=" + server.Endpoint
+		}
+		refused := func(t *testing.T, bucket, id string) {
+			t.Helper()
+			r, status := examine(t, holdfast, url(bucket), server.Env())
+			if got := r.unlike(); status != 78 || r.Safe || got[id] != "unsafe" {
+				t.Errorf("status %d, safe: %v, %v", status, r.Safe, got)
+			}
+			// What doctor refuses is refused to everybody.
+			cmd := exec.CommandContext(t.Context(), holdfast, "--store", url(bucket), "run", "-n", "job", "--", "true")
+			cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), server.Env()...)
+			out, err := cmd.CombinedOutput()
+			if id != "lifecycle" && (err == nil || cmd.ProcessState.ExitCode() != 78) {
+				t.Errorf("run: %v: %s", err, out)
+			}
+		}
+		t.Run(name+"/good", func(t *testing.T) {
+			t.Parallel()
+			bucket := server.NewBucket(t, true)
+			r, status := examine(t, holdfast, url(bucket), server.Env())
+			if status != 0 || !r.Safe {
+				t.Errorf("status %d, safe: %v, %v", status, r.Safe, r.unlike())
+			}
+			if left := versionsIn(t, server, bucket); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+		t.Run(name+"/never versioned", func(t *testing.T) {
+			t.Parallel()
+			refused(t, server.NewBucket(t, false), "versioning")
+		})
+		t.Run(name+"/suspended", func(t *testing.T) {
+			t.Parallel()
+			bucket := server.NewBucket(t, true)
+			_, err := server.Client().PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+				Bucket: &bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusSuspended},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, bucket, "versioning")
+		})
+		t.Run(name+"/locks of the oldest version", func(t *testing.T) {
+			t.Parallel()
+			bucket := server.NewBucket(t, true)
+			const id = "e8b5ba3c-9a0e-4b0a-8a4e-6f3f3f4b8a11"
+			_, err := server.Client().PutObject(t.Context(), &s3.PutObjectInput{
+				Bucket: &bucket, Key: aws.String("app/job"), Body: strings.NewReader("app/job-" + id),
+				Metadata: map[string]string{"timeout": "30", "lockowner": id},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, bucket, "legacy")
+		})
+		if name == "versitygw" {
+			continue // it has no lifecycle rules
+		}
+		t.Run(name+"/lifecycle rule", func(t *testing.T) {
+			t.Parallel()
+			bucket := server.NewBucket(t, true)
+			_, err := server.Client().PutBucketLifecycleConfiguration(t.Context(), &s3.PutBucketLifecycleConfigurationInput{
+				Bucket: &bucket, LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{{
+					ID: aws.String("old"), Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String("app/")},
+					NoncurrentVersionExpiration: &types.NoncurrentVersionExpiration{NoncurrentDays: aws.Int32(1)},
+				}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, bucket, "lifecycle")
+		})
+	}
+}
+
+// versionsIn lists the versions and delete markers in a bucket.
+func versionsIn(t *testing.T, server servers.S3, bucket string) (all []string) {
+	t.Helper()
+	out, err := server.Client().ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: &bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range out.Versions {
+		all = append(all, aws.ToString(v.Key))
+	}
+	for _, m := range out.DeleteMarkers {
+		all = append(all, "deleted "+aws.ToString(m.Key))
+	}
+	return all
 }

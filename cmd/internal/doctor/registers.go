@@ -406,7 +406,7 @@ func (r *registers) latency(ctx context.Context) []Check {
 	write, read := median(writes), median(reads)
 	c.write, c.read = write, read
 	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.Samples, round(write), round(read))
-	if write > slow {
+	if write > max(slow, store.TraitsOf(r.handles[0]).WriteTime*3/2) {
 		return c.warn(found, "leases need a longer --ttl here: a renewal and its repetition must fit into a third of it")
 	}
 	return c.ok("%s", found)

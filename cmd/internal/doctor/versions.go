@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// versions is what is examined of a bucket whose versions are folded.
+type versions struct {
+	st *s3verstore.Store
+	e  *examination
+}
+
+// VersionedS3 is a bucket with versions on S3, of whose server no conditions are asked.
+// Each write there waits for a pause, so that the examination takes minutes.
+func VersionedS3(client *s3.Client, name string, opts *s3verstore.Options) *Target {
+	p := &versions{}
+	var o s3verstore.Options
+	if opts != nil {
+		o = *opts
+	}
+	return &Target{
+		kind: s3verstore.Scheme, name: strings.TrimSuffix(s3verstore.Scheme+"://"+name+"/"+strings.Trim(o.Prefix, "/"), "/"),
+		begin: func(ctx context.Context, e *examination) error {
+			p.e = e
+			var handles []store.Store
+			for range e.handles {
+				st, err := s3verstore.New(client, name, &o)
+				if err != nil {
+					return err
+				}
+				handles, p.st = append(handles, st), st
+			}
+			e.o.Rounds, e.o.Samples = 1, min(e.o.Samples, 3)
+			e.o.StepTime = max(e.o.StepTime, 30*p.st.Settle())
+			if err := e.use(true, handles...); err != nil {
+				return err
+			}
+			return e.look(ctx)
+		},
+		steps: func(*examination) []step {
+			return []step{
+				{"settings", "settings of the bucket", true, p.settings},
+				{"disorder", "the order of versions, and how long requests take", true, p.disorder},
+			}
+		},
+		clean: func(ctx context.Context, e *examination) (left []string) {
+			for _, key := range e.made() {
+				if err := p.st.Erase(ctx, key); err != nil && !errors.Is(err, store.ErrUnsafe) {
+					left = append(left, key)
+				}
+			}
+			return left
+		},
+		right: func(op string) string {
+			return map[string]string{
+				"get": "s3:GetObjectVersion", "peek": "s3:GetObjectVersion", "put": "s3:PutObject", "delete": "s3:PutObject",
+				"list": "s3:ListBucketVersions", "erase": "s3:DeleteObjectVersion",
+			}[op]
+		},
+	}
+}
+
+// settings looks for what would take away versions that are needed. Where it finds it
+// the rest is not tried: it would be refused.
+func (p *versions) settings(ctx context.Context) []Check {
+	set, err := p.st.Settings(ctx)
+	if err != nil {
+		return p.e.failed(finding("settings", "settings of the bucket", true), err)
+	}
+	var checks []Check
+	for _, look := range []struct {
+		id, what, part string
+		bad            bool
+		found, means   string
+		needed         bool
+	}{
+		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "a write would replace the one before; leases are refused here", true},
+		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; leases are refused here", true},
+		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; leases are refused here", false},
+		{"lifecycle", "lifecycle rules", "lifecycle", len(set.Expiring) > 0, strings.Join(set.Expiring, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
+		{"legacy", "locks of programs that take the oldest version for the owner", "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), "under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix", false},
+	} {
+		c := finding(look.id, look.what, look.needed)
+		switch unknown := set.Unknown[look.part]; {
+		case look.bad:
+			c.last = true
+			checks = append(checks, c.unsafe(look.found, look.means)...)
+		case errors.Is(unknown, errors.ErrUnsupported):
+			checks = append(checks, c.ok("the server does not know such settings")...)
+		case unknown != nil:
+			checks = append(checks, p.e.failed(c, unknown)...)
+		default:
+			checks = append(checks, c.ok("nothing stands against it")...)
+		}
+	}
+	return checks
+}
+
+func orOff(status string) string {
+	if status == "" {
+		return "not enabled"
+	}
+	return strings.ToLower(status)
+}
+
+// disorder measures how far the server is from showing each version at once and in
+// order, and whether the pause is long enough for it.
+func (p *versions) disorder(ctx context.Context) []Check {
+	c := finding("disorder", "the order of versions, and how long requests take", true)
+	// What it puts has to be removed again within the time of a step.
+	ctx, cancel := context.WithTimeout(ctx, p.e.o.StepTime/2)
+	defer cancel()
+	m, err := p.st.Measure(ctx, &s3verstore.MeasureOptions{Puts: 10})
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	if err := m.Err(); err != nil {
+		return c.unsafe(err.Error(), "no register can be kept on such versions; leases are refused here")
+	}
+	c.advice = []Advice{{
+		"parameters that suit what was measured; measure again when the store is busy",
+		fmt.Sprintf("life=%v&settle=%v", m.Life, m.Settle),
+	}}
+	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.Life() {
+		return c.unsafe(m.String(), fmt.Sprintf("a PUT may be under way for %v here (life); use the parameters below", p.st.Life()))
+	}
+	return c.ok("%s", m)
+}
