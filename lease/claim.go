@@ -124,20 +124,27 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			if err != nil {
 				return nil, fmt.Errorf("lock %q: %w", h.name, err)
 			}
-			rec.Token = max(rec.Token, floor+1)
+			if err := rec.raise(floor); err != nil {
+				return nil, err
+			}
 		}
 	}
 	h.mu.Lock()
-	if g := h.grant; g != nil && rec.Token <= g.token {
-		rec.Token = g.token + 1
-	}
+	g := h.grant
 	h.mu.Unlock()
+	if g != nil {
+		if err := rec.raise(g.token); err != nil {
+			return nil, err
+		}
+	}
 	if f, ok := store.As[store.TokenFloorer](c.st); ok {
 		floor, err := f.TokenFloor(ctx, h.key)
 		if err != nil {
 			return nil, fmt.Errorf("lock %q: %w", h.name, err)
 		}
-		rec.Token = max(rec.Token, floor+1)
+		if err := rec.raise(floor); err != nil {
+			return nil, err
+		}
 	}
 	if c.presence != nil {
 		// Without an announcement a dead holder is waited out; no more is lost.

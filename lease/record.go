@@ -196,8 +196,20 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 
 // nextToken returns the token of the grant that follows r.
 func (r *Record) nextToken() (uint64, error) {
-	if r.Token == math.MaxUint64 {
-		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, r.Name)
+	return follow(r.Name, r.Token)
+}
+
+// raise makes the token one that is above another.
+func (r *Record) raise(above uint64) error {
+	token, err := follow(r.Name, above)
+	r.Token = max(r.Token, token)
+	return err
+}
+
+// follow returns a token above another.
+func follow(name string, token uint64) (uint64, error) {
+	if token == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, name)
 	}
-	return r.Token + 1, nil
+	return token + 1, nil
 }

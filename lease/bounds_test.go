@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,5 +83,38 @@ func TestWritesThatWait(t *testing.T) {
 	}
 	if _, err := lease.New(newWaiting(6*time.Second), &lease.Options{ReleaseTimeout: time.Second}); !errors.Is(err, lease.ErrOptions) {
 		t.Errorf("a release without time for a write: %v", err)
+	}
+}
+
+// floored is a store that has shown a token before.
+type floored struct {
+	store.Store
+	floor uint64
+}
+
+func (f floored) Unwrap() store.Store { return f.Store }
+
+func (f floored) TokenFloor(context.Context, string) (uint64, error) { return f.floor, nil }
+
+// Above the highest token there is none: no grant, and nothing written, rather than one
+// that is lower.
+func TestTokenAtMaximum(t *testing.T) {
+	st := memstore.New()
+	if _, err := st.Put(t.Context(), "lock/full", "", []byte(
+		`{"holdfast":1,"kind":"lease","name":"full","state":"free","token":18446744073709551615,"grant":"G","ttl_ms":30000,"nonce":"N","holder":"x","granted":"2026-01-02T03:04:05Z","renewed":"2026-01-02T03:04:05Z","process":"P"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for name, st := range map[string]store.Store{"full": st, "new": floored{memstore.New(), math.MaxUint64}} {
+		c, err := lease.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := c.TryAcquire(t.Context(), name); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "maximum") {
+			t.Errorf("%s: %v, %v", name, g, err)
+		}
+		_, v, err := st.Get(t.Context(), "lock/"+name)
+		if name == "new" && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("something was written: %q, %v", v, err)
+		}
 	}
 }
