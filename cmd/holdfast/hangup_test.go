@@ -256,7 +256,7 @@ func TestTerminalTable(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
-	lock := exec.Command(bin, "lock", "job", "--holder", strings.Repeat("somebody ", 30))
+	lock := exec.Command(bin, "lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", strings.Repeat("somebody ", 30))
 	lock.Env = env
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

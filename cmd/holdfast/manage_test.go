@@ -23,7 +23,7 @@ func TestGC(t *testing.T) {
 	for _, name := range []string{"old/a", "old/b", "older", "new"} {
 		p.must(t, store, "run", name, "--", "true")
 	}
-	p.must(t, store, "lock", "old/held")
+	p.must(t, store, "lock", "old/held", "--handle", "held.json")
 	age(t, stand, "/old")
 	token := number(t, tokenOf(p.must(t, store, "show", "old/b", "--json")))
 
@@ -94,7 +94,7 @@ func TestList(t *testing.T) {
 	for _, name := range []string{"job", "job/b", "job/a", "job-2", "z"} {
 		p.must(t, store, "run", name, "--", "true")
 	}
-	p.must(t, store, "lock", "job/held")
+	p.must(t, store, "lock", "job/held", "--handle", "held.json")
 	for args, want := range map[string]string{
 		"ls":                        "job job-2 job/a job/b job/held z",
 		"ls job":                    "job job/a job/b job/held",

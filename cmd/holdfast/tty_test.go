@@ -199,7 +199,7 @@ func TestTerminalBreakAsks(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	run("lock", "job", "--holder", "somebody")
+	run("lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", "somebody")
 	token := regexp.MustCompile(`"token": (\d+)`).FindStringSubmatch(run("show", "job", "--json"))[1]
 	for _, answer := range []string{"\n", "no\n", "y\n"} {
 		term := onTerminal(t, dir, bin, "break", "job", "--token", token)
