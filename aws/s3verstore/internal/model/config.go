@@ -40,6 +40,7 @@ type Config struct {
 	DeleteOwn   bool // a writer whose PUT was slow removes its entry
 	NoStarts    bool // no entry names a start; all that is superseded is removed
 	EagerGet    bool // a Get answers what it sees first
+	OwnGet      bool // a Get answers what it has itself seen for a pause
 	Adopt       bool // a writer that got no reply reads back and adopts
 	NoConfirm   bool // a write is acknowledged without confirming it
 	NoOld       bool // starts count as soon as they are seen

@@ -14,7 +14,8 @@ type view struct {
 	oldStart uint8
 	oldChain set
 
-	certain uint8 // the newest entry of the chain that can't go any more
+	certain uint8 // the newest entry of the chain that was itself seen for a pause
+	final   uint8 // the newest one up to any place that was: it can't go any more
 }
 
 // look folds a listing for a client. Client 0 is one that has just come.
@@ -26,6 +27,7 @@ func (m *Config) look(s *state, c uint8, listed set) view {
 		v.chain, v.tip = s.fold(listed, v.start)
 		v.oldStart, v.oldChain = v.start, v.chain
 		v.certain = s.newestOf(v.chain & (old | one(v.start)))
+		v.final = v.certain
 		return v
 	}
 	v.start, v.lost = s.newestStart(listed, listed)
@@ -40,7 +42,21 @@ func (m *Config) look(s *state, c uint8, listed set) view {
 		}
 	}
 	v.certain = s.newestOf(v.chain & (old | one(v.start)))
+	v.final = s.newestOf(v.chain & (s.upTo(s.entries[s.newestOf(listed&old)].order) | one(v.start)))
+	if m.OwnGet {
+		v.final = v.certain
+	}
 	return v
+}
+
+// upTo returns the entries up to a place.
+func (s *state) upTo(order uint8) (all set) {
+	for i := uint8(1); i <= s.n; i++ {
+		if o := s.entries[i].order; o != 0 && o <= order {
+			all = all.with(i)
+		}
+	}
+	return all
 }
 
 // placed reports whether a fold may begin at start: at an entry that is listed, or

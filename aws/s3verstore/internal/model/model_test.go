@@ -169,6 +169,8 @@ func TestControls(t *testing.T) {
 			Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, NoStarts: true}},
 		{name: "a Get that does not settle", broke: []string{lost},
 			Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, EagerGet: true}},
+		{name: "a Get that answers what it has itself seen", broke: []string{"a Get returned less than what was shown before it began"},
+			Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, OwnGet: true}},
 		{name: "read-back that adopts", broke: []string{lost},
 			Config: model.Config{Writes: n(1, 1), Founded: true, Adopt: true, Lose: true}},
 		{name: "a start that is not settled", broke: []string{lost, beside, doubled, undone},

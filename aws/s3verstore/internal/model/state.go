@@ -128,6 +128,7 @@ type client struct {
 	removable set // what its last listing showed to be removable
 
 	since uint8 // of a Get: the newest state that was certain when it began
+	place uint8 // of a Get: of the state that was visible when it began
 
 	// Of leases.
 	believes bool

@@ -143,6 +143,7 @@ func (b *brancher) begin(c uint8) {
 		b.do("begins a Get", c, 0, func(s *state) string {
 			s.clients[c].left++
 			s.clients[c].since = s.certain
+			s.clients[c].place = s.entries[b.m.look(s, c, s.visible()).tip].order
 			return b.list(s, c, toRead)
 		})
 	}
@@ -231,14 +232,14 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	case toJudge:
 		return b.judge(s, c, v)
 	case toRead:
-		if v.tip == v.certain || v.tip == 0 || m.EagerGet {
+		if v.tip == v.final || v.tip == 0 || m.EagerGet {
 			return b.answer(s, c, v.tip)
 		}
 		b.count("Get waits")
 		b.m.beginPause(s, c)
 		cl.step, cl.purpose = waiting, toReadAgain
 	case toReadAgain:
-		return b.answer(s, c, v.certain)
+		return b.answer(s, c, v.final)
 	case toTakeOver:
 		if cl.base != v.tip {
 			return b.finish(s, c)
@@ -260,6 +261,13 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 	cl := &s.clients[c]
 	if !s.follows(found, cl.since) {
 		return "a Get returned less than what was certain before it began"
+	}
+	// Others may have been refused on the state that was visible before it began: they
+	// met what counts up to its place, and that is known by now.
+	if v := b.m.look(s, c, s.visible()); !v.lost {
+		if shown := s.newestOf(v.chain & s.upTo(cl.place)); !s.follows(found, shown) {
+			return "a Get returned less than what was shown before it began"
+		}
 	}
 	if s.follows(found, s.certain) {
 		s.certain = found
@@ -439,7 +447,7 @@ func (b *brancher) finish(s *state, c uint8) string {
 	for d := range s.clients {
 		s.clients[d].during = s.clients[d].during.without(c)
 	}
-	cl.step, cl.purpose, cl.write, cl.own, cl.mark, cl.since = idle, 0, 0, 0, 0, 0
+	cl.step, cl.purpose, cl.write, cl.own, cl.mark, cl.since, cl.place = idle, 0, 0, 0, 0, 0, 0
 	cl.slow, cl.stale, cl.page, cl.pageOrder = false, false, 0, 0
 	cl.before, cl.during, cl.token = 0, 0, 0
 	if !b.m.Reuse {
