@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"testing"
@@ -117,4 +118,43 @@ func TestTokenAtMaximum(t *testing.T) {
 			t.Errorf("something was written: %q, %v", v, err)
 		}
 	}
+}
+
+// listless is a store whose listing shows something that cannot be named.
+type listless struct{ store.Store }
+
+func (l listless) Unwrap() store.Store { return l.Store }
+
+func (l listless) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if yield("", fmt.Errorf("%w: a damaged file", store.ErrCorrupt)) {
+			store.List(ctx, l.Store, prefix)(yield)
+		}
+	}
+}
+
+// One damaged register keeps Collect from no other, and is told.
+func TestCollectBesideDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		c, err := lease.New(listless{st}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := c.TryAcquire(t.Context(), "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * lease.MinCollectAge)
+		n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: lease.MinCollectAge})
+		if n != 1 || !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("removed %d, %v", n, err)
+		}
+		if _, _, err := st.Get(t.Context(), "lock/old"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("it is still there: %v", err)
+		}
+	})
 }

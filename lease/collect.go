@@ -44,7 +44,7 @@ const (
 
 // Collect removes the records of locks that have been free for long, and returns
 // how many. Held and broken locks stay, whatever their age, and so does what cannot
-// be read.
+// be read: an error that matches [store.ErrCorrupt] then tells of it in the end.
 //
 // A record carries the token on. So before any is removed, the highest of their
 // tokens is written to a floor, which is never lowered. A lock that is made anew
@@ -57,7 +57,12 @@ func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 	}
 	found := map[string]*seen{}
 	var highest uint64
+	var unreadable []error // what could not even be named: it does not keep the others
 	for name, err := range c.Names(ctx, o.Prefix) {
+		if errors.Is(err, store.ErrCorrupt) {
+			unreadable = append(unreadable, err)
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -93,7 +98,7 @@ func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 			return removed, fmt.Errorf("lock %q: %w", name, err)
 		}
 	}
-	return removed, nil
+	return removed, errors.Join(unreadable...)
 }
 
 func (o *CollectOptions) tell(name string, removed bool, err error) {
