@@ -274,7 +274,7 @@ func TestFight(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			kills := test.kills
 			if torture {
-				kills = 1000
+				kills = 3334
 			}
 			runFight(t, test.dir(t), test.keys, test.mode, kills)
 		})

@@ -22,7 +22,7 @@ import (
 func TestPowerCut(t *testing.T) {
 	cuts := 3
 	if torture {
-		cuts = 60
+		cuts = 250
 	}
 	for _, fstype := range powercut.FileSystems() {
 		for _, mode := range []string{"tiny", "plain"} {
