@@ -16,7 +16,7 @@ func (s *Store) classify(c *awscall.Call, err error) error {
 	if errors.As(err, &refused) {
 		return err
 	}
-	text := awscall.Text(err)
+	text := c.Text(err)
 	switch awscall.Code(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
 		"TransactionConflictException", "ReplicatedWriteConflictException":

@@ -101,6 +101,10 @@ func (s *Store) describe(ctx context.Context) (Table, error) {
 			return err
 		})
 	})
+	if err == nil && out.Table == nil {
+		// Something else listens there, which says yes to everything.
+		err = fmt.Errorf("%w: %s: the answer describes no table; is the endpoint right?", store.ErrMisconfigured, s.where)
+	}
 	if err != nil {
 		return Table{}, err
 	}

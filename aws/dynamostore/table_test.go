@@ -3,6 +3,8 @@ package dynamostore_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -255,4 +257,32 @@ func TestOwnClient(t *testing.T) {
 			t.Errorf("got %v after %v", err, d.Ops())
 		}
 	})
+}
+
+// TestYes: something that says yes to everything is no table.
+func TestYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := awstest.NewDynamoDB().Client(func(o *dynamodb.Options) {
+			o.HTTPClient = &http.Client{Transport: yes{}}
+		})
+		s, err := dynamostore.New(client, "table", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(t.Context(), "k", "", []byte("1")); !errors.Is(err, store.ErrMisconfigured) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("put: %v (%v)", err, store.OutcomeOf(err))
+		}
+		if _, err := s.Describe(t.Context()); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("describe: %v", err)
+		}
+		if err := dynamostore.CreateTable(t.Context(), client, "table", nil); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("create: %v", err)
+		}
+	})
+}
+
+type yes struct{}
+
+func (yes) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 }

@@ -21,7 +21,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case status == http.StatusNotModified:
 		return object.ErrNotChanged
 	case code == "ConditionalRequestConflict" || code == "OperationAborted":
-		return c.Fail(err, object.ErrBusy, store.NotApplied, "%s", awscall.Text(err))
+		return c.Fail(err, object.ErrBusy, store.NotApplied, "%s", c.Text(err))
 	case code == "NoSuchBucket":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 	case code == "NoSuchUpload":
@@ -34,17 +34,17 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "InvalidRange" || status == http.StatusRequestedRangeNotSatisfiable:
 		return object.ErrRange
 	case code == "NotImplemented" || status == http.StatusNotImplemented:
-		return &object.UnsupportedError{Found: awscall.Text(err)}
+		return &object.UnsupportedError{Found: c.Text(err)}
 	case code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || code == "IllegalLocationConstraintException" || status == http.StatusMovedPermanently:
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "wrong region%s: %s", rightRegion(c), awscall.Text(err))
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "wrong region%s: %s", rightRegion(c), c.Text(err))
 	case code == "InvalidAccessKeyId" || code == "SignatureDoesNotMatch" || code == "ExpiredToken" || code == "InvalidToken" || code == "XAdminUserNotFound":
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", awscall.Text(err))
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", c.Text(err))
 	case code == "RequestTimeTooSkewed":
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", awscall.Text(err))
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", c.Text(err))
 	case status == http.StatusForbidden:
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket this also stands for an object that does not exist)", awscall.Text(err))
+		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s (without the right s3:ListBucket this also stands for an object that does not exist)", c.Text(err))
 	case code == "SlowDown" || code == "InternalError" || code == "ServiceUnavailable" || code == "RequestTimeout":
-		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", awscall.Text(err))
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", c.Text(err))
 	}
 	return c.Classify(err)
 }

@@ -170,7 +170,7 @@ func (b *body) Read(p []byte) (int, error) {
 		if cause := context.Cause(b.stall.ctx); cause != nil {
 			err = cause
 		}
-		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "reading the body: %s", awscall.Text(err))
+		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "reading the body: %s", b.call.Text(err))
 	}
 	return n, err
 }

@@ -44,7 +44,7 @@ func (s *Store) once(ctx context.Context, timeout time.Duration, f func(ctx cont
 	if err == nil {
 		return nil
 	}
-	text := awscall.Text(err)
+	text := c.Text(err)
 	switch code := awscall.Code(err); {
 	case code == "NoSuchBucket":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such bucket here; is the name right, and the region or the endpoint?")

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Call struct {
 	ctx    context.Context
 	sent   atomic.Bool
 	answer atomic.Pointer[answer]
+	hidden atomic.Pointer[[]string] // what must not stand in any message
 }
 
 type answer struct {
@@ -57,11 +59,52 @@ type watched struct {
 
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	w.call.sent.Store(true)
+	hidden := secrets(r.Header)
+	w.call.hidden.Store(&hidden)
 	resp, err := w.inner.Do(r)
 	if resp != nil {
 		w.call.answer.Store(&answer{resp.StatusCode, resp.Header})
 	}
 	return resp, err
+}
+
+// minSecret is the length from which a part of a request is a secret, and how much of
+// one must stand in a text to be taken for it.
+const minSecret = 8
+
+// secrets are the parts of a request's header that nobody may read. A server that
+// refuses a signature may tell what it was computed from, and one that is no such
+// service at all may answer with the request.
+func secrets(h http.Header) []string {
+	all := []string{h.Get("X-Amz-Security-Token"), h.Get("X-Amz-S3session-Token")}
+	for _, field := range strings.FieldsFunc(h.Get("Authorization"), func(r rune) bool { return r == ' ' || r == ',' }) {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "Credential":
+			key, _, _ := strings.Cut(value, "/")
+			all = append(all, key)
+		case "Signature":
+			all = append(all, value)
+		}
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })
+}
+
+// hide takes a secret out of a text, and what is left of it where it was cut off.
+func hide(text, secret string) string {
+	var out strings.Builder
+	for {
+		i := strings.Index(text, secret[:minSecret])
+		if i < 0 {
+			return out.String() + text
+		}
+		end := i + minSecret
+		for end < len(text) && end-i < len(secret) && text[end] == secret[end-i] {
+			end++
+		}
+		out.WriteString(text[:i] + "(hidden)")
+		text = text[end:]
+	}
 }
 
 // Status returns the HTTP status of the answer; 0 if there was none.
@@ -158,7 +201,7 @@ func (c *Call) Classify(err error) error {
 	if c.Status() == 0 {
 		return c.unanswered(err)
 	}
-	text := Text(err)
+	text := c.Text(err)
 	switch status := c.Status(); {
 	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", status, text)
@@ -210,7 +253,7 @@ func (c *Call) unanswered(err error) error {
 		invalid  x509.CertificateInvalidError
 		verified *tls.CertificateVerificationError
 	)
-	text := Text(err)
+	text := c.Text(err)
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ended(err)
@@ -233,25 +276,41 @@ func (c *Call) unanswered(err error) error {
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
 }
 
-// Text says for people what went wrong, without the chain of layers that it went
-// through, and without the address of the request.
-func Text(err error) string {
+// Text says for people what went wrong, on one line, without the chain of layers
+// that it went through, without the address of the request, and without secrets.
+func (c *Call) Text(err error) string {
+	text := strings.Join(strings.Fields(plain(err)), " ")
+	if hidden := c.hidden.Load(); hidden != nil {
+		for _, secret := range *hidden {
+			text = hide(text, secret)
+		}
+	}
+	// Some servers put a whole page into the message.
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return text
+}
+
+// maxText is the longest text of an error, in bytes.
+const maxText = 300
+
+func plain(err error) string {
 	var api smithy.APIError
 	var address *url.Error
 	switch {
 	case errors.As(err, &api):
-		// Some servers put a whole page into the message.
-		message := strings.Join(strings.Fields(api.ErrorMessage()), " ")
-		if len(message) > 300 {
-			message = message[:300] + "..."
-		}
-		return strings.TrimSuffix(api.ErrorCode()+": "+message, ": ")
+		return strings.TrimSuffix(api.ErrorCode()+": "+api.ErrorMessage(), ": ")
 	case errors.As(err, &address):
 		return address.Err.Error()
 	}
 	text := err.Error()
 	if _, after, found := strings.Cut(text, "get credentials: "); found {
 		text = after
+	}
+	// The SDK would show what the program of a profile has printed: the credentials.
+	if before, _, found := strings.Cut(text, "parse failed of process output"); found {
+		text = before + "the output of credential_process is not of the form that is wanted"
 	}
 	return text
 }

@@ -1,0 +1,127 @@
+package awscall_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	accessKey = "AKIATESTACCESSKEY"
+	secretKey = "wJalrXUtnFEMI/K7MDENG+secret"
+	token     = "FwoGZXIvYXdzEXAMPLE//////////wEa+token=="
+)
+
+// environment gives the SDK credentials and keeps it from those of this machine.
+func environment(t *testing.T, more map[string]string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "AWS_SESSION_TOKEN": token,
+		"AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "", "AWS_ENDPOINT_URL_DYNAMODB": "",
+	} {
+		t.Setenv(name, value)
+	}
+	for name, value := range more {
+		t.Setenv(name, value)
+	}
+}
+
+// stores opens registers on both services at one address.
+func stores(t *testing.T, query string) map[string]store.Store {
+	t.Helper()
+	s, err := s3store.Open(t.Context(), "s3://bucket?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dynamostore.Open(t.Context(), "dynamodb://table?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]store.Store{"s3": s, "dynamodb": d}
+}
+
+var signature = regexp.MustCompile("Signature=[0-9a-f]")
+
+func wantNoSecret(t *testing.T, err error, secrets ...string) {
+	t.Helper()
+	text := fmt.Sprintf("%v %+v", err, err)
+	for _, s := range secrets {
+		if strings.Contains(text, s) {
+			t.Errorf("the message tells %q: %v", s, err)
+		}
+	}
+	if signature.MatchString(text) {
+		t.Errorf("the message tells the signature: %v", err)
+	}
+	if strings.Contains(text, "\n") {
+		t.Errorf("a message of several lines: %q", err)
+	}
+}
+
+// A server that answers with the request, as a service does that tells what a
+// signature should have been computed from, or an address of something else.
+func TestServerThatTellsTheRequest(t *testing.T) {
+	environment(t, nil)
+	for _, status := range []int{200, 400, 403, 500} {
+		for _, cut := range []int{1 << 20, 50} { // the server itself may shorten its message
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				told := "x-amz-security-token:" + r.Header.Get("X-Amz-Security-Token") + "\n" + r.Header.Get("Authorization")
+				if auth := r.Header.Get("Authorization"); strings.Contains(auth, "Signature=") && cut > 1000 {
+					told = auth[strings.Index(auth, "Signature="):] + "\n" + told
+				}
+				told = told[:min(cut, len(told))]
+				if r.Header.Get("X-Amz-Target") != "" {
+					w.WriteHeader(status)
+					fmt.Fprintf(w, `{"__type":"InvalidSignatureException","message":%q}`, told)
+					return
+				}
+				w.WriteHeader(status)
+				fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s</Message></Error>", told)
+			}))
+			for name, st := range stores(t, "endpoint="+srv.URL) {
+				_, err := st.Put(t.Context(), "k", "", []byte("1"))
+				if err == nil {
+					t.Errorf("%s, status %d: written", name, status)
+				}
+				wantNoSecret(t, err, accessKey, secretKey, token, token[:20])
+				_, _, err = st.Get(t.Context(), "k")
+				wantNoSecret(t, err, accessKey, secretKey, token, token[:20])
+			}
+			srv.Close()
+		}
+	}
+}
+
+// The SDK shows what the program printed from which a profile takes its
+// credentials: the credentials themselves, when they are not quite of the right form.
+func TestCredentialProcess(t *testing.T) {
+	dir := t.TempDir()
+	printed := filepath.Join(dir, "printed")
+	config := filepath.Join(dir, "config")
+	for path, content := range map[string]string{
+		printed: `{"Version":1,"AccessKeyId":"` + accessKey + `","SecretAccessKey":"` + secretKey + `"} and more`,
+		config:  "[default]\ncredential_process = cat " + printed + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	environment(t, map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_CONFIG_FILE": config})
+	for name, st := range stores(t, "endpoint=http://127.0.0.1:1") {
+		_, _, err := st.Get(t.Context(), "k")
+		if err == nil || !strings.Contains(err.Error(), "credential_process") {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantNoSecret(t, err, accessKey, secretKey)
+	}
+}
