@@ -230,11 +230,17 @@ func (s *Store) call(ctx context.Context, f func(context.Context, func(*dynamodb
 		o.Retryer = aws.NopRetryer{}
 		o.HTTPClient = c.Watch(o.HTTPClient)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return s.classify(c, err)
+	case c.Empty():
+		// For the SDK that is an answer: no item, for example.
+		return c.Fail(errEmpty, store.ErrUnavailable, store.Unknown, "%v", errEmpty)
 	}
 	return nil
 }
+
+var errEmpty = errors.New("the answer was cut off before it began")
 
 // Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry
 // the current state.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -352,4 +354,53 @@ func TestFaultyCounter(t *testing.T) {
 		}
 		t.Logf("applied %d, unknown %d, counter %d, requests %d", applied.Load(), unknown.Load(), count, len(d.Requests()))
 	})
+}
+
+// cut shortens the bodies of answers, and nothing tells that they are short.
+type cut struct {
+	inner http.RoundTripper
+	left  atomic.Int64 // bytes; negative means all
+}
+
+func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.inner.RoundTrip(r)
+	if n := c.left.Load(); err == nil && n >= 0 {
+		resp.ContentLength = -1
+		resp.Body = io.NopCloser(io.LimitReader(resp.Body, n))
+	}
+	return resp, err
+}
+
+// TestCutAnswers: whatever is left of an answer, what is there is not said to be
+// absent, and no write is said to have failed that was applied (A11).
+func TestCutAnswers(t *testing.T) {
+	for left := range int64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			d := newServer()
+			c := &cut{inner: d}
+			c.left.Store(-1)
+			s, err := dynamostore.New(d.Client(func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: c} }), "table", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := mustPut(t, s, "k", "", strings.Repeat("x", 200))
+			c.left.Store(left)
+			if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%d bytes left: get: %v", left, err)
+			}
+			for _, err := range s.List(t.Context(), "") {
+				if !errors.Is(err, store.ErrUnavailable) {
+					t.Errorf("%d bytes left: list: %v", left, err)
+				}
+			}
+			w, err := s.Put(t.Context(), "k", v, []byte("new"))
+			if store.OutcomeOf(err) == store.NotApplied {
+				t.Errorf("%d bytes left: put: %v", left, err)
+			}
+			c.left.Store(-1)
+			if value, now, readErr := s.Get(t.Context(), "k"); err == nil && (readErr != nil || now != w || string(value) != "new") {
+				t.Errorf("%d bytes left: put gave %q; then %s %q, %v", left, w, value, now, readErr)
+			}
+		})
+	}
 }

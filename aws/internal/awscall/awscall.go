@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -43,6 +44,7 @@ type Call struct {
 type answer struct {
 	status int
 	header http.Header
+	size   *atomic.Int64 // of the body, as far as it was read
 }
 
 // New returns the watcher of a call whose caller's context is ctx, on a store that
@@ -63,9 +65,31 @@ func (w watched) Do(r *http.Request) (*http.Response, error) {
 	w.call.hidden.Store(&hidden)
 	resp, err := w.inner.Do(r)
 	if resp != nil {
-		w.call.answer.Store(&answer{resp.StatusCode, resp.Header})
+		a := &answer{resp.StatusCode, resp.Header, new(atomic.Int64)}
+		if resp.Body != nil && resp.Body != http.NoBody {
+			resp.Body = counted{resp.Body, a.size}
+		}
+		w.call.answer.Store(a)
 	}
 	return resp, err
+}
+
+// counted counts what is read of the body of an answer.
+type counted struct {
+	io.ReadCloser
+	size *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.size.Add(int64(n))
+	return n, err
+}
+
+// Empty reports whether there was an answer, and nothing could be read of its body.
+func (c *Call) Empty() bool {
+	a := c.answer.Load()
+	return a != nil && a.size.Load() == 0
 }
 
 // minSecret is the length from which a part of a request is a secret, and how much of
