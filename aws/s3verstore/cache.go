@@ -24,6 +24,7 @@ type register struct {
 
 	mu      sync.Mutex
 	seen    map[string]sighting // by version id
+	passed  map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
 	ids     []string            // the versions that were read in the last look, in their order
 	base    base                // of the newest look, or of a write after it
 	checked bool                // no lock of another program lies beside it
@@ -37,8 +38,8 @@ type sighting struct {
 
 // base is what a write needs to know of the state that it is written on.
 type base struct {
-	tip   mark // zero: nothing was ever written
-	start mark // the newest entry that is known to be settled
+	tip   mark  // zero: nothing was ever written
+	start start // the newest entry that is known to be settled
 	floor uint64
 	at    time.Time // when that was known; zero: it is not
 }
@@ -49,7 +50,7 @@ func newBase(v *view, at time.Time) base {
 		b.tip = tip.mark()
 	}
 	if c := v.settled(); c != nil {
-		b.start = c.mark()
+		b.start = c.asStart()
 	}
 	return b
 }
@@ -86,7 +87,7 @@ func (s *Store) passing(key string) *register {
 }
 
 func (s *Store) newRegister(key string) *register {
-	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}}
+	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}, passed: map[string]uint64{}}
 }
 
 // known returns a copy of what was seen so far, and of its order.
@@ -117,15 +118,49 @@ func (r *register) saw(v *view, g *glance) {
 	if !b.at.Before(r.base.at) {
 		r.base = b
 	}
-	live := map[string]bool{}
+	read, older := map[string]bool{}, map[string]bool{}
 	for i := range v.entries {
-		live[v.entries[i].id] = true
+		read[v.entries[i].id] = true
 	}
-	for id := range g.known {
-		if !live[id] {
-			delete(r.seen, id)
+	for _, w := range v.older {
+		older[w.id] = true
+	}
+	for id, k := range g.known {
+		if read[id] {
+			continue
+		}
+		delete(r.seen, id)
+		if older[id] {
+			r.passed[id] = k.number
 		}
 	}
+	maps.DeleteFunc(r.passed, func(id string, _ uint64) bool { return !older[id] })
+}
+
+// number returns the number of a version that is older than the start, if it is known.
+func (r *register) number(id string) (number uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number, ok = r.passed[id]
+	return number, ok
+}
+
+// pass notes the number of a version that is older than the start.
+func (r *register) pass(id string, number uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed[id] = number
+}
+
+// unpassed returns those of the versions, older than the start, that may be removable,
+// as far as it is known.
+func (r *register) unpassed(older []version, removable func(number uint64) bool) (all []version) {
+	for _, w := range older {
+		if number, ok := r.number(w.id); !ok || removable(number) {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 func (r *register) getBase() base {

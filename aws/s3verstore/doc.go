@@ -27,9 +27,9 @@
 //
 // # The protocol
 //
-// A register is an object; each write is a new version of it, an entry that names the
-// one before it (prev) and a start: the newest entry of the chain that its writer knew to
-// be settled. The state is the fold of the versions: it begins at the newest start that
+// A register is an object; each write is a new version of it, an entry that has a number,
+// and names the one before it (prev) and a start: the newest entry of the chain that its
+// writer knew to be settled, by the id of its version. The state is the fold of the versions: it begins at the newest start that
 // any listed entry names and passes over what is older; from there on an entry counts
 // if its prev is the state.
 //
@@ -46,7 +46,11 @@
 //   - A write whose outcome is unknown is never taken for one's own by reading it back
 //     ([store.Traits].NoReadBack): it is a stranger's, to be waited out.
 //   - Versions that are older than a start which was known for a pause are removed, in
-//     any order, by whoever has just judged a write.
+//     any order, by whoever has just judged a write; but none whose number is higher than
+//     that of the start.
+//   - A listing that lacks an entry which another one follows, or names as a start, is
+//     repeated, unless it shows a start whose number is as high: then that entry was
+//     superseded.
 //
 // # Why it works
 //
@@ -71,7 +75,10 @@
 // were not confirmed, and Get may answer what is taken back. Leases stay exclusive: a
 // grant is confirmed, so that nothing that shows up later can come before it, and is
 // never adopted by reading back; and its token is above that of every entry listed, the
-// losers' too, so tokens rise.
+// losers' too, so tokens rise. And the register stays readable: what shows up so late
+// builds on something that is there, or that was superseded, which the numbers tell. A
+// PUT that is applied a second time makes another version, which nobody takes for the
+// start that the first one was.
 //
 // A model of the protocol, in internal/model, is searched to the end for small cases:
 // early places and late visibility, slow and lost answers, a writer that stops
@@ -84,8 +91,8 @@
 // Peek 1 LIST and no body; a write by whoever knows the state 1 PUT, a pause and 1 LIST,
 // and 1 PUT more for the confirmation; a version that is not known yet costs one GET.
 // Versions never change, so that each body is read once. Every eighth write or so
-// removes what is superseded, by one request. The first write of a register by a store
-// costs up to three LISTs more, which look for locks of another program that took the
+// removes what is superseded, by one request, and a GET for each version of it that this
+// store has not read. The first write of a register by a store costs up to three LISTs more, which look for locks of another program that took the
 // oldest version for the owner; the first use of a store asks for the settings of the
 // bucket (two requests).
 //

@@ -15,7 +15,7 @@ import (
 
 // The body of a version is text: lines of package fold, each with its checksum.
 //
-//	H 17 <nonce> - j{"holdfast":1,"key":"lock/job","start":"<nonce>","start_n":16,"token":42,"life_ms":5000} 1a2b3c4d
+//	H 17 <nonce> - j{"holdfast":1,"key":"lock/job","start":"<version id>","start_n":16,"token":42,"life_ms":5000} 1a2b3c4d
 //	V 17 <nonce> <prev> j{"state":"held",...} 5e6f7a8b
 //
 // The first line is the header of every entry. A second one, of the same nonce, is
@@ -38,7 +38,7 @@ type entry struct {
 	nonce  string
 	number uint64 // in the chain; of a confirmation: that of its start
 	key    string // with the prefix of the store
-	start  mark
+	start  start
 	token  uint64 // no token that its writer saw in the register exceeds it
 	life   time.Duration
 
@@ -51,6 +51,14 @@ type entry struct {
 // mark names an entry of the chain. The zero value names the time before the first.
 type mark struct {
 	nonce  string
+	number uint64
+}
+
+// start names an entry that is settled, by the id of its version: a PUT that is
+// applied twice makes two versions, and only the first is what was seen. The zero value
+// names none.
+type start struct {
+	id     string
 	number uint64
 }
 
@@ -92,7 +100,7 @@ func parseVersion(v store.Version) (mark, error) {
 // encode returns the body of the entry.
 func (e *entry) encode() ([]byte, error) {
 	h, err := json.Marshal(header{
-		Holdfast: FormatVersion, Key: e.key, Start: e.start.nonce, StartN: e.start.number,
+		Holdfast: FormatVersion, Key: e.key, Start: e.start.id, StartN: e.start.number,
 		Token: e.token, Life: e.life.Milliseconds(),
 	})
 	if err != nil {
@@ -132,7 +140,7 @@ func decode(body []byte) (*entry, error) {
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,
-		start: mark{h.Start, h.StartN}, token: h.Token,
+		start: start{h.Start, h.StartN}, token: h.Token,
 	}
 	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Start == "") != (h.StartN == 0) {
 		return nil, errForeign

@@ -79,6 +79,7 @@ type plan struct {
 	lose   bool          // the answer is lost
 	drop   bool          // the request is lost
 	twice  bool          // it is applied a second time
+	echo   time.Duration // so long after the answer it is applied once more
 	status int           // it is refused so
 	code   string
 }
@@ -201,6 +202,10 @@ func (b *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		time.Sleep(p.after + b.latency)
 		answer <- resp
+		if p.echo > 0 {
+			time.Sleep(p.echo)
+			b.serve(q, plan{})
+		}
 	}()
 	select {
 	case resp := <-answer:

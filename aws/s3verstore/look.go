@@ -101,35 +101,45 @@ type glance struct {
 // view reads the versions from the newest down to where the folds begin.
 func (g *glance) view(ctx context.Context, judging bool) (*view, error) {
 	g.low = len(g.l.versions)
-	if err := g.readToStart(ctx, map[string]uint64{}, true); err != nil {
+	if err := g.readToStart(ctx, named{}, true); err != nil {
 		return nil, err
 	}
-	var oldNamed map[string]uint64
+	var old named // nil if all are young: those are as good as they get
 	if judging {
-		some := false
-		oldNamed = map[string]uint64{}
 		for _, v := range g.l.versions {
 			if k, ok := g.known[v.id]; ok && g.old(k) {
-				some = true
-				name(oldNamed, k.entry)
+				if old == nil {
+					old = named{}
+				}
+				old.add(k.entry)
 			}
 		}
-		if !some {
-			oldNamed = nil // the young ones are as good as they get
-		} else if err := g.readToStart(ctx, oldNamed, false); err != nil {
-			return nil, err
+		if old != nil {
+			if err := g.readToStart(ctx, old, false); err != nil {
+				return nil, err
+			}
 		}
 	}
-	v := &view{}
-	for _, w := range g.l.versions[:g.low] {
-		v.older = append(v.older, w.id)
+	v := g.folded(old)
+	if v.lost && g.low > 0 {
+		// What an entry follows may be among the older ones.
+		if err := g.readTo(ctx, 0); err != nil {
+			return nil, err
+		}
+		v = g.folded(old)
 	}
+	return v, nil
+}
+
+// folded folds what was read.
+func (g *glance) folded(old named) *view {
+	v := &view{older: g.l.versions[:g.low]}
 	for _, w := range g.l.versions[g.low:] {
 		k := g.known[w.id]
 		v.entries = append(v.entries, placed{k.entry, w, k.first, g.old(k)})
 	}
-	v.foldAll(oldNamed)
-	return v, nil
+	v.foldAll(old)
+	return v
 }
 
 // old reports whether a version was seen a pause before the listing began.
@@ -139,7 +149,7 @@ func (g *glance) old(k sighting) bool {
 
 // readToStart reads the versions down to the newest of the starts that are named, or
 // all if there is none. With all, what is read adds the starts that it names.
-func (g *glance) readToStart(ctx context.Context, named map[string]uint64, all bool) error {
+func (g *glance) readToStart(ctx context.Context, n named, all bool) error {
 	versions := g.l.versions
 	for i := len(versions) - 1; i >= 0; i-- {
 		if err := g.readTo(ctx, i); err != nil {
@@ -147,32 +157,32 @@ func (g *glance) readToStart(ctx context.Context, named map[string]uint64, all b
 		}
 		e := g.known[versions[i].id].entry
 		if all {
-			name(named, e)
+			n.add(e)
 		}
-		if _, ok := named[e.nonce]; !ok || !e.write {
-			continue
+		if _, ok := n[versions[i].id]; ok && e.write {
+			return nil
 		}
-		// A PUT that was applied twice stands further down a second time.
-		for j := range i {
-			if versions[j].etag == versions[i].etag && versions[j].etag != "" {
-				return g.readTo(ctx, j)
-			}
-		}
-		return nil
 	}
 	return nil
 }
 
-// readTo reads the versions from i on.
+// readTo reads the versions from i on, and some before, as they are often needed next.
+// What is wrong with those does not matter yet.
 func (g *glance) readTo(ctx context.Context, i int) error {
 	for g.low > i {
 		// Few at first: the start is usually among the newest.
 		from := max(0, g.low-min(parallel, max(2, len(g.l.versions)-g.low)))
-		if err := g.fetch(ctx, g.l.versions[from:g.low]); err != nil {
+		if err := g.fetch(ctx, g.l.versions[from:g.low], max(0, i-from)); err != nil {
 			return err
 		}
 		for ; g.low > from; g.low-- {
-			if err := g.s.checkEntry(g.r, g.known[g.l.versions[g.low-1].id].entry); err != nil {
+			k, ok := g.known[g.l.versions[g.low-1].id]
+			if !ok {
+				break
+			}
+			if err := g.s.checkEntry(g.r, k.entry); err != nil && g.low <= i {
+				break
+			} else if err != nil {
 				return err
 			}
 		}
@@ -180,26 +190,28 @@ func (g *glance) readTo(ctx context.Context, i int) error {
 	return nil
 }
 
-// fetch reads those of the versions that are not known.
-func (g *glance) fetch(ctx context.Context, versions []version) error {
-	var unknown []version
-	for _, v := range versions {
+// fetch reads those of the versions that are not known. The first ones, up to spare,
+// need not be there.
+func (g *glance) fetch(ctx context.Context, versions []version, spare int) error {
+	var unknown []int
+	for i, v := range versions {
 		if _, ok := g.known[v.id]; !ok {
-			unknown = append(unknown, v)
+			unknown = append(unknown, i)
 		}
 	}
-	entries := make([]*entry, len(unknown))
-	errs := make([]error, len(unknown))
+	entries := make([]*entry, len(versions))
+	errs := make([]error, len(versions))
 	var wg sync.WaitGroup
-	for i, v := range unknown {
-		wg.Go(func() { entries[i], errs[i] = g.s.entry(ctx, g.r.object, v) })
+	for _, i := range unknown {
+		wg.Go(func() { entries[i], errs[i] = g.s.entry(ctx, g.r.object, versions[i]) })
 	}
 	wg.Wait()
 	var gone error
-	for i, v := range unknown {
+	for _, i := range unknown {
 		switch {
 		case errs[i] == nil:
-			g.known[v.id] = g.r.see(v, entries[i], g.seen)
+			g.known[versions[i].id] = g.r.see(versions[i], entries[i], g.seen)
+		case i < spare:
 		case errors.Is(errs[i], errGone):
 			gone = errs[i]
 		default:
@@ -242,18 +254,15 @@ func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error 
 	for _, w := range g.l.versions {
 		listed[w.id] = true
 	}
-	var start, known uint64 // the number of the start, and of one that was named before
-	if v.start >= 0 {
-		start = v.entries[v.start].number
-	}
+	var known uint64 // the highest number of a start that was named before
 	missing := false
 	for id, k := range g.known {
 		known = max(known, k.entry.start.number)
-		missing = missing || !listed[id] && k.number > start
+		missing = missing || !listed[id] && k.number > v.most
 	}
 	if len(g.l.versions) > 0 {
 		// After some tries: somebody removed what was void, which does no harm.
-		if missing && (start < known || try < 3) {
+		if missing && (v.most < known || try < 3) {
 			return errTorn
 		}
 		return nil

@@ -20,10 +20,11 @@ type placed struct {
 // older; all versions from there on were read.
 type view struct {
 	entries []placed
-	older   []string // ids of the versions before them, which were not read
-	start   int      // where in entries the fold begins; -1: before the first
-	chain   []int    // what counts of entries, the start among it
-	lost    bool     // what others build on is not listed
+	older   []version // the versions before them, which were not read
+	start   int       // where in entries the fold begins; -1: before the first
+	chain   []int     // what counts of entries, the start among it
+	most    uint64    // the highest number of a start that is named and listed
+	lost    bool      // what others build on is not listed
 
 	// The same with only those starts that an entry names which this store has known
 	// for a pause. Judgements ask for both.
@@ -85,14 +86,14 @@ func (v *view) find(nonce string) int {
 	return -1
 }
 
-// in reports whether the entry with this nonce is in a chain.
-func (v *view) in(chain []int, nonce string) bool {
+// in returns the entry of a chain with this nonce; nil if it is not in there.
+func (v *view) in(chain []int, nonce string) *placed {
 	for _, i := range chain {
 		if v.entries[i].nonce == nonce {
-			return true
+			return &v.entries[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // floor returns a number that no token in the entries exceeds.
@@ -103,56 +104,99 @@ func (v *view) floor() (most uint64) {
 	return most
 }
 
-// foldAll folds the entries. oldNamed are the starts that old entries name; nil
-// leaves out the second fold.
-func (v *view) foldAll(oldNamed map[string]uint64) {
-	named := map[string]uint64{}
-	for i := range v.entries {
-		name(named, v.entries[i].entry)
+// asStart names an entry as a start.
+func (p *placed) asStart() start { return start{p.id, p.number} }
+
+// named are starts that entries name, with their numbers, by version id.
+type named map[string]uint64
+
+// add adds the start that an entry names.
+func (n named) add(e *entry) {
+	if e.start.id != "" {
+		n[e.start.id] = e.start.number
 	}
-	v.start, v.lost = v.newestStart(named)
+}
+
+// foldAll folds the entries. old are the starts that old entries name; nil leaves out
+// the second fold.
+func (v *view) foldAll(old named) {
+	all := named{}
+	for i := range v.entries {
+		all.add(v.entries[i].entry)
+	}
+	v.start = v.newestStart(all)
 	v.chain = v.foldFrom(v.start)
+	v.most, v.lost = v.torn(all)
 	v.oldStart, v.oldChain = v.start, v.chain
-	if oldNamed == nil {
+	if old == nil {
 		return
 	}
 	// A start that is gone was removed by somebody who had known a later one for a
 	// pause; so the later one is old enough.
-	if start, lost := v.newestStart(oldNamed); !lost && start != v.start {
+	start := v.newestStart(old)
+	if _, gone := v.highest(old); !gone && (start >= 0 || v.founded()) && start != v.start {
 		v.oldStart, v.oldChain = start, v.foldFrom(start)
 	}
 }
 
-// name adds the start that an entry names.
-func name(named map[string]uint64, e *entry) {
-	if e.start.nonce != "" {
-		named[e.start.nonce] = e.start.number
+// newestStart returns the place of the newest start of those that are named; -1 if
+// none of them is there.
+func (v *view) newestStart(n named) int {
+	for i := len(v.entries) - 1; i >= 0; i-- {
+		if _, ok := n[v.entries[i].id]; ok && v.entries[i].write {
+			return i
+		}
 	}
+	return -1
 }
 
-// newestStart returns the place of the newest start of those that are named. It is
-// lost if one with a higher number is not there, or if none is named and the first
-// entry of the chain is gone.
-func (v *view) newestStart(named map[string]uint64) (start int, lost bool) {
-	start = -1
-	var number uint64
-	for i := len(v.entries) - 1; i >= 0; i-- {
-		if _, ok := named[v.entries[i].nonce]; ok && v.entries[i].write {
-			start, number = v.find(v.entries[i].nonce), v.entries[i].number
-			break
+// highest returns the highest number of the starts that are named and listed, and
+// whether one that is not listed has a higher one.
+func (v *view) highest(n named) (most uint64, gone bool) {
+	listed := map[string]bool{}
+	for _, w := range v.older {
+		listed[w.id] = true
+	}
+	for i := range v.entries {
+		listed[v.entries[i].id] = true
+	}
+	for id, number := range n {
+		if listed[id] {
+			most = max(most, number)
 		}
 	}
-	for _, n := range named {
-		lost = lost || n > number
+	for _, number := range n {
+		gone = gone || number > most
 	}
-	if start < 0 && len(v.entries) > 0 {
-		first := false
-		for i := range v.entries {
-			first = first || v.entries[i].write && v.entries[i].prev == ""
+	return most, gone
+}
+
+// torn reports whether something is missing that was not superseded. What is removed
+// has no higher number than a start that stays. So an entry that is not listed is
+// missing if it has a higher number than all starts that are, and another one follows
+// it or names it.
+func (v *view) torn(n named) (most uint64, torn bool) {
+	most, torn = v.highest(n)
+	there := map[string]bool{"": true}
+	for i := range v.entries {
+		there[v.entries[i].nonce] = true
+	}
+	for i := range v.entries {
+		if e := v.entries[i].entry; e.write && e.number-1 > most && !there[e.prev] {
+			torn = true
 		}
-		lost = lost || !first
 	}
-	return start, lost
+	return most, torn || v.start < 0 && !v.founded()
+}
+
+// founded reports whether the first entry of a chain is there, or none at all.
+func (v *view) founded() bool {
+	for i := range v.entries {
+		if v.entries[i].write && v.entries[i].prev == "" {
+			return true
+		}
+	}
+	return len(v.entries) == 0
 }
 
 // foldFrom returns what counts from start on.
@@ -173,18 +217,27 @@ func (v *view) foldFrom(start int) (chain []int) {
 	return chain
 }
 
-// garbage returns the ids of the versions that may be removed: what is older than
-// the start, and confirmations of older starts. The start must be one that this
-// store has known for a pause to be named: whoever reads the pages of a listing
-// meanwhile either knows it too or has taken too long.
-func (v *view) garbage() []string {
-	if v.oldStart < 0 {
-		return nil
+// removable reports whether an entry with this number may go, if it is superseded.
+// Entries that were not settled in one order have numbers that are not in the order of
+// their places; that takes PUTs which broke the assumption. Of those, what has a higher
+// number than the start stays until there is a start with a higher one: somebody may
+// still name it, and whoever then misses it must find that it was superseded.
+func (v *view) removable(number uint64) bool {
+	return v.oldStart >= 0 && number <= v.entries[v.oldStart].number
+}
+
+// garbage returns the ids of the entries that may be removed: what is older than the
+// start, and confirmations of older starts. The start must be one that this store has
+// known for a pause to be named: whoever reads the pages of a listing meanwhile either
+// knows it too or has taken too long.
+func (v *view) garbage() (ids []string) {
+	at := map[string]int{}
+	for i := range v.entries {
+		at[v.entries[i].id] = i + 1 // 0: it is older than what was read, or gone
 	}
-	ids := append([]string(nil), v.older...)
 	for i := range v.entries {
 		p := &v.entries[i]
-		if i < v.oldStart || !p.write && p.start.number < v.entries[v.oldStart].number {
+		if (i < v.oldStart || !p.write && at[p.entry.start.id] <= v.oldStart) && v.removable(p.number) {
 			ids = append(ids, p.id)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
@@ -161,12 +163,13 @@ func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Ver
 	if err := s.verdict(r, v, e, prev); err != nil {
 		return err
 	}
+	made := v.in(v.chain, e.nonce).asStart()
 	if confirm {
-		if err := s.confirm(ctx, r, e, watch); err != nil {
+		if err := s.confirm(ctx, r, e, made, watch); err != nil {
 			return store.MarkUnknown(fmt.Errorf("it counts as yet, but was not confirmed in time: %w", err))
 		}
 	}
-	r.setBase(base{tip: e.mark(), start: e.mark(), floor: max(v.floor(), e.token), at: time.Now()})
+	r.setBase(base{tip: e.mark(), start: made, floor: max(v.floor(), e.token), at: time.Now()})
 	return nil
 }
 
@@ -174,7 +177,7 @@ func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Ver
 // outcome if that can't be told. prev is the state that the caller asked for.
 func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) error {
 	at := v.find(e.nonce)
-	now, old := v.in(v.chain, e.nonce), v.in(v.oldChain, e.nonce)
+	now, old := v.in(v.chain, e.nonce) != nil, v.in(v.oldChain, e.nonce) != nil
 	switch {
 	case now && old:
 		return nil
@@ -194,14 +197,14 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	return conflict(r.key, p)
 }
 
-// confirm names an entry as a start, so that it counts whatever becomes visible
+// confirm names an entry, which made it so, as a start, so that it counts whatever becomes visible
 // before it. A confirmation must be answered within Life of the beginning of the look
 // that showed that the entry counts; one that fails is sent again until then, and no
 // longer: by then another may have confirmed something else.
-func (s *Store) confirm(ctx context.Context, r *register, e *entry, watch stopwatch) error {
+func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
-			nonce: rand.Text(), number: e.number, key: e.key, start: e.mark(), token: e.token, life: s.o.Life,
+			nonce: rand.Text(), number: e.number, key: e.key, start: made, token: e.token, life: s.o.Life,
 		})
 		took := watch.elapsed()
 		switch {
@@ -218,13 +221,53 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, watch stopwa
 // clean removes what a judgement showed to be superseded, when there is enough of it.
 // It never makes a call fail.
 func (s *Store) clean(ctx context.Context, r *register, v *view) {
+	if s.o.KeepAll || v.oldStart < 0 || ctx.Err() != nil {
+		return
+	}
 	ids := v.garbage()
-	if s.o.KeepAll || len(ids) < cleanAt || ctx.Err() != nil {
+	older := r.unpassed(v.older[:min(len(v.older), batch)], v.removable)
+	if len(ids)+len(older) < cleanAt {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
+	ids = append(ids, s.passed(ctx, r, older, v.removable)...)
 	if failed, err := s.remove(ctx, r.object, ids); err != nil {
 		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
+}
+
+// passed returns the ids of those versions that are entries which may be removed. It
+// reads what is not known.
+func (s *Store) passed(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) []string {
+	var mu sync.Mutex
+	var ids []string
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for _, w := range versions {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			number, ok := r.number(w.id)
+			if !ok {
+				e, err := s.entry(ctx, r.object, w)
+				switch {
+				case errors.Is(err, store.ErrCorrupt), err == nil && e.key != s.prefix+r.key:
+					number = math.MaxUint64 // what is not ours stays
+				case err != nil:
+					return
+				default:
+					number = e.number
+				}
+				r.pass(w.id, number)
+			}
+			if removable(number) {
+				mu.Lock()
+				defer mu.Unlock()
+				ids = append(ids, w.id)
+			}
+		})
+	}
+	wg.Wait()
+	return ids
 }

@@ -307,16 +307,13 @@ func TestManyVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		nonce := func(i uint64) string { return fmt.Sprintf("N%d", i) }
+		prev, start := "", ""
 		for i := uint64(1); i <= 10_000; i++ {
-			prev, start := "", ""
-			if i > 1 {
-				prev, start = nonce(i-1), nonce(i-1)
-			}
 			body, err := s3verstore.Written("k", nonce(i), prev, i, start, i-1, i, 5*time.Second, fmt.Append(nil, i))
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.put("k!!", string(body), nil)
+			prev, start = nonce(i), b.put("k!!", string(body), nil).id
 		}
 		s := open(t, b, nil)
 		value, v := get(t, s, "k")
@@ -327,7 +324,9 @@ func TestManyVersions(t *testing.T) {
 		if gets := slices.DeleteFunc(ops, func(op string) bool { return op != "GET" }); len(gets) > 2 {
 			t.Errorf("%d bodies were read", len(gets))
 		}
-		mustPut(t, s, "k", v, "x")
+		for i := range 11 { // each removes up to a thousand
+			v = mustPut(t, s, "k", v, fmt.Sprint(i))
+		}
 		if left := len(b.live("k!!")); left > 10 {
 			t.Errorf("%d versions are left", left)
 		}

@@ -14,6 +14,11 @@ type Config struct {
 	// gone.
 	Ghosts uint8
 
+	// Forked lets the object begin with a chain of three entries and one that follows
+	// the first of them and comes after them all, the confirmation of that, and an
+	// entry that follows the chain; the last two are under way.
+	Forked bool
+
 	// Page is how many entries a page of a listing holds; 0 means all.
 	Page int
 
@@ -47,6 +52,8 @@ type Config struct {
 	EagerStart  bool // an entry names what its writer saw last, settled or not
 	LateConfirm bool // a confirmation counts however late it is answered
 	Again       bool // a writer whose confirmation was late judges and confirms again
+	HighToo     bool // what is older than the start is removed, whatever its number
+	NoGap       bool // an entry that is missing is not missed by the one that follows it
 	HastyClean  bool // what is older than a start that was only just seen is removed
 }
 
@@ -71,6 +78,16 @@ func (m *Config) initial() state {
 		for range m.Ghosts {
 			s.add(entry{phase: flying, prev: 1, token: 1, floor: 1})
 		}
+	}
+	if m.Forked {
+		for _, e := range []entry{{}, {prev: 1, start: 1}, {prev: 2, start: 2}, {prev: 1, start: 1}} {
+			s.orders++
+			e.phase, e.order = visible, s.orders
+			s.add(e)
+		}
+		s.add(entry{phase: flying, mark: true, start: 4})
+		s.add(entry{phase: flying, prev: 3, start: 3})
+		s.certain, s.acked = 1, one(1)
 	}
 	return s
 }

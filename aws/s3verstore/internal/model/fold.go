@@ -30,13 +30,15 @@ func (m *Config) look(s *state, c uint8, listed set) view {
 		v.final = v.certain
 		return v
 	}
-	v.start, v.lost = s.newestStart(listed, listed)
+	var most uint8
+	v.start, most, v.lost = s.newestStart(listed, listed)
+	v.lost = v.lost || !m.NoGap && s.gap(listed, most)
 	v.chain, v.tip = s.fold(listed, v.start)
 	v.oldStart, v.oldChain = v.start, v.chain
 	if !m.NoOld {
 		// A start that is gone was removed by someone who knew a later one for a
 		// pause, so that the later one is old enough.
-		if start, lost := s.newestStart(listed, listed&old); !lost && s.placed(start, listed) {
+		if start, _, lost := s.newestStart(listed, listed&old); !lost && s.placed(start, listed) {
 			v.oldStart = start
 			v.oldChain, _ = s.fold(listed, start)
 		}
@@ -77,32 +79,48 @@ func (s *state) placed(start uint8, listed set) bool {
 	return !first
 }
 
-// newestStart returns the newest start that one of namers names. It is lost if
-// another one that is named is not listed and has a higher number.
-func (s *state) newestStart(listed, namers set) (start uint8, lost bool) {
+// newestStart returns the newest start that one of namers names. It is lost if one
+// that is named is not listed and has a higher number than all that are. most is their
+// highest number.
+func (s *state) newestStart(listed, namers set) (start, most uint8, lost bool) {
 	var gone uint8
 	for i := uint8(1); i <= s.n; i++ {
-		if !namers.has(i) {
-			continue
-		}
 		named := s.entries[i].start
 		switch {
-		case named == 0:
+		case !namers.has(i) || named == 0:
 		case !listed.has(named):
 			gone = max(gone, s.number(named))
-		case start == 0 || s.entries[named].order > s.entries[start].order:
-			start = named
+		default:
+			most = max(most, s.number(named))
+			if start == 0 || s.entries[named].order > s.entries[start].order {
+				start = named
+			}
 		}
 	}
 	if start == 0 && gone == 0 && !s.placed(0, listed) {
-		return 0, true
+		return 0, 0, true
 	}
-	return start, gone > s.number(start)
+	return start, most, gone > most
 }
 
-// number is the number of an entry in its chain.
+// gap reports whether an entry is listed and the one that it follows is not, although
+// that has a higher number than all starts that are named and listed.
+func (s *state) gap(listed set, most uint8) bool {
+	for i := uint8(1); i <= s.n; i++ {
+		e := s.entries[i]
+		if listed.has(i) && !e.mark && e.prev != 0 && !listed.has(e.prev) && s.number(e.prev) > most {
+			return true
+		}
+	}
+	return false
+}
+
+// number is the number of an entry in its chain; a confirmation has that of its start.
 func (s *state) number(i uint8) uint8 {
 	n := uint8(0)
+	if s.entries[i].mark {
+		i = s.entries[i].start
+	}
 	for ; i != 0; i = s.entries[i].prev {
 		n++
 	}
@@ -188,6 +206,8 @@ func (m *Config) removable(s *state, c uint8, v view) (gone set) {
 			if e.order < s.entries[v.certain].order {
 				gone = gone.with(i)
 			}
+		case !m.HighToo && s.number(i) > s.number(start):
+			// Somebody may still name it, or follow it.
 		case e.order < s.entries[start].order,
 			e.mark && s.entries[e.start].order < s.entries[start].order:
 			gone = gone.with(i)

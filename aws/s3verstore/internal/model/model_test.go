@@ -84,6 +84,14 @@ var broken = []system{
 		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lose: true, Lease: true, TTL: n(1, 2)},
 		events: []string{"acquired", "visible out of order", "slow PUT"},
 	}, {
+		name:   "a writer of two chains",
+		Config: model.Config{Writes: n(2), Forked: true, Broken: true, Clean: true},
+		events: []string{"acknowledged", "cleaned up"},
+	}, {
+		name:   "two writers of two chains",
+		Config: model.Config{Writes: n(1, 1), Forked: true, Broken: true, Clean: true},
+		events: []string{"acknowledged", "conflict", "cleaned up"}, long: true,
+	}, {
 		name:   "a lock of two clients",
 		Config: model.Config{Writes: n(2, 2), Founded: true, Broken: true, Lease: true, TTL: n(1, 2)},
 		events: []string{"acquired", "renewed", "expired", "slow PUT"}, long: true,
@@ -154,29 +162,37 @@ func TestControls(t *testing.T) {
 		owners  = "two clients believe that they hold the lock"
 		beside  = "a write was acknowledged beside another"
 		doubled = "two successes from one state"
+		gone    = "what others build on is gone"
+		never   = "a Get returned what never was"
+		less    = "a Get returned less than what was shown before it began"
 	)
 	for _, c := range []struct {
 		name string
 		model.Config
 		broke []string // any of these
-		long  bool
+		deep  bool     // search deep first, which needs less memory
+		long  bool     // for HOLDFAST_TORTURE=1 only; searched deep first too
 	}{
 		{name: "settle shorter than L", broke: []string{lost, doubled, undone},
 			Config: model.Config{Writes: n(1, 1), Founded: true, ShortSettle: true}},
-		{name: "a slow writer deletes its own entry", broke: []string{lost, undone},
+		{name: "a slow writer deletes its own entry", broke: []string{lost, undone, gone},
 			Config: model.Config{Writes: n(1, 1), Founded: true, DeleteOwn: true}},
 		{name: "clean-up without starts", broke: []string{lost},
 			Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, NoStarts: true}},
 		{name: "a Get that does not settle", broke: []string{lost},
 			Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, EagerGet: true}},
-		{name: "a Get that answers what it has itself seen", broke: []string{"a Get returned less than what was shown before it began"},
+		{name: "a Get that answers what it has itself seen", broke: []string{less},
 			Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, OwnGet: true}},
 		{name: "read-back that adopts", broke: []string{lost},
 			Config: model.Config{Writes: n(1, 1), Founded: true, Adopt: true, Lose: true}},
 		{name: "a start that is not settled", broke: []string{lost, beside, doubled, undone},
 			Config: model.Config{Writes: n(1, 1, 1), Founded: true, EagerStart: true}},
-		{name: "clean-up behind a start that was just seen, in pages", broke: []string{undone, lost},
-			Config: model.Config{Writes: n(2, 2), Founded: true, Clean: true, Page: 1, HastyClean: true}},
+		{name: "clean-up behind a start that was just seen, in pages", broke: []string{never}, long: true,
+			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, HastyClean: true}},
+		{name: "an entry that nobody misses, in pages", broke: []string{less}, deep: true,
+			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true}},
+		{name: "clean-up whatever the numbers", broke: []string{gone},
+			Config: model.Config{Writes: n(1, 2), Forked: true, Broken: true, Clean: true, HighToo: true}},
 		{name: "a late PUT and no confirmation", broke: []string{lost, beside},
 			Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, NoConfirm: true}},
 		{name: "a late release and no confirmation", broke: []string{owners},
@@ -193,8 +209,8 @@ func TestControls(t *testing.T) {
 				t.Skip("many states: set HOLDFAST_TORTURE=1")
 			}
 			find := model.Shortest
-			if c.long {
-				find = model.Search // needs less memory
+			if c.long || c.deep {
+				find = model.Search
 			}
 			r := find(&c.Config, 0)
 			t.Log(r)

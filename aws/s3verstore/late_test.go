@@ -1,0 +1,131 @@
+package s3verstore_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
+)
+
+// hand puts entries of the register k by hand, as if their PUTs had broken the
+// assumption.
+type hand struct {
+	t *testing.T
+	b *bucket
+}
+
+// write puts a write, and returns its version. The start may be nil.
+func (h hand) write(nonce, prev string, number uint64, start *stored, startN uint64) *stored {
+	h.t.Helper()
+	id := ""
+	if start != nil {
+		id = start.id
+	}
+	body, err := s3verstore.Written("k", nonce, prev, number, id, startN, 0, 5*time.Second, []byte(nonce))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.b.put("k!!", string(body), nil)
+}
+
+// confirm puts a confirmation.
+func (h hand) confirm(nonce string, start *stored, number uint64) *stored {
+	h.t.Helper()
+	body, err := s3verstore.Confirmed("k", nonce, start.id, number, 0, 5*time.Second)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.b.put("k!!", string(body), nil)
+}
+
+// TestEchoes: a settled entry, and one that follows it and names it, are applied again
+// long after the first were removed. They are not what was settled, and do not count.
+func TestEchoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		h := hand{t, b}
+		old := h.write("OLD", "", 1, nil, 0)
+		confirmed := h.confirm("CONFIRMSOLD", old, 1)
+		now := h.write("NOW", "OLD", 2, old, 1)
+		h.confirm("CONFIRMSNOW", now, 2)
+		b.remove(old)
+		b.remove(confirmed)
+		for range 2 {
+			h.write("OLD", "", 1, nil, 0)
+			h.write("STALE", "OLD", 2, old, 1)
+			h.confirm("CONFIRMSOLD", old, 1)
+		}
+		s := open(t, b, nil)
+		value, v := get(t, s, "k")
+		if value != "NOW" {
+			t.Errorf("read %q, want NOW", value)
+		}
+		mustPut(t, s, "k", v, "next")
+		if value, _ := get(t, open(t, b, nil), "k"); value != "next" {
+			t.Errorf("read %q, want next", value)
+		}
+	})
+}
+
+// TestLateStart: a start becomes visible so late that others have gone on further, from
+// another entry. Whatever of theirs still shows up names, or follows, what was
+// superseded in between; the register stays readable whenever that is.
+func TestLateStart(t *testing.T) {
+	for writes := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			h := hand{t, b}
+			first := h.write("FIRST", "", 1, nil, 0)
+			h.confirm("CONFIRMSFIRST", first, 1)
+			last, prev := first, "FIRST"
+			for n := uint64(2); n <= 6; n++ {
+				nonce := fmt.Sprint("LEFT", n)
+				last, prev = h.write(nonce, prev, n, last, n-1), nonce
+			}
+			late := h.write("LATE", "FIRST", 2, first, 1)
+			h.confirm("CONFIRMSLATE", late, 2)
+
+			s, want := open(t, b, nil), "LATE"
+			for i := range writes {
+				_, v := get(t, s, "k")
+				want = fmt.Sprint(i)
+				mustPut(t, s, "k", v, want)
+			}
+			h.write("LEFT7", prev, 7, last, 6)
+			other := open(t, b, nil)
+			value, v := get(t, other, "k")
+			if value != want {
+				t.Errorf("after %d writes: read %q, want %q", writes, value, want)
+			}
+			for i := range 12 {
+				v = mustPut(t, other, "k", v, fmt.Sprint(i))
+			}
+			if left := len(b.live("k!!")); left > 20 {
+				t.Errorf("after %d writes: %d versions are left", writes, left)
+			}
+		})
+	}
+}
+
+// TestForeignStays: what lies among the old versions of a register and is none of its
+// entries is not removed with them.
+func TestForeignStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		foreign := b.put("k!!", "somebody's data", nil)
+		h := hand{t, b}
+		first := h.write("FIRST", "", 1, nil, 0)
+		h.confirm("CONFIRMSFIRST", first, 1)
+		s := open(t, b, nil)
+		_, v := get(t, s, "k")
+		for i := range 30 {
+			v = mustPut(t, s, "k", v, fmt.Sprint(i))
+		}
+		all := b.live("k!!")
+		if len(all) > 15 || all[0] != foreign {
+			t.Errorf("%d versions are left, the first is %q", len(all), all[0].body)
+		}
+	})
+}
