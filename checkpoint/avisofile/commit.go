@@ -191,7 +191,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content)
+	m, err := h.replace(h.place.file()+fenceSuffix, content, nil)
 	if err != nil {
 		return err
 	}
@@ -209,10 +209,7 @@ func (s *Store) writeState(h *hold, next *view, state state, c *Commit) error {
 	if len(content) > MaxFile {
 		return fmt.Errorf("%w: the state file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFile)
 	}
-	if err := h.keepGood(next); err != nil {
-		return store.MarkNotApplied(denied(err))
-	}
-	m, err := h.replace(h.place.file(), content)
+	m, err := h.replace(h.place.file(), content, func() error { return h.keepGood(next) })
 	if err != nil {
 		return err
 	}

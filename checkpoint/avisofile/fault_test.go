@@ -102,6 +102,14 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 			if disk != now {
 				t.Fatalf("%q, and the file has %d, not %d", answer, disk, now)
 			}
+			// What could not be written must not cost the good copy: whoever cuts the
+			// file off on a disk that is full would cut off both.
+			state, err := os.Stat(path)
+			do(t, err)
+			good, err := os.Stat(path + ".good")
+			if err == nil && os.SameFile(state, good) && !strings.HasPrefix(inject, "renameat") {
+				t.Fatalf("%q, and the good copy is the file itself", answer)
+			}
 		case strings.HasPrefix(answer, "err outcome unknown"):
 			failed++
 			if disk != now && disk != seq {

@@ -178,7 +178,7 @@ func (r *restoring) carryOut(h *hold) error {
 			return store.MarkNotApplied(err)
 		}
 	}
-	m, err := h.replace(h.place.file(), encode(r.good))
+	m, err := h.replace(h.place.file(), encode(r.good), nil)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (r *restoring) writeFences(h *hold, f fences) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	m, err := h.replace(h.place.file()+fenceSuffix, content)
+	m, err := h.replace(h.place.file()+fenceSuffix, content, nil)
 	if err == nil {
 		m.close()
 	}

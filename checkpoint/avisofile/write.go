@@ -89,10 +89,11 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 
 // replace puts content in the place of path, which is the state file or one beside
 // it, durably. Owner and mode are kept; those of a new file are the state file's, if
-// there is one. Its errors tell their outcome: not applied as long as the old content
-// stands for certain, unknown from the rename on, since then the new one can be seen,
-// but may not survive.
-func (h *hold) replace(path string, content []byte) (*image, error) {
+// there is one. before, if not nil, is called when the new content is complete, just
+// before it takes its place. The errors tell their outcome: not applied as long as the
+// old content stands for certain, unknown from the rename on, since then the new one
+// can be seen, but may not survive.
+func (h *hold) replace(path string, content []byte, before func() error) (*image, error) {
 	like, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		like, err = os.Lstat(h.place.file())
@@ -105,7 +106,13 @@ func (h *hold) replace(path string, content []byte) (*image, error) {
 	if err != nil {
 		return nil, store.MarkNotApplied(denied(err))
 	}
-	if err := h.swap(temporary, path, m); err != nil {
+	if before != nil {
+		err = store.MarkNotApplied(denied(before()))
+	}
+	if err == nil {
+		err = h.swap(temporary, path, m)
+	}
+	if err != nil {
 		m.close()
 		os.Remove(temporary) // if it is still there; what stays is swept later
 		return nil, err
@@ -139,7 +146,8 @@ func (h *hold) swap(temporary, path string, m *image) error {
 }
 
 // keepGood keeps the state file that is about to be replaced, and was read without
-// an error, as the last good copy.
+// an error, as the last good copy. It is a second name of that file: until that is
+// replaced, who damages the one damages the other.
 func (h *hold) keepGood(v *view) error {
 	if v.stateImage.info == nil {
 		return nil
