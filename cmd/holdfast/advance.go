@@ -48,8 +48,8 @@ func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
 is 73 if a higher one is saved already, 76 if a higher token has fenced this one off.
 
 With - it reads sequences from standard input, one on a line, with the name of an
-event behind it if there is one. It saves the latest as it goes, those that come
-while a write is under way together, and all of them at the end of input.`,
+event behind it if there is one. It saves the highest as it goes, those that come
+while a write is under way together, and what is left at the end of input.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,
@@ -99,11 +99,12 @@ func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to c
 	return nil
 }
 
-// stream is the latest position that was read, for whoever saves it.
+// stream is the highest position that was read, for whoever saves it.
 type stream struct {
 	mu     sync.Mutex
 	latest checkpoint.Position
-	some   bool // there is one that was not saved
+	any    bool // there is one
+	some   bool // and it was not saved
 	ended  bool
 	err    error
 	news   chan struct{} // has one slot
@@ -149,25 +150,49 @@ func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string
 func (s *stream) read(in io.Reader) {
 	lines := bufio.NewScanner(in)
 	var err error
-	for n := 1; lines.Scan(); n++ {
-		text, event, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
-		if text == "" {
-			continue
-		}
-		sequence, parseErr := parseSequence(text)
-		if parseErr != nil {
-			err = fmt.Errorf("line %d: %w", n, parseErr)
-			break
-		}
-		s.tell(func() {
-			// The highest counts, whatever the order of the lines.
-			if !s.some || sequence >= s.latest.Sequence {
-				s.latest, s.some = checkpoint.Position{Sequence: sequence, EventID: strings.TrimSpace(event)}, true
-			}
-		})
+	n := 0
+	for err == nil && lines.Scan() {
+		n++
+		err = s.take(lines.Text())
 	}
-	err = errors.Join(err, lines.Err())
+	if err == nil {
+		n++
+		err = lines.Err()
+	}
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = usagef("it is longer than %d bytes", bufio.MaxScanTokenSize)
+	}
+	if err != nil {
+		err = fmt.Errorf("line %d: %w", n, err)
+	}
 	s.tell(func() { s.ended, s.err = true, err })
+}
+
+// take takes one line. The highest sequence counts, whatever the order of the lines
+// and however many of them a write has gathered.
+func (s *stream) take(line string) error {
+	line = strings.TrimSpace(line)
+	if line == "" {
+		return nil
+	}
+	text, event := line, ""
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		text, event = line[:i], strings.TrimSpace(line[i:])
+	}
+	sequence, err := parseSequence(text)
+	if err != nil {
+		return err
+	}
+	to := checkpoint.Position{Sequence: sequence, EventID: event}
+	s.tell(func() {
+		switch {
+		case !s.any || to.Sequence > s.latest.Sequence:
+			s.latest, s.any, s.some = to, true, true
+		case to.Sequence == s.latest.Sequence && !s.latest.Agrees(to):
+			err = fmt.Errorf("%w: %d is %q here, and was %q before", checkpoint.ErrMismatch, sequence, event, s.latest.EventID)
+		}
+	})
+	return err
 }
 
 func (s *stream) tell(change func()) {
