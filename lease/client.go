@@ -60,8 +60,8 @@ func (c *Client) Handle(name string) (*Handle, error) {
 	if err := store.CheckKey(name); err != nil {
 		return nil, fmt.Errorf("lock name: %w", err)
 	}
-	if err := store.CheckKey(key); err != nil {
-		return nil, fmt.Errorf("lock name: %w", err)
+	if most := store.MaxKey - len(key) + len(name); len(name) > most {
+		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
 	}
 	return &Handle{c: c, name: name, key: key, slot: make(chan struct{}, 1)}, nil
 }

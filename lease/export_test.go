@@ -24,3 +24,6 @@ func Encode(r *Record) ([]byte, error) { return r.encode() }
 
 // Decode decodes a record of the lock name.
 func Decode(name string, value []byte) (*Record, error) { return decodeRecord(name, value) }
+
+// SweepMemory removes what a [FileMemory] has not needed for long.
+func SweepMemory(m Memory) { m.(fileMemory).sweep() }

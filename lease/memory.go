@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -45,7 +47,8 @@ type Memory interface {
 
 // FileMemory returns a Memory that keeps each sighting in a small file below dir,
 // which it makes, with mode 0700, when it first saves. The directory must belong
-// to this user alone.
+// to this user alone. Sightings of locks that nobody has looked at for 30 days are
+// removed now and then.
 func FileMemory(dir string) Memory { return fileMemory{dir} }
 
 type fileMemory struct{ dir string }
@@ -83,6 +86,34 @@ func (m fileMemory) Save(s Sighting) {
 	_, err = f.Write(b)
 	if f.Close() != nil || err != nil || os.Rename(temporary, path) != nil {
 		_ = os.Remove(temporary)
+		return
+	}
+	if mathrand.IntN(sweepOnceIn) == 0 {
+		m.sweep()
+	}
+}
+
+const (
+	sweepOnceIn = 200                 // saves, so that they cost the same with many locks as with few
+	forgetAfter = 30 * 24 * time.Hour // longer than locks are held
+)
+
+// sweep removes what is old, temporary files that a crash left behind too. Whoever
+// misses a sighting starts to watch anew.
+func (m fileMemory) sweep() {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, random, ok := strings.Cut(e.Name(), ".json")
+		sum, err := hex.DecodeString(name)
+		if !ok || err != nil || len(sum) != sha256.Size/2 || random != "" && len(random) != len(".")+len(rand.Text()) {
+			continue // not ours
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > forgetAfter {
+			_ = os.Remove(filepath.Join(m.dir, e.Name()))
+		}
 	}
 }
 
