@@ -116,6 +116,51 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
+// The shells are offered the locks and the checkpoints that are there, and nothing in
+// place of a command.
+func TestCompletionsOfNames(t *testing.T) {
+	bin, dir := holdfastBinary(t), t.TempDir()
+	holdfast := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(bin, args...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+dir)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return string(out)
+	}
+	for _, name := range []string{"nightly", "jobs/a", "jobs/b c"} {
+		holdfast("run", name, "--", "true")
+	}
+	holdfast("checkpoint", "advance", "orders", "5")
+	holdfast("checkpoint", "--file", filepath.Join(dir, "state.json"), "advance", strings.Repeat("ab", 32), "5")
+	const files, noFiles = ":0", ":4"
+	for _, c := range []struct {
+		line []string // the last is what is begun
+		want string
+	}{
+		{[]string{"show", ""}, "jobs/a jobs/b c nightly " + noFiles},
+		{[]string{"show", "jobs/"}, "jobs/a jobs/b c " + noFiles},
+		{[]string{"show", "nightly", ""}, noFiles},
+		{[]string{"run", "jobs/a", "n"}, "nightly " + noFiles},
+		{[]string{"run", "nightly", "--", ""}, files},
+		{[]string{"run", "nightly", "--", "ls", "n"}, files},
+		{[]string{"run", "--on-lost", ""}, "kill warn " + noFiles},
+		{[]string{"ls", "--state", ""}, "held free broken unreadable " + noFiles},
+		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
+		{[]string{"checkpoint", "--file", filepath.Join(dir, "state.json"), "get", ""}, strings.Repeat("ab", 32) + " " + noFiles},
+		{[]string{"--store", "file:" + filepath.Join(dir, "none"), "show", ""}, noFiles},
+		{[]string{"--store", "nothing:there", "show", ""}, noFiles},
+		{[]string{"--store", ""}, "dynamodb:// file: s3+versioned:// s3:// :6"},
+	} {
+		got := holdfast(append([]string{"__completeNoDesc"}, c.line...)...)
+		if got = strings.ReplaceAll(strings.TrimSpace(got), "\n", " "); got != c.want {
+			t.Errorf("%q: offered %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
 // What is nearly right gets the right word.
 func TestNearest(t *testing.T) {
 	commands := []string{"run", "renew", "unlock", "lock", "ls", "show", "watch", "break", "checkpoint", "doctor"}

@@ -16,6 +16,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	root           *cobra.Command
+	args           []string
 	started        bool // the command line was accepted
 	storeGiven     bool // --store stands on the command line
 
@@ -28,7 +29,7 @@ type app struct {
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)
@@ -91,6 +92,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
 		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.manCommand(), a.versionCommand())
+	a.addCompletions(root)
 	return root
 }
 

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+const (
+	completeWithin = 2 * time.Second // nobody waits longer for a key
+	completeAtMost = 200
+)
+
+type completion = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
+
+// addCompletions says what the shell offers in place of files: the locks and the
+// checkpoints of the store, and the values of flags that have a few.
+func (a *app) addCompletions(root *cobra.Command) {
+	locks, keys := a.completeStored(a.lockNames), a.completeStored(a.checkpointKeys)
+	all := map[string]completion{
+		"run": a.beforeDash(locks), "hold": locks, "lock": locks,
+		"ls": once(locks), "show": once(locks), "watch": once(locks), "break": once(locks), "gc": once(locks),
+		"get": once(keys), "advance": once(keys), "reset": once(keys), "rm": once(keys),
+	}
+	values := map[string][]string{
+		"on-lost": {"kill", "warn"},
+		"state":   {"held", "free", "broken", "unreadable"},
+		"store":   schemes(),
+		"also":    schemes(),
+	}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if f := all[cmd.Name()]; f != nil {
+			cmd.ValidArgsFunction = f
+		}
+		if cmd.Name() == "watch" && cmd.Parent() != root {
+			cmd.ValidArgsFunction = once(keys)
+		}
+		for name, choice := range values {
+			if cmd.LocalFlags().Lookup(name) == nil {
+				continue
+			}
+			directive := cobra.ShellCompDirectiveNoFileComp
+			if name == "store" || name == "also" {
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choice, directive)) // fails only for a flag that is not there
+		}
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(root)
+}
+
+// schemes returns how the names of stores begin.
+func schemes() (all []string) {
+	for scheme := range openers() {
+		if scheme += ":"; scheme != "file:" {
+			scheme += "//"
+		}
+		all = append(all, scheme)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// once offers something for the first argument only.
+func once(f completion) completion {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, begun)
+	}
+}
+
+// beforeDash leaves what stands behind -- to the shell: it is a command.
+func (a *app) beforeDash(f completion) completion {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		// Not ArgsLenAtDash: cobra adds a dash of its own when it completes.
+		if slices.Contains(a.args, "--") {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return f(cmd, args, begun)
+	}
+}
+
+// completeStored offers what begins so of what names lists. A store that does not
+// answer soon, or refuses, offers nothing.
+func (a *app) completeStored(names func(context.Context, *cobra.Command, func(name string) bool) error) completion {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		a.quiet, a.storeGiven = true, false
+		if fromEnvironment(cmd.Flags()) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		defer cancel()
+		var found []string
+		_ = names(ctx, cmd, func(name string) bool {
+			if strings.HasPrefix(name, begun) && printable(name) == name && !slices.Contains(args, name) {
+				found = append(found, name)
+			}
+			return len(found) < completeAtMost
+		})
+		slices.Sort(found)
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) lockNames(ctx context.Context, _ *cobra.Command, yield func(string) bool) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{openClient{client, st}}.close(ctx)
+	for name, err := range client.Names(ctx, "") {
+		if err != nil || !yield(name) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) checkpointKeys(ctx context.Context, cmd *cobra.Command, yield func(string) bool) error {
+	f := &checkpointFlags{}
+	f.file, _ = cmd.Flags().GetString("file")
+	f.network, _ = cmd.Flags().GetBool("network")
+	return a.withKeeper(ctx, f, func(ctx context.Context, k checkpoint.Keeper) error {
+		for c, err := range k.List(ctx, "") {
+			if err != nil || !yield(c.Key) {
+				return err
+			}
+		}
+		return nil
+	})
+}
