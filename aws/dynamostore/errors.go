@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -24,6 +25,9 @@ func (s *Store) classify(c *awscall.Call, err error) error {
 	case "ResourceNotFoundException":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; holdfast init makes it (is the region or the endpoint right?)")
 	case "ValidationException":
+		if strings.Contains(text, "able/index name") || strings.Contains(strings.ToLower(text), "tablename") {
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "this cannot be the name of a table (%s)", text)
+		}
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", attrPart, attrKey, text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)

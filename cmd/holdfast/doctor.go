@@ -150,7 +150,7 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, leave, usagef("store %q is not a URL", raw)
+		return nil, leave, usagef("store %q is not a URL", withoutSecrets(raw))
 	}
 	var target *doctor.Target
 	switch u.Scheme {

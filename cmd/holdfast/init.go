@@ -32,7 +32,7 @@ already is left as it is.`,
 func (a *app) init(ctx context.Context) error {
 	u, err := url.Parse(a.storeURL)
 	if err != nil {
-		return usagef("store %q is not a URL", a.storeURL)
+		return usagef("store %q is not a URL", withoutSecrets(a.storeURL))
 	}
 	switch u.Scheme {
 	case "dynamodb":

@@ -54,7 +54,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return opened{}, usagef("store %q is not a URL", raw)
+		return opened{}, usagef("store %q is not a URL", withoutSecrets(raw))
 	}
 	table := openers()
 	open, ok := table[u.Scheme]
@@ -66,9 +66,9 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		slices.Sort(known)
 		hint := ""
 		if u.Scheme == "" {
-			hint = fmt.Sprintf("; for a directory write file:%s", raw)
+			hint = fmt.Sprintf("; for a directory write file:%s", withoutSecrets(raw))
 		}
-		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", raw, strings.Join(known, ", "), hint)
+		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", withoutSecrets(raw), strings.Join(known, ", "), hint)
 	}
 	st, err := open(ctx, u)
 	if err != nil {
@@ -79,6 +79,23 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		st.again += "?" + u.Query().Encode()
 	}
 	return st, nil
+}
+
+// withoutSecrets is a store's URL, or what was meant to be one, for a message: without
+// a user with a password.
+func withoutSecrets(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	if at < 0 {
+		return raw
+	}
+	start := 0
+	if i := strings.Index(raw[:at], "//"); i >= 0 {
+		start = i + len("//")
+	}
+	if !strings.Contains(raw[start:at], ":") {
+		return raw
+	}
+	return raw[:start] + "..." + raw[at:]
 }
 
 // defaultDir is where locks lie when no store is named: a directory of this user's

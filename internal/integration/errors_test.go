@@ -54,6 +54,9 @@ func TestClearErrors(t *testing.T) {
 	}
 	dynamo := target{Kind: "dynamodb", Dynamo: set.DynamoDB(t), Space: servers.Unique("missing")}
 	add("dynamodb/no such table", dynamo, store.ErrMisconfigured)
+	short := dynamo
+	short.Space = "t1"
+	add("dynamodb/no name of a table", short, store.ErrMisconfigured)
 	dynamo.Space = newRawTable(t, dynamo.Dynamo).name
 	add("dynamodb/another key schema", dynamo, store.ErrMisconfigured)
 	dynamo.Dynamo.Endpoint = strings.Replace(dynamo.Dynamo.Endpoint, "http://", "https://", 1)
@@ -81,6 +84,9 @@ func TestClearErrors(t *testing.T) {
 				t.Error("it went on for 30 s")
 			}
 			t.Log(err)
+			if strings.HasSuffix(name, "no name of a table") && !strings.Contains(err.Error(), "cannot be the name") {
+				t.Errorf("the message does not say what is wrong: %v", err)
+			}
 			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("the message has a secret, or several lines: %q", err)
 			}
