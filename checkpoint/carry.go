@@ -305,9 +305,11 @@ func (l *line) fail(batch []*call, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	unknown := store.OutcomeOf(err) == store.Unknown
+	if unknown {
+		l.last.certain = false
+	}
 	for _, c := range batch {
 		if unknown && c.sent {
-			l.last.certain = false
 			c.conclude(c.answer, err)
 		} else {
 			c.conclude(c.answer, store.MarkNotApplied(err))

@@ -2,9 +2,16 @@
 // so that they survive crashes and power cuts, and never go backwards, whoever
 // writes them.
 //
+//	st, err := filestore.Open("/var/lib/shop", nil) // or s3store.Open, dynamostore.Open, ...
+//	...
 //	keeper, err := checkpoint.New(st, nil)
 //	...
+//	from, err := keeper.Get(ctx, "orders", nil) // store.ErrNotFound: begin at the beginning
+//	...
 //	r, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
+//	if err == nil {
+//		err = r.Status.Err() // behind, fenced, ...: what stands was not touched
+//	}
 //
 // A [Keeper] keeps any number of checkpoints, each under a key. [StoreKeeper] keeps
 // each in a register of a [store.Store]; package avisofile keeps them in one JSON

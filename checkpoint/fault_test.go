@@ -432,3 +432,29 @@ func TestLeaseTakenWhileResetting(t *testing.T) {
 		standsAt(t, worker, "k", 100)
 	})
 }
+
+// A write that only makes sure of what another wrote, and is not answered, leaves
+// memory as uncertain as any other.
+func TestUnknownConfirmation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		advance(t, open(t, mem, nil), "k", at(5), nil, checkpoint.Advanced)
+		var down atomic.Bool
+		k := open(t, store.Intercept(mem, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if down.Load() {
+				return store.ErrUnavailable
+			}
+			return next(ctx, op)
+		}), nil)
+		standsAt(t, k, "k", 5)
+		down.Store(true)
+		if r, err := k.Advance(t.Context(), "k", at(5), nil); err == nil {
+			t.Errorf("got %v", r.Status)
+		}
+		if _, err := k.Get(t.Context(), "k", &checkpoint.GetOptions{Cached: true}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a cached get while the outcome is unknown: %v", err)
+		}
+		down.Store(false)
+		advance(t, k, "k", at(5), nil, checkpoint.Unchanged)
+	})
+}
