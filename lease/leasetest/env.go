@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -21,7 +21,7 @@ type env struct {
 	long    time.Duration // the TTL of all others, which no slow machine lets expire
 	ctx     context.Context
 	cancel  context.CancelFunc
-	rec     *recorder
+	rec     *suitetest.Recorder
 	a, b    store.Store // the same space, through two handles or one
 	clients []*lease.Client
 }
@@ -33,13 +33,10 @@ const (
 	rho = lease.DefaultRho
 )
 
-func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
 
 // fatalf reports and ends the case.
-func (e *env) fatalf(format string, args ...any) {
-	e.rec.errorf(format, args...)
-	runtime.Goexit()
-}
+func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
 
 // must ends the case on an error.
 func (e *env) must(what string, err error) {
@@ -49,7 +46,7 @@ func (e *env) must(what string, err error) {
 }
 
 // absent ends the case: the store is not asked for what it checks.
-func (e *env) absent(why string) { e.rec.skip(why) }
+func (e *env) absent(why string) { e.rec.Absent(why) }
 
 // end gives back what the case took. The errors are those of leases that the case
 // has lost on purpose.

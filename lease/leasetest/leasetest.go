@@ -20,16 +20,10 @@ package leasetest
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -81,39 +75,25 @@ func (o *Options) checked(t *testing.T) Options {
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	known := Cases()
-	for _, name := range slices.Sorted(maps.Keys(c.Skip)) {
-		if !slices.Contains(known, name) {
-			t.Fatalf("leasetest: Options.Skip names %q, which is no case", name)
-		}
-		if c.Skip[name] == "" {
-			t.Fatalf("leasetest: Options.Skip gives no reason for %q", name)
-		}
-	}
+	suitetest.CheckSkips(t, "leasetest", c.Skip, Cases())
 	return c
 }
 
 // A testCase checks one rule.
 type testCase struct {
-	name string
-	why  string // the rule, in words that explain a failure
-	run  func(e *env)
+	Name string
+	Why  string // the rule, in words that explain a failure
+	Run  func(e *env)
 }
 
 // cases returns all cases, the plain ones first, so that the first failure is the
 // simplest.
-func cases() []testCase {
-	return slices.Concat(grantCases(), expiryCases(), faultCases(), otherCases())
+func cases() []suitetest.Case[*env] {
+	return suitetest.Cases[*env](grantCases(), expiryCases(), faultCases(), otherCases())
 }
 
 // Cases returns the names of all cases.
-func Cases() []string {
-	var names []string
-	for _, c := range cases() {
-		names = append(names, c.name)
-	}
-	return names
-}
+func Cases() []string { return suitetest.Names(cases()) }
 
 // Run checks leases on the store that open returns, each case as a subtest with a
 // store of its own. open returns a fresh and empty space each time, and registers
@@ -121,43 +101,11 @@ func Cases() []string {
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
-	for _, c := range cases() {
-		t.Run(c.name, func(t *testing.T) {
-			if reason, skipped := o.Skip[c.name]; skipped {
-				t.Skip(reason)
-			}
-			if o.Parallel {
-				t.Parallel()
-			}
-			var f *Failure
-			var absent string
-			run := func(t *testing.T) { f, absent = runCase(t, c, open, o) }
-			if o.Bubble {
-				synctest.Test(t, run)
-			} else {
-				run(t)
-			}
-			switch {
-			case f != nil:
-				t.Error(f)
-			case absent != "":
-				t.Skip(absent)
-			}
-		})
-	}
+	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, Parallel: o.Parallel, Bubble: o.Bubble}, setup(open, o))
 }
 
 // Failure tells of a case that failed.
-type Failure struct {
-	Case   string
-	Rule   string   // the rule that was broken
-	Errors []string // what was seen
-}
-
-// String returns the failure in several lines.
-func (f *Failure) String() string {
-	return fmt.Sprintf("%s\nthe rule: %s", strings.Join(f.Errors, "\n"), f.Rule)
-}
+type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], one after the other, but returns those that
 // failed in place of failing t: for showing that a store is known to be wrong. With
@@ -166,74 +114,19 @@ func (f *Failure) String() string {
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)
-	var failures []*Failure
-	for _, c := range cases() {
-		if _, skipped := o.Skip[c.name]; skipped || len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if f, _ := runCase(t, c, open, o); f != nil {
-			failures = append(failures, f)
-		}
+	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
+}
+
+func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
+	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
+		e := newEnv(t, open, o, rec)
+		return e, e.end
 	}
-	return failures
-}
-
-// runCase runs one case, and returns its failure, or why the store is not asked for
-// what the case checks.
-func runCase(t *testing.T, c testCase, open func(t *testing.T) store.Store, o Options) (f *Failure, absent string) {
-	e := newEnv(t, open, o)
-	var wg sync.WaitGroup
-	finished := false
-	wg.Go(func() { // on a goroutine of its own, which fatalf ends
-		defer e.end()
-		c.run(e)
-		finished = true
-	})
-	wg.Wait()
-	errs, absent := e.rec.result()
-	if !finished && len(errs) == 0 && absent == "" {
-		t.FailNow() // t was failed on the wrong goroutine
-	}
-	if len(errs) == 0 {
-		return nil, absent
-	}
-	return &Failure{Case: c.name, Rule: c.why, Errors: errs}, ""
-}
-
-// recorder collects what a case reports.
-type recorder struct {
-	mu     sync.Mutex
-	errs   []string
-	absent string
-}
-
-// maxErrors bounds what one case reports.
-const maxErrors = 10
-
-func (r *recorder) errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, fmt.Sprintf(format, args...))
-	}
-}
-
-func (r *recorder) skip(absent string) {
-	r.mu.Lock()
-	r.absent = absent
-	r.mu.Unlock()
-	runtime.Goexit()
-}
-
-func (r *recorder) result() (errs []string, absent string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.errs), r.absent
 }
 
 // newEnv opens a store for one case.
-func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options) *env {
-	e := &env{Options: o, rec: &recorder{}}
+func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options, rec *suitetest.Recorder) *env {
+	e := &env{Options: o, rec: rec}
 	e.a = open(t)
 	e.b = e.a
 	if o.Second != nil {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,13 +23,13 @@ type env struct {
 	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
-	rec    *recorder
+	rec    *suitetest.Recorder
 	b      object.Bucket // what is written through
 	other  object.Bucket // what is read through: b itself, or another handle
 }
 
-func newEnv(t *testing.T, open func(t *testing.T) object.Bucket, o Options) *env {
-	e := &env{Options: o, t: t, rec: &recorder{}}
+func newEnv(t *testing.T, open func(t *testing.T) object.Bucket, o Options, rec *suitetest.Recorder) *env {
+	e := &env{Options: o, t: t, rec: rec}
 	e.b = open(t)
 	e.other = e.b
 	if o.Second != nil {
@@ -47,20 +47,17 @@ func (e *env) handle(i int) object.Bucket {
 	return e.b
 }
 
-func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
 
 // fatalf reports and ends the case.
-func (e *env) fatalf(format string, args ...any) {
-	e.rec.errorf(format, args...)
-	runtime.Goexit()
-}
+func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
 
 // needs ends the case if the bucket lacks one of these abilities. That a bucket
 // refuses what it lacks is checked by the case Unsupported.
 func (e *env) needs(abilities ...object.Ability) {
 	for _, a := range abilities {
 		if reason, lacks := e.Lacks[a]; lacks {
-			e.rec.skip(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
+			e.rec.Absent(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
 		}
 	}
 }
@@ -170,35 +167,4 @@ func show(body string) string {
 		return fmt.Sprintf("%q... (%d bytes)", body[:40], len(body))
 	}
 	return fmt.Sprintf("%q", body)
-}
-
-// recorder collects what a case reports.
-type recorder struct {
-	mu     sync.Mutex
-	errs   []string
-	absent string
-}
-
-const maxErrors = 10
-
-func (r *recorder) errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, fmt.Sprintf(format, args...))
-	}
-}
-
-// skip ends the calling goroutine.
-func (r *recorder) skip(absent string) {
-	r.mu.Lock()
-	r.absent = absent
-	r.mu.Unlock()
-	runtime.Goexit()
-}
-
-func (r *recorder) result() (errs []string, absent string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.errs), r.absent
 }

@@ -13,13 +13,11 @@
 package objecttest
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -85,15 +83,7 @@ func (o *Options) checked(t *testing.T) Options {
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	known := Cases()
-	for _, name := range slices.Sorted(maps.Keys(c.Skip)) {
-		if !slices.Contains(known, name) {
-			t.Fatalf("objecttest: Options.Skip names %q, which is no case", name)
-		}
-		if c.Skip[name] == "" {
-			t.Fatalf("objecttest: Options.Skip gives no reason for %q", name)
-		}
-	}
+	suitetest.CheckSkips(t, "objecttest", c.Skip, Cases())
 	for a, reason := range c.Lacks {
 		if !slices.Contains(object.Abilities(), a) || reason == "" {
 			t.Fatalf("objecttest: Options.Lacks names %q with the reason %q", a, reason)
@@ -104,61 +94,28 @@ func (o *Options) checked(t *testing.T) Options {
 
 // A testCase checks one rule.
 type testCase struct {
-	name string
-	why  string // the rule, in words that explain a failure
-	run  func(e *env)
+	Name string
+	Why  string // the rule, in words that explain a failure
+	Run  func(e *env)
 }
 
-func cases() []testCase {
-	return slices.Concat(basicCases(), readCases(), conditionCases(), copyCases(), listCases(), callCases(), raceCases())
+func cases() []suitetest.Case[*env] {
+	return suitetest.Cases[*env](basicCases(), readCases(), conditionCases(), copyCases(), listCases(), callCases(), raceCases())
 }
 
 // Cases returns the names of all cases.
-func Cases() []string {
-	var names []string
-	for _, c := range cases() {
-		names = append(names, c.name)
-	}
-	return names
-}
+func Cases() []string { return suitetest.Names(cases()) }
 
 // Run checks the buckets that open returns, each a new and empty one, by all cases
 // of the suite, as subtests of t.
 func Run(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
-	for _, c := range cases() {
-		t.Run(c.name, func(t *testing.T) {
-			reason, skipped := o.Skip[c.name]
-			if skipped && !o.VerifySkips {
-				t.Skip(reason)
-			}
-			f, absent := runCase(t, c, open, o)
-			switch {
-			case skipped && f == nil:
-				t.Errorf("this case passes, remove it from Options.Skip (%q)", reason)
-			case skipped:
-				t.Skipf("%s\nfails as expected: %s", reason, f)
-			case f != nil:
-				t.Error(f)
-			case absent != "":
-				t.Skip(absent)
-			}
-		})
-	}
+	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips}, setup(open, o))
 }
 
 // Failure tells of a case that failed.
-type Failure struct {
-	Case   string
-	Rule   string   // the rule of the contract that was broken
-	Errors []string // what was seen
-}
-
-// String returns the failure in several lines.
-func (f *Failure) String() string {
-	return fmt.Sprintf("%s\nthe rule: %s", strings.Join(f.Errors, "\n"), f.Rule)
-}
+type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], or only those that are named, but returns those
 // that failed in place of failing t. It is for testing this suite, and for showing
@@ -166,40 +123,12 @@ func (f *Failure) String() string {
 func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)
-	var failures []*Failure
-	for _, c := range cases() {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if _, skipped := o.Skip[c.name]; skipped {
-			continue
-		}
-		if f, _ := runCase(t, c, open, o); f != nil {
-			failures = append(failures, f)
-		}
-	}
-	return failures
+	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
-// runCase returns the failure of a case, or why the bucket is not asked for what it
-// checks.
-func runCase(t *testing.T, c testCase, open func(t *testing.T) object.Bucket, o Options) (f *Failure, absent string) {
-	e := newEnv(t, open, o)
-	done := make(chan struct{})
-	finished := false
-	go func() { // on a goroutine of its own, which fatalf ends
-		defer close(done)
-		defer e.cancel()
-		c.run(e)
-		finished = true
-	}()
-	<-done
-	errs, absent := e.rec.result()
-	if !finished && len(errs) == 0 && absent == "" {
-		t.FailNow() // called on the wrong goroutine, by an opener
+func setup(open func(t *testing.T) object.Bucket, o Options) suitetest.Setup[*env] {
+	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
+		e := newEnv(t, open, o, rec)
+		return e, e.cancel
 	}
-	if len(errs) == 0 {
-		return nil, absent
-	}
-	return &Failure{Case: c.name, Rule: c.why, Errors: errs}, ""
 }

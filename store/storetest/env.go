@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -19,14 +19,14 @@ type env struct {
 	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
-	rec    *recorder
+	rec    *suitetest.Recorder
 	s      store.Store // what is written through
 	other  store.Store // what is read through: s itself, or another handle
 	open   func(t *testing.T) store.Store
 }
 
-func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options) *env {
-	e := &env{Options: o, t: t, rec: &recorder{}, open: open}
+func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options, rec *suitetest.Recorder) *env {
+	e := &env{Options: o, t: t, rec: rec, open: open}
 	e.s = open(t)
 	e.other = e.s
 	if o.Second != nil {
@@ -44,17 +44,14 @@ func (e *env) handle(i int) store.Store {
 	return e.s
 }
 
-func (e *env) errorf(format string, args ...any) { e.rec.errorf(format, args...) }
+func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
 
 // fatalf reports and ends the case. What it is called with is often only a
 // consequence of errors reported before.
-func (e *env) fatalf(format string, args ...any) {
-	e.rec.errorf(format, args...)
-	runtime.Goexit()
-}
+func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
 
 // absent ends the case: the store is not asked for what it checks.
-func (e *env) absent(why string) { e.rec.skip(why) }
+func (e *env) absent(why string) { e.rec.Absent(why) }
 
 // state returns the state of key; a zero version means absent.
 func (e *env) state(key string) store.Entry {

@@ -23,16 +23,10 @@
 package storetest
 
 import (
-	"fmt"
-	"maps"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -109,42 +103,28 @@ func (o *Options) checked(t *testing.T) Options {
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	known := Cases()
-	for _, name := range slices.Sorted(maps.Keys(c.Skip)) {
-		if !slices.Contains(known, name) {
-			t.Fatalf("storetest: Options.Skip names %q, which is no case", name)
-		}
-		if c.Skip[name] == "" {
-			t.Fatalf("storetest: Options.Skip gives no reason for %q", name)
-		}
-	}
+	suitetest.CheckSkips(t, "storetest", c.Skip, Cases())
 	return c
 }
 
 // A testCase checks one rule.
 type testCase struct {
-	name string
-	why  string // the rule, in words that explain a failure
-	run  func(e *env)
+	Name string
+	Why  string // the rule, in words that explain a failure
+	Run  func(e *env)
 }
 
 // cases returns all cases, in the order in which they run: the plain ones first, so
 // that the first failure is the simplest.
-func cases() []testCase {
-	return slices.Concat(
+func cases() []suitetest.Case[*env] {
+	return suitetest.Cases[*env](
 		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), raceCases(),
 		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(),
 	)
 }
 
 // Cases returns the names of all cases.
-func Cases() []string {
-	var names []string
-	for _, c := range cases() {
-		names = append(names, c.name)
-	}
-	return names
-}
+func Cases() []string { return suitetest.Names(cases()) }
 
 // Run checks the store that open returns, each case as a subtest with a store of
 // its own. open returns a fresh and empty space each time, and registers what is
@@ -152,48 +132,11 @@ func Cases() []string {
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	t.Helper()
 	o := opts.checked(t)
-	for _, c := range cases() {
-		t.Run(c.name, func(t *testing.T) {
-			if o.Parallel {
-				t.Parallel()
-			}
-			reason, skipped := o.Skip[c.name]
-			if skipped && !o.VerifySkips {
-				t.Skip(reason)
-			}
-			var f *Failure
-			var absent string
-			run := func(t *testing.T) { f, absent = runCase(t, c, open, o) }
-			if o.Bubble {
-				synctest.Test(t, run)
-			} else {
-				run(t)
-			}
-			switch {
-			case skipped && f == nil:
-				t.Errorf("this case passes, remove it from Options.Skip (%q)", reason)
-			case skipped:
-				t.Skipf("%s\nfails as expected: %s", reason, f)
-			case f != nil:
-				t.Error(f)
-			case absent != "":
-				t.Skip(absent)
-			}
-		})
-	}
+	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips, Parallel: o.Parallel, Bubble: o.Bubble}, setup(open, o))
 }
 
 // Failure tells of a case that failed.
-type Failure struct {
-	Case   string
-	Rule   string   // the rule of the contract that was broken
-	Errors []string // what was seen
-}
-
-// String returns the failure in several lines.
-func (f *Failure) String() string {
-	return fmt.Sprintf("%s\nthe rule: %s", strings.Join(f.Errors, "\n"), f.Rule)
-}
+type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], but returns those that failed in place of
 // failing t. It is for testing this suite, and for showing that a store is known to
@@ -204,77 +147,12 @@ func (f *Failure) String() string {
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)
-	var failures []*Failure
-	for _, c := range cases() {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if _, skipped := o.Skip[c.name]; skipped {
-			continue
-		}
-		if f, _ := runCase(t, c, open, o); f != nil {
-			failures = append(failures, f)
-		}
+	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
+}
+
+func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
+	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
+		e := newEnv(t, open, o, rec)
+		return e, e.cancel
 	}
-	return failures
-}
-
-// runCase runs one case on a recorder, and returns its failure, or why the store
-// is not asked for what the case checks.
-func runCase(t *testing.T, c testCase, open func(t *testing.T) store.Store, o Options) (f *Failure, absent string) {
-	e := newEnv(t, open, o)
-	done := make(chan struct{})
-	finished := false
-	go func() { // on a goroutine of its own, which Fatalf ends
-		defer close(done)
-		defer e.cancel()
-		c.run(e)
-		finished = true
-	}()
-	<-done
-	errs, absent := e.rec.result()
-	if !finished && len(errs) == 0 && absent == "" {
-		// t.FailNow was called on the wrong goroutine, by an opener.
-		t.FailNow()
-	}
-	if len(errs) == 0 {
-		return nil, absent
-	}
-	return &Failure{Case: c.name, Rule: c.why, Errors: errs}, ""
-}
-
-// recorder collects what a case reports.
-type recorder struct {
-	mu     sync.Mutex
-	errs   []string
-	absent string
-}
-
-// maxErrors bounds what one case reports; races can fail thousands of times.
-const maxErrors = 10
-
-func (r *recorder) errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch len(r.errs) {
-	case maxErrors:
-		r.errs = append(r.errs, "(and more)")
-	case maxErrors + 1:
-	default:
-		r.errs = append(r.errs, fmt.Sprintf(format, args...))
-	}
-}
-
-// skip ends the calling goroutine.
-func (r *recorder) skip(absent string) {
-	r.mu.Lock()
-	r.absent = absent
-	r.mu.Unlock()
-	runtime.Goexit()
-}
-
-func (r *recorder) result() (errs []string, absent string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.errs), r.absent
 }
