@@ -3,6 +3,8 @@ package lease
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 )
 
 // reading is one look at the clocks of the machine.
@@ -14,7 +16,7 @@ type reading struct {
 
 func readClocks() reading {
 	now := time.Now()
-	return reading{mono: now, wall: now.Round(0), suspended: suspended()}
+	return reading{mono: now, wall: now.Round(0), suspended: sysclock.Suspended()}
 }
 
 // clock measures time the way a holder must: cautiously.

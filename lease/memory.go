@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -135,9 +136,9 @@ func (h *Handle) recall() *seen {
 	}
 	// In this order: a process that is stopped between the two takes the sight for
 	// younger than it is, and waits longer.
-	now, ok := systemMonotonic()
+	now, ok := sysclock.Monotonic()
 	at := h.c.clock.monotonic()
-	if ok && s.Epoch != "" && s.Epoch == epoch() && s.Monotonic <= now {
+	if ok && s.Epoch != "" && s.Epoch == sysclock.Epoch() && s.Monotonic <= now {
 		at = at.Add(s.Monotonic - now)
 	}
 	return &seen{version: s.Version, rec: rec, at: at, age: -1}
@@ -153,10 +154,10 @@ func (h *Handle) keep(s *seen) {
 	if err != nil {
 		return
 	}
-	sighting := Sighting{Store: h.c.set.traits.Name, Key: h.key, Version: s.version, Value: value, Epoch: epoch()}
+	sighting := Sighting{Store: h.c.set.traits.Name, Key: h.key, Version: s.version, Value: value, Epoch: sysclock.Epoch()}
 	// The sight may be older than this call. In this order, as above.
 	ago := h.c.clock.monotonic().Sub(s.at)
-	if now, ok := systemMonotonic(); ok {
+	if now, ok := sysclock.Monotonic(); ok {
 		sighting.Monotonic = now - ago
 	}
 	m.Save(sighting)

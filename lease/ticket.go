@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -46,10 +47,10 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 		gr.drain(ctx)
 	})
 	now := gr.standing() // draining has cut off whoever was writing
-	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: now.version, TTL: gr.c.set.TTL, Epoch: epoch()}
+	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: now.version, TTL: gr.c.set.TTL, Epoch: sysclock.Epoch()}
 	// In this order: a process that is stopped in between makes the ticket older.
 	wall := gr.c.clock.wall()
-	boot, ok := systemBoottime()
+	boot, ok := sysclock.Boottime()
 	gr.mu.Lock()
 	ago := gr.c.clock.look() - gr.sent
 	gr.mu.Unlock()
@@ -137,7 +138,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 // most.
 func (t *Ticket) age(c *clock) time.Duration {
 	age := c.wall().Sub(t.Sent)
-	if boot, ok := systemBoottime(); ok && t.Epoch != "" && t.Epoch == epoch() {
+	if boot, ok := sysclock.Boottime(); ok && t.Epoch != "" && t.Epoch == sysclock.Epoch() {
 		age = max(age, boot-t.SentBoot)
 	}
 	return max(age, 0)

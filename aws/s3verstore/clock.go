@@ -1,6 +1,10 @@
 package s3verstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sysclock"
+)
 
 // A stopwatch tells how long something took, by the clock of the machine that ran
 // most: Go's monotonic clock stands still while Linux sleeps, and the wall clock can
@@ -11,11 +15,11 @@ type stopwatch struct {
 	suspended time.Duration
 }
 
-func startWatch() stopwatch { return stopwatch{time.Now(), suspended()} }
+func startWatch() stopwatch { return stopwatch{time.Now(), sysclock.Suspended()} }
 
 // elapsed returns the time since the start.
 func (w stopwatch) elapsed() time.Duration {
-	slept := max(0, suspended()-w.suspended) // read first: what passes between is in passed
+	slept := max(0, sysclock.Suspended()-w.suspended) // read first: what passes between is in passed
 	now := time.Now()
 	passed := now.Sub(w.start) + slept
 	return max(passed, now.Round(0).Sub(w.start.Round(0)))

@@ -28,7 +28,9 @@ func cases() []suitetest.Case[*suitetest.Recorder] {
 	})
 }
 
-func setup(_ *testing.T, rec *suitetest.Recorder) (*suitetest.Recorder, func()) { return rec, func() {} }
+func setup(_ *testing.T, rec *suitetest.Recorder) (*suitetest.Recorder, func()) {
+	return rec, func() {}
+}
 
 // TestCheck: what fails is told with its rule, and not without end.
 func TestCheck(t *testing.T) {

@@ -1,0 +1,41 @@
+package sysclock
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const (
+	clockMonotonic = 1
+	clockBoottime  = 7
+)
+
+func clockGettime(id uintptr) (time.Duration, bool) {
+	var ts syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+		return 0, false
+	}
+	return time.Duration(ts.Nano()), true
+}
+
+// Monotonic reads the monotonic clock that all processes of an epoch share.
+func Monotonic() (time.Duration, bool) { return clockGettime(clockMonotonic) }
+
+// Boottime is Monotonic with the time slept.
+func Boottime() (time.Duration, bool) { return clockGettime(clockBoottime) }
+
+// Epoch names the span in which readings of these clocks can be compared between
+// processes: this boot, in this time namespace. It is empty where that cannot be
+// known.
+func Epoch() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	// Kernels before 5.6 have no time namespaces, and no such file.
+	namespace, _ := os.Readlink("/proc/self/ns/time")
+	return strings.TrimSpace(string(boot)) + " " + namespace
+}
