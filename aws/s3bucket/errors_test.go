@@ -123,6 +123,7 @@ func TestAnswers(t *testing.T) {
 		{301, "PermanentRedirect", store.ErrMisconfigured, "region"},
 		{400, "AuthorizationHeaderMalformed", store.ErrMisconfigured, "region"},
 		{409, "OperationAborted", object.ErrBusy, ""},
+		{409, "ExistingObjectIsDirectory", object.ErrBusy, ""},
 		{501, "NotImplemented", errors.ErrUnsupported, ""},
 	} {
 		t.Run(c.code, func(t *testing.T) {
