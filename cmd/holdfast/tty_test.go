@@ -213,6 +213,46 @@ func TestTerminalBreakAsks(t *testing.T) {
 	}
 }
 
+// checkpoint reset shows on a terminal what stands, and asks; what was shown has to be
+// there still when it is answered.
+func TestTerminalResetAsks(t *testing.T) {
+	dir := t.TempDir()
+	bin := holdfastBinary(t)
+	run := func(args ...string) string {
+		cmd := exec.Command(bin, args...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("checkpoint", "advance", "orders", "17")
+	for _, c := range []struct {
+		args           []string
+		asks, says     string
+		answer, stands string
+		meanwhile      []string
+	}{
+		{[]string{"reset", "orders", "5"}, `Reset "orders" to 5: 17 is saved now\.`, "was not changed", "\n", "17", nil},
+		{[]string{"reset", "orders", "5"}, `Reset "orders" to 5: 17 is saved now\.`, "18", "y\n", "18", []string{"checkpoint", "advance", "orders", "18"}},
+		{[]string{"reset", "orders", "5"}, `Reset "orders" to 5: 18 is saved now\.`, "5", "y\n", "5", nil},
+		{[]string{"rm", "orders"}, `Delete "orders": 5 is saved now\.`, "was not changed", "no\n", "5", nil},
+	} {
+		term := onTerminal(t, dir, append([]string{bin, "checkpoint"}, c.args...)...)
+		term.expect(c.asks + `.*\[y/N\] `)
+		if c.meanwhile != nil {
+			run(c.meanwhile...)
+		}
+		term.send(c.answer)
+		term.expect(c.says)
+		_ = term.cmd.Wait() // its status is told by what stands
+		if got := run("checkpoint", "get", "orders"); got != c.stands {
+			t.Errorf("%q, answered %q: %s stands, want %s", c.args, c.answer, got, c.stands)
+		}
+	}
+}
+
 // As the first process of a container it reaps orphans, and passes signals on.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	if os.Getuid() != 0 {
