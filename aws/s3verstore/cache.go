@@ -111,13 +111,15 @@ func (r *register) see(v version, e *entry, at time.Time) sighting {
 
 // saw notes what a listing said, and forgets the versions that it no longer shows.
 func (r *register) saw(v *view, g *glance) {
-	b := newBase(v, g.seen)
+	b := newBase(v, g.l.watch.start) // it says nothing of what came after its beginning
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids = g.l.ids()[g.low:]
+	b.floor = max(b.floor, r.base.floor)
 	if !b.at.Before(r.base.at) {
 		r.base = b
 	}
+	r.base.floor = b.floor
 	read, older := map[string]bool{}, map[string]bool{}
 	for i := range v.entries {
 		read[v.entries[i].id] = true
@@ -153,9 +155,12 @@ func (r *register) pass(id string, number uint64) {
 }
 
 // unpassed returns those of the versions, older than the start, that may be removable,
-// as far as it is known.
+// as far as it is known: one batch at most.
 func (r *register) unpassed(older []version, removable func(number uint64) bool) (all []version) {
 	for _, w := range older {
+		if len(all) == batch {
+			break
+		}
 		if number, ok := r.number(w.id); !ok || removable(number) {
 			all = append(all, w)
 		}
@@ -172,5 +177,6 @@ func (r *register) getBase() base {
 func (r *register) setBase(b base) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	b.floor = max(b.floor, r.base.floor) // another goroutine may have seen more meanwhile
 	r.base = b
 }

@@ -73,15 +73,16 @@ type request struct {
 
 // plan is what happens to a request. A client that gives up does not stop it.
 type plan struct {
-	before time.Duration // until a PUT is given its place
-	hidden time.Duration // from then until it is visible
-	after  time.Duration // from then until the answer comes
-	lose   bool          // the answer is lost
-	drop   bool          // the request is lost
-	twice  bool          // it is applied a second time
-	echo   time.Duration // so long after the answer it is applied once more
-	status int           // it is refused so
-	code   string
+	before  time.Duration // until a PUT is given its place
+	hidden  time.Duration // from then until it is visible
+	after   time.Duration // from then until the answer comes
+	lose    bool          // the answer is lost
+	drop    bool          // the request is lost
+	twice   bool          // it is applied a second time
+	between time.Duration // so long after the first
+	echo    time.Duration // so long after the answer it is applied once more
+	status  int           // it is refused so
+	code    string
 }
 
 // drain waits for what is still under way: a bubble must not end before.
@@ -197,6 +198,7 @@ func (b *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		} else {
 			if p.twice {
 				b.serve(q, p)
+				time.Sleep(p.between)
 			}
 			resp = b.serve(q, p)
 		}

@@ -121,8 +121,9 @@ func (g *glance) view(ctx context.Context, judging bool) (*view, error) {
 		}
 	}
 	v := g.folded(old)
-	if v.lost && g.low > 0 {
-		// What an entry follows may be among the older ones.
+	if missing, _ := g.missing(v); (v.lost || missing) && g.low > 0 {
+		// What an entry follows may be among the older ones, and so may those that tell
+		// that something was superseded.
 		if err := g.readTo(ctx, 0); err != nil {
 			return nil, err
 		}
@@ -246,20 +247,26 @@ func (s *Store) checkEntry(r *register, e *entry) error {
 	return nil
 }
 
-// complete reports versions that were seen before and that are missing although
-// nothing supersedes them: a server may show a part of an object, or none of it,
-// while versions of it are removed.
-func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error {
+// missing reports whether a version that was seen before is not listed although no
+// start shows that it was superseded. known is the highest number of a start that was
+// named before.
+func (g *glance) missing(v *view) (missing bool, known uint64) {
 	listed := map[string]bool{}
 	for _, w := range g.l.versions {
 		listed[w.id] = true
 	}
-	var known uint64 // the highest number of a start that was named before
-	missing := false
 	for id, k := range g.known {
 		known = max(known, k.entry.start.number)
 		missing = missing || !listed[id] && k.number > v.most
 	}
+	return missing, known
+}
+
+// complete reports versions that were seen before and that are missing although
+// nothing supersedes them: a server may show a part of an object, or none of it,
+// while versions of it are removed.
+func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error {
+	missing, known := g.missing(v)
 	if len(g.l.versions) > 0 {
 		// After some tries: somebody removed what was void, which does no harm.
 		if missing && (v.most < known || try < 3) {

@@ -30,6 +30,10 @@ type view struct {
 	// for a pause. Judgements ask for both.
 	oldStart int
 	oldChain []int
+
+	// The newest start that is listed and that an old entry names; -1 if there is none,
+	// or none was asked for. What is older may be removed.
+	sure int
 }
 
 // tip returns the newest entry that counts, settled or not; nil if there is none.
@@ -127,13 +131,14 @@ func (v *view) foldAll(old named) {
 	v.start = v.newestStart(all)
 	v.chain = v.foldFrom(v.start)
 	v.most, v.lost = v.torn(all)
-	v.oldStart, v.oldChain = v.start, v.chain
+	v.oldStart, v.oldChain, v.sure = v.start, v.chain, -1
 	if old == nil {
 		return
 	}
 	// A start that is gone was removed by somebody who had known a later one for a
 	// pause; so the later one is old enough.
 	start := v.newestStart(old)
+	v.sure = start
 	if _, gone := v.highest(old); !gone && (start >= 0 || v.founded()) && start != v.start {
 		v.oldStart, v.oldChain = start, v.foldFrom(start)
 	}
@@ -223,7 +228,7 @@ func (v *view) foldFrom(start int) (chain []int) {
 // number than the start stays until there is a start with a higher one: somebody may
 // still name it, and whoever then misses it must find that it was superseded.
 func (v *view) removable(number uint64) bool {
-	return v.oldStart >= 0 && number <= v.entries[v.oldStart].number
+	return v.sure >= 0 && number <= v.entries[v.sure].number
 }
 
 // garbage returns the ids of the entries that may be removed: what is older than the
@@ -237,7 +242,7 @@ func (v *view) garbage() (ids []string) {
 	}
 	for i := range v.entries {
 		p := &v.entries[i]
-		if (i < v.oldStart || !p.write && at[p.entry.start.id] <= v.oldStart) && v.removable(p.number) {
+		if (i < v.sure || !p.write && at[p.entry.start.id] <= v.sure) && v.removable(p.number) {
 			ids = append(ids, p.id)
 		}
 	}

@@ -181,8 +181,10 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	switch {
 	case now && old:
 		return nil
-	case at < 0 || at < v.start:
-		// Older entries are not read, as nobody needs them.
+	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
+		// Older entries are not read, as nobody needs them. What is there of an entry
+		// with a lower number than the start may be a second copy, made when its PUT
+		// was applied again, and void; the first one may have counted before the start.
 		return store.MarkUnknown(errors.New("others have gone on so far that it can't be told whether it counted"))
 	case now || old:
 		s.o.Log.Warn("others went on from a state that was not known to be settled; did a PUT take effect late?", "object", r.object, "life", s.o.Life)
@@ -221,11 +223,11 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, 
 // clean removes what a judgement showed to be superseded, when there is enough of it.
 // It never makes a call fail.
 func (s *Store) clean(ctx context.Context, r *register, v *view) {
-	if s.o.KeepAll || v.oldStart < 0 || ctx.Err() != nil {
+	if s.o.KeepAll || v.sure < 0 || ctx.Err() != nil {
 		return
 	}
 	ids := v.garbage()
-	older := r.unpassed(v.older[:min(len(v.older), batch)], v.removable)
+	older := r.unpassed(v.older, v.removable)
 	if len(ids)+len(older) < cleanAt {
 		return
 	}
