@@ -5,18 +5,18 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 )
 
 // Set is several locks held together.
 type Set struct {
-	guards []*Guard
-	ctx    context.Context
-	end    context.CancelCauseFunc
-	stops  []func() bool
-	once   sync.Once
-	done   chan struct{}
-	result error
+	guards    []*Guard
+	ctx       context.Context
+	end       context.CancelCauseFunc
+	stops     []func() bool
+	releasing atomic.Bool
+	done      chan struct{}
+	result    error
 }
 
 // All takes all of several locks or none, waiting like [Handle.Acquire]. The locks
@@ -115,8 +115,7 @@ func (s *Set) Err() error {
 // Release releases every lock, the last taken first, each independently, and
 // returns their errors joined. It is otherwise like [Guard.Release].
 func (s *Set) Release(ctx context.Context) error {
-	s.once.Do(func() {
-		defer close(s.done)
+	if s.releasing.CompareAndSwap(false, true) {
 		for _, stop := range s.stops {
 			stop()
 		}
@@ -126,7 +125,8 @@ func (s *Set) Release(ctx context.Context) error {
 			errs = append(errs, g.Release(ctx))
 		}
 		s.result = errors.Join(errs...)
-	})
+		close(s.done)
+	}
 	<-s.done
 	return s.result
 }

@@ -158,3 +158,40 @@ func TestCollectBesideDamage(t *testing.T) {
 		}
 	})
 }
+
+// TestReleaseBesideClose: whoever ends a lease that another is ending waits for it,
+// without holding anything up: in a bubble, where only time goes on, it ends.
+func TestReleaseBesideClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})
+		set, err := lease.All(t.Context(), handle(t, c, "a"), handle(t, c, "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustTry(t, c, "job")
+		for range 3 {
+			for _, end := range []func(context.Context) error{g.Release, set.Release, c.Close} {
+				go func() {
+					if err := end(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+		}
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+	})
+}
+
+// TestMisconfigured: what no waiting mends is told at once.
+func TestMisconfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := store.Intercept(memstore.New(), func(context.Context, *store.Op, store.Handler) error {
+			return fmt.Errorf("%w: there is no such bucket", store.ErrMisconfigured)
+		})
+		c, began := client(t, st, nil), time.Now()
+		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, store.ErrMisconfigured) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

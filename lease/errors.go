@@ -105,7 +105,7 @@ func (e *LostError) Error() string {
 		s += ": " + e.By
 	}
 	if e.Cause != nil {
-		s += ": " + e.Cause.Error()
+		s += ": " + strings.ReplaceAll(e.Cause.Error(), "\n", "; ")
 	}
 	return s
 }

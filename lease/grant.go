@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -38,9 +39,9 @@ type grant struct {
 	life     context.Context
 	cut      context.CancelFunc // ends life, and with it the write in flight
 
-	finish   sync.Once
-	finished chan struct{} // closed when the release is over
-	result   error
+	finishing atomic.Bool   // somebody releases it
+	finished  chan struct{} // closed when the release is over
+	result    error
 }
 
 func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration) *grant {

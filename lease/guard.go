@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -19,12 +19,12 @@ import (
 // is known to have been applied was sent. Nobody else takes the lock before the
 // TTL has passed.
 type Guard struct {
-	g        *grant
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	once     sync.Once
-	released chan struct{} // closed when Release is over
-	result   error
+	g         *grant
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	releasing atomic.Bool
+	released  chan struct{} // closed when Release is over
+	result    error
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -153,27 +153,30 @@ func (g *Guard) Renew(ctx context.Context) error {
 // for this program the lease is over in every case. Calling it again returns the
 // same.
 func (g *Guard) Release(ctx context.Context) error {
-	g.once.Do(func() {
-		defer close(g.released)
-		g.g.check()
-		gr := g.g
-		gr.mu.Lock()
-		g.cancel(ErrReleased)
-		delete(gr.guards, g)
-		last := len(gr.guards) == 0
-		if last {
-			gr.releasing = true
-		}
-		ended := gr.ended
-		gr.mu.Unlock()
-		if last {
-			g.result = gr.release(ctx, ErrReleased)
-		} else {
-			g.result = lostOnly(ended)
-		}
-	})
+	if g.releasing.CompareAndSwap(false, true) {
+		g.result = g.release(ctx)
+		close(g.released)
+	}
 	<-g.released
 	return g.result
+}
+
+func (g *Guard) release(ctx context.Context) error {
+	g.g.check()
+	gr := g.g
+	gr.mu.Lock()
+	g.cancel(ErrReleased)
+	delete(gr.guards, g)
+	last := len(gr.guards) == 0
+	if last {
+		gr.releasing = true
+	}
+	ended := gr.ended
+	gr.mu.Unlock()
+	if last {
+		return gr.release(ctx, ErrReleased)
+	}
+	return lostOnly(ended)
 }
 
 func lostOnly(err error) error {

@@ -140,7 +140,7 @@ func cancelled(ctx context.Context, name string, err error) error {
 // permanent reports whether waiting cannot help.
 func permanent(err error) bool {
 	for _, target := range []error{
-		store.ErrKey, store.ErrUnsafe, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
+		store.ErrKey, store.ErrUnsafe, store.ErrMisconfigured, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
 		store.ErrTooLarge, store.ErrVersion, errors.ErrUnsupported, ErrClosed,
 	} {
 		if errors.Is(err, target) {

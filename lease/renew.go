@@ -177,32 +177,35 @@ func (g *grant) cause() error {
 // release ends belief, then frees the lock. It is called when the last guard was
 // released, and by Close with another reason; all calls return the same.
 func (g *grant) release(ctx context.Context, reason error) error {
-	g.finish.Do(func() {
-		defer close(g.finished)
-		defer g.c.remove(g)
-		g.mu.Lock()
-		g.releasing = true
-		g.mu.Unlock()
-		g.check()
-		if mutant == "release before belief ends" {
-			g.result = g.free(ctx)
-			time.Sleep(time.Second)
-		}
-		g.halt(reason)
-		g.drain(ctx)
-		cause := g.cause()
-		if errors.Is(cause, ErrLost) {
-			g.result = cause
-			return
-		}
-		if errors.Is(cause, ErrDetached) {
-			return // it goes on in a ticket
-		}
-		g.result = g.free(ctx)
-		g.c.emit(Event{Kind: EventReleased, Name: g.h.name, Token: g.token, Err: g.result})
-	})
+	if g.finishing.CompareAndSwap(false, true) {
+		g.result = g.finish(ctx, reason)
+		g.c.remove(g)
+		close(g.finished)
+	}
 	<-g.finished
 	return g.result
+}
+
+func (g *grant) finish(ctx context.Context, reason error) error {
+	g.mu.Lock()
+	g.releasing = true
+	g.mu.Unlock()
+	g.check()
+	if mutant == "release before belief ends" {
+		_ = g.free(ctx)
+		time.Sleep(time.Second)
+	}
+	g.halt(reason)
+	g.drain(ctx)
+	switch cause := g.cause(); {
+	case errors.Is(cause, ErrLost):
+		return cause
+	case errors.Is(cause, ErrDetached):
+		return nil // it goes on in a ticket
+	}
+	err := g.free(ctx)
+	g.c.emit(Event{Kind: EventReleased, Name: g.h.name, Token: g.token, Err: err})
+	return err
 }
 
 // drain waits for the renewer and the write in flight, half of the time of a

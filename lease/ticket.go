@@ -41,11 +41,12 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if !gr.halt(ErrDetached) {
 		return Ticket{}, gr.cause()
 	}
-	gr.finish.Do(func() {
-		defer close(gr.finished)
-		defer gr.c.remove(gr)
+	if gr.finishing.CompareAndSwap(false, true) {
 		gr.drain(ctx)
-	})
+		gr.c.remove(gr)
+		close(gr.finished)
+	}
+	<-gr.finished
 	now := gr.standing() // draining has cut off whoever was writing
 	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: now.version, TTL: gr.c.set.TTL, Epoch: sysclock.Epoch()}
 	// In this order: a process that is stopped in between makes the ticket older.
