@@ -154,12 +154,17 @@ func (s *Store) makeNext(dir *os.Root, l *log) (string, error) {
 
 // prune removes segments up to a number: it walks down while there are any and
 // removes upwards, so that those which are left always reach to the newest without
-// a gap.
+// a gap. One that cannot be removed keeps those after it: whoever stopped in it
+// would make the next one again, and go on where nobody reads.
 func prune(dir *os.Root, number uint64) {
 	low := number
 	for low > 0 {
-		if _, err := dir.Lstat(segmentName(low)); err != nil {
+		_, err := dir.Lstat(segmentName(low))
+		if gone(err) {
 			break
+		}
+		if err != nil {
+			return
 		}
 		low--
 	}
@@ -172,18 +177,19 @@ func prune(dir *os.Root, number uint64) {
 
 // sweep removes what nobody needs from the directory of a log: segments before the
 // two newest, and temporaries that are nobody's any more. What it cannot remove
-// does no harm.
+// does no harm, as long as it leaves no gap; see prune.
 func sweep(dir *os.Root, names []string, high uint64) {
 	slices.Sort(names) // so that the lowest go first
+	stuck := false
 	for _, name := range names {
-		n := segmentNumber(name)
-		old := n > 0 && n+1 < high
-		if strings.HasPrefix(name, tmpPrefix) {
-			info, err := dir.Lstat(name)
-			old = err == nil && time.Since(info.ModTime()) > staleAge
-		}
-		if old {
-			_ = dir.Remove(name)
+		switch n := segmentNumber(name); {
+		case n > 0 && n+1 < high && !stuck:
+			err := dir.Remove(name)
+			stuck = err != nil && !gone(err)
+		case strings.HasPrefix(name, tmpPrefix):
+			if info, err := dir.Lstat(name); err == nil && time.Since(info.ModTime()) > staleAge {
+				_ = dir.Remove(name)
+			}
 		}
 	}
 }

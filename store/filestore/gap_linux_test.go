@@ -1,0 +1,65 @@
+package filestore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// pinFile makes a file one that nobody can remove, by mounting it onto itself.
+func pinFile(t *testing.T, file string) {
+	t.Helper()
+	if err := syscall.Mount(file, file, "", syscall.MS_BIND, ""); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("nothing can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(file, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNoGap: where an old segment cannot be removed, those after it stay too. With a
+// gap after it, a process that stopped in the old one would make the next one again,
+// and write where nobody reads.
+func TestNoGap(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	s, slow := open(t, dir, filestore.Tiny()), open(t, dir, filestore.Tiny())
+	v := put(t, s, "key", "", "0")
+	v = put(t, s, "key", v, "1")
+	_, old, err := slow.Get(ctx, "key")
+	if err != nil || old != v {
+		t.Fatal(old, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "k/key/*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	pinFile(t, files[len(files)-1]) // where the slow one stopped
+	for i := range 20 {
+		v = put(t, s, "key", v, fmt.Sprint(i+2))
+	}
+	// Whoever comes new to the log sweeps it.
+	if _, _, err := open(t, dir, nil).Get(ctx, "key"); err != nil {
+		t.Fatal(err)
+	}
+	if value, now, err := slow.Get(ctx, "key"); now != v {
+		t.Errorf("the slow one: got %q at %s, %v, want %s", value, now, err, v)
+	}
+	if _, err := slow.Put(ctx, "key", old, []byte("lost")); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("the slow one's put: got %v, want a conflict", err)
+	}
+	if value, now, err := s.Get(ctx, "key"); now != v {
+		t.Errorf("got %q at %s, %v, want %s", value, now, err, v)
+	}
+}
