@@ -48,7 +48,11 @@ func trouble(rnd *rand.Rand) func(request) plan {
 		case 0:
 			p.drop = true
 		case 1:
-			p.twice = true
+			// The first copy may become visible after the second, and after others.
+			p.twice, p.between, p.after = true, n(2*time.Second), n(time.Second)
+			if rnd.IntN(2) == 0 {
+				p.early = n(4500 * time.Millisecond)
+			}
 		case 2, 3, 4:
 			// What is given its place now may become visible after what comes later.
 			p.before, p.hidden = n(2400*time.Millisecond), n(2400*time.Millisecond)
@@ -157,6 +161,9 @@ func broken(t *testing.T, seed uint64, grants, late *atomic.Int64) {
 		}
 		if q.op == "PUT" && rnd.IntN(6) == 0 {
 			p.echo = time.Duration(rnd.Int64N(int64(5 * time.Minute)))
+		}
+		if q.op == "PUT" && rnd.IntN(6) == 0 {
+			p = plan{twice: true, early: time.Duration(rnd.Int64N(int64(20 * time.Second))), between: time.Duration(rnd.Int64N(int64(3 * time.Second)))}
 		}
 		return p
 	}

@@ -80,6 +80,7 @@ type plan struct {
 	drop    bool          // the request is lost
 	twice   bool          // it is applied a second time
 	between time.Duration // so long after the first
+	early   time.Duration // the first of the two is hidden so long, in which nobody waits for it
 	echo    time.Duration // so long after the answer it is applied once more
 	status  int           // it is refused so
 	code    string
@@ -197,7 +198,11 @@ func (b *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 			resp = failure(p.status, p.code)
 		} else {
 			if p.twice {
-				b.serve(q, p)
+				if p.early > 0 {
+					go b.serve(q, plan{hidden: p.early})
+				} else {
+					b.serve(q, p)
+				}
 				time.Sleep(p.between)
 			}
 			resp = b.serve(q, p)

@@ -3,6 +3,7 @@ package s3verstore_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,4 +77,47 @@ func TestSecondCopy(t *testing.T) {
 			t.Errorf("somebody went on from it, and it is told to be %v: %v", store.OutcomeOf(err), err)
 		}
 	})
+}
+
+// TestEarlyCopy: a PUT is applied twice, and the first copy shows up long after L, when
+// a write that came between the two was confirmed by somebody who could not see it. The
+// second copy does not count by itself, so that the first does not make it count.
+func TestEarlyCopy(t *testing.T) {
+	for name, rivals := range map[string]bool{"with a rival": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer drain()
+				b := newBucket()
+				mustPut(t, open(t, b, nil), "k", "", "0")
+				time.Sleep(time.Minute)
+				s, rival := open(t, b, nil), open(t, b, nil)
+				_, v := get(t, s, "k")
+				_, _ = get(t, rival, "k")
+				b.setPlan(func(q request) plan {
+					switch {
+					case q.op == "PUT" && strings.Contains(q.body, "jtrue"):
+						return plan{twice: true, early: 6500 * time.Millisecond, between: time.Second}
+					case q.op == "PUT" && !strings.Contains(q.body, "\nV "):
+						return plan{hidden: 1500 * time.Millisecond}
+					}
+					return plan{}
+				})
+				errs := make([]error, 2)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_, errs[0] = s.Put(t.Context(), "k", v, []byte("true"))
+				})
+				if rivals {
+					wg.Go(func() {
+						time.Sleep(100 * time.Millisecond)
+						_, errs[1] = rival.Put(t.Context(), "k", v, []byte("false"))
+					})
+				}
+				wg.Wait()
+				if won := errs[0] == nil; won == rivals || errs[1] != nil {
+					t.Errorf("the write: %v; the rival's: %v", errs[0], errs[1])
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package s3verstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
@@ -129,7 +130,7 @@ func (v *view) foldAll(old named) {
 		all.add(v.entries[i].entry)
 	}
 	v.start = v.newestStart(all)
-	v.chain = v.foldFrom(v.start)
+	v.chain = v.foldFrom(v.start, nil)
 	v.most, v.lost = v.torn(all)
 	v.oldStart, v.oldChain, v.sure = v.start, v.chain, -1
 	if old == nil {
@@ -140,7 +141,7 @@ func (v *view) foldAll(old named) {
 	start := v.newestStart(old)
 	v.sure = start
 	if _, gone := v.highest(old); !gone && (start >= 0 || v.founded()) && start != v.start {
-		v.oldStart, v.oldChain = start, v.foldFrom(start)
+		v.oldStart, v.oldChain = start, v.foldFrom(start, nil)
 	}
 }
 
@@ -204,8 +205,31 @@ func (v *view) founded() bool {
 	return len(v.entries) == 0
 }
 
-// foldFrom returns what counts from start on.
-func (v *view) foldFrom(start int) (chain []int) {
+// stands reports whether an entry of both folds would be in them without the copies of
+// entries that were applied twice and that were not known for a pause: one may have
+// shown up so late that others have gone on from another state by then.
+func (v *view) stands(nonce string) bool {
+	copies := map[string]int{}
+	for i := range v.entries {
+		copies[v.entries[i].nonce]++
+	}
+	young := map[int]bool{}
+	for i := range v.entries {
+		if p := &v.entries[i]; !p.old && copies[p.nonce] > 1 {
+			young[i] = true
+		}
+	}
+	if len(young) == 0 {
+		return true
+	}
+	counts := func(start int) bool {
+		return slices.ContainsFunc(v.foldFrom(start, young), func(i int) bool { return v.entries[i].nonce == nonce && !young[i] })
+	}
+	return counts(v.start) && counts(v.oldStart)
+}
+
+// foldFrom returns what counts from start on, if those to skip are not there.
+func (v *view) foldFrom(start int, skip map[int]bool) (chain []int) {
 	base := fold.Entry{Kind: fold.Base, Deleted: true}
 	if start >= 0 {
 		base = v.entries[start].folded()
@@ -215,7 +239,7 @@ func (v *view) foldFrom(start int) (chain []int) {
 	var st fold.State
 	st.Apply(base)
 	for i := start + 1; i < len(v.entries); i++ {
-		if e := v.entries[i].entry; e.write && st.Apply(e.folded()) {
+		if e := v.entries[i].entry; e.write && !skip[i] && st.Apply(e.folded()) {
 			chain = append(chain, i)
 		}
 	}

@@ -179,8 +179,10 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	at := v.find(e.nonce)
 	now, old := v.in(v.chain, e.nonce) != nil, v.in(v.oldChain, e.nonce) != nil
 	switch {
-	case now && old:
+	case now && old && v.stands(e.nonce):
 		return nil
+	case now && old:
+		return store.MarkUnknown(errors.New("a PUT was applied twice, and it counts by a copy only that was not known for a pause"))
 	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
 		// Older entries are not read, as nobody needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT

@@ -29,6 +29,10 @@ type Config struct {
 	// Lose lets replies be lost, and PUTs be lost before they take effect.
 	Lose bool
 
+	// Twice is how many PUTs are applied a second time: within the time that the first
+	// may take, or at any time if the assumption is broken.
+	Twice uint8
+
 	// Broken drops the assumption: a PUT may take effect at any time.
 	Broken bool
 
@@ -54,6 +58,9 @@ type Config struct {
 	Again       bool // a writer whose confirmation was late judges and confirms again
 	HighToo     bool // what is older than the start is removed, whatever its number
 	NoGap       bool // an entry that is missing is not missed by the one that follows it
+	YoungCopy   bool // a copy of an entry that was only just seen can count
+	AnyStart    bool // where no start is known for a pause, clean-up goes by the newest
+	LowConflict bool // an entry that was passed over by a start can be a conflict
 	HastyClean  bool // what is older than a start that was only just seen is removed
 }
 

@@ -13,6 +13,7 @@ type view struct {
 	// known for a pause.
 	oldStart uint8
 	oldChain set
+	sure     uint8 // the newest of those starts; what is older may be removed
 
 	certain uint8 // the newest entry of the chain that was itself seen for a pause
 	final   uint8 // the newest one up to any place that was: it can't go any more
@@ -38,10 +39,14 @@ func (m *Config) look(s *state, c uint8, listed set) view {
 	if !m.NoOld {
 		// A start that is gone was removed by someone who knew a later one for a
 		// pause, so that the later one is old enough.
-		if start, _, lost := s.newestStart(listed, listed&old); !lost && s.placed(start, listed) {
+		start, _, lost := s.newestStart(listed, listed&old)
+		if v.sure = start; !lost && s.placed(start, listed) {
 			v.oldStart = start
 			v.oldChain, _ = s.fold(listed, start)
 		}
+	}
+	if m.NoOld || m.AnyStart && v.sure == 0 {
+		v.sure = v.start
 	}
 	v.certain = s.newestOf(v.chain & (old | one(v.start)))
 	v.final = s.newestOf(v.chain & (s.upTo(s.entries[s.newestOf(listed&old)].order) | one(v.start)))
@@ -108,11 +113,29 @@ func (s *state) newestStart(listed, namers set) (start, most uint8, lost bool) {
 func (s *state) gap(listed set, most uint8) bool {
 	for i := uint8(1); i <= s.n; i++ {
 		e := s.entries[i]
-		if listed.has(i) && !e.mark && e.prev != 0 && !listed.has(e.prev) && s.number(e.prev) > most {
+		if listed.has(i) && !e.mark && e.prev != 0 && listed&s.copies(e.prev) == 0 && s.number(e.prev) > most {
 			return true
 		}
 	}
 	return false
+}
+
+// first is the entry of which i is a copy, or i.
+func (s *state) first(i uint8) uint8 {
+	if c := s.entries[i].copy; c != 0 {
+		return c
+	}
+	return i
+}
+
+// copies returns an entry and its copy.
+func (s *state) copies(i uint8) (all set) {
+	for j := uint8(1); j <= s.n; j++ {
+		if s.first(j) == s.first(i) {
+			all = all.with(j)
+		}
+	}
+	return all
 }
 
 // number is the number of an entry in its chain; a confirmation has that of its start.
@@ -135,7 +158,7 @@ func (s *state) fold(listed set, start uint8) (chain set, tip uint8) {
 	}
 	for order := s.entries[start].order + 1; order <= s.orders; order++ {
 		i := s.at(order)
-		if listed.has(i) && !s.entries[i].mark && s.entries[i].prev == tip {
+		if listed.has(i) && !s.entries[i].mark && s.entries[i].prev == s.first(tip) {
 			tip = i
 			chain = chain.with(i)
 		}
@@ -182,8 +205,8 @@ func (s *state) visible() (all set) {
 
 // follows reports whether b is a or comes after it in its chain.
 func (s *state) follows(b, a uint8) bool {
-	for ; b != 0; b = s.entries[b].prev {
-		if a == b {
+	for b = s.first(b); b != 0; b = s.entries[b].prev {
+		if s.first(a) == b {
 			return true
 		}
 	}
@@ -194,7 +217,7 @@ func (s *state) follows(b, a uint8) bool {
 // the start, and confirmations of older starts. A start counts here only if the
 // client has known for a pause that it is named.
 func (m *Config) removable(s *state, c uint8, v view) (gone set) {
-	start := v.oldStart
+	start := v.sure
 	if m.HastyClean {
 		start = v.start
 	}
@@ -206,6 +229,7 @@ func (m *Config) removable(s *state, c uint8, v view) (gone set) {
 			if e.order < s.entries[v.certain].order {
 				gone = gone.with(i)
 			}
+		case start == 0:
 		case !m.HighToo && s.number(i) > s.number(start):
 			// Somebody may still name it, or follow it.
 		case e.order < s.entries[start].order,

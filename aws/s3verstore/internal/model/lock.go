@@ -44,7 +44,7 @@ func (b *brancher) lookAtLock(s *state, c uint8) {
 	cl.step, cl.before = observing, 0
 	for d := uint8(1); d <= b.m.clients(); d++ {
 		o := &s.clients[d]
-		if d != c && (o.believes || o.step == sent || o.step == settling || o.step == marking) {
+		if d != c && (o.believes || o.step == sent || o.step == settling || o.step == marking || o.step == paging && o.own != 0) {
 			cl.before = cl.before.with(d)
 		}
 	}
@@ -145,7 +145,7 @@ func (m *Config) broken(s *state) string {
 		return "what was certain is lost"
 	}
 	if !m.Broken {
-		for i := v.tip; i != 0; i = s.entries[i].prev {
+		for i := s.first(v.tip); i != 0; i = s.entries[i].prev {
 			if s.refused.has(i) {
 				return "a write took effect that was reported as not applied"
 			}

@@ -49,6 +49,30 @@ var holding = []system{
 		Config: model.Config{Writes: n(2, 1), Founded: true, Lose: true, Clean: true, Lease: true},
 		events: []string{"acquired", "renewed", "expired", "acknowledged too late", "conflict", "lost reply", "cleaned up"},
 	}, {
+		name:   "a PUT that is applied twice",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Lose: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "counts by another copy only", "acknowledged", "conflict", "cleaned up"},
+	}, {
+		name:   "a PUT that is applied twice, in pages",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Clean: true, Page: 1, Twice: 1},
+		events: []string{"applied twice", "listing too slow"},
+	}, {
+		name:   "three writes, one of them applied twice",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "lower than the start", "cleaned up"}, long: true,
+	}, {
+		name:   "two writes that are applied twice",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Clean: true, Twice: 2},
+		events: []string{"applied twice", "counts by another copy only"}, long: true,
+	}, {
+		name:   "a write that is applied twice, and a read",
+		Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "Get waits"}, long: true,
+	}, {
+		name:   "a lock, with a PUT that is applied twice",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Lose: true, Clean: true, Lease: true, Twice: 1},
+		events: []string{"applied twice", "acquired", "expired"}, long: true, limit: 4e6,
+	}, {
 		name:   "three writers",
 		Config: model.Config{Writes: n(1, 1, 1), Founded: true, Lose: true, Clean: true},
 		events: []string{"acknowledged", "conflict", "cleaned up", "lost reply"}, long: true,
@@ -87,6 +111,46 @@ var broken = []system{
 		name:   "a writer of two chains",
 		Config: model.Config{Writes: n(2), Forked: true, Broken: true, Clean: true},
 		events: []string{"acknowledged", "cleaned up"},
+	}, {
+		name:   "a PUT that is applied twice, at any time",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "counts by another copy only", "acknowledged"},
+	}, {
+		name:   "a lock, with a PUT that is applied twice, at any time",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Lease: true, TTL: n(1, 2), Twice: 1},
+		events: []string{"applied twice", "counts by another copy only", "acquired", "expired"},
+	}, {
+		name:   "a lock and a late release, clean-up and pages",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Page: 1, Lease: true, TTL: n(1, 2)},
+		events: []string{"acquired", "cleaned up", "listing too slow"},
+	}, {
+		name:   "a lock that is renewed, clean-up and pages",
+		Config: model.Config{Writes: n(2, 1), Founded: true, Broken: true, Clean: true, Page: 1, Lease: true, TTL: n(1, 2)},
+		events: []string{"acquired", "renewed", "cleaned up", "listing torn"},
+	}, {
+		name:   "a writer of two chains, in pages",
+		Config: model.Config{Writes: n(2), Forked: true, Broken: true, Clean: true, Page: 1},
+		events: []string{"acknowledged", "cleaned up"},
+	}, {
+		name:   "two writers of two chains and a reader, in pages",
+		Config: model.Config{Writes: n(1, 1), Reads: n(0, 0, 1), Forked: true, Broken: true, Clean: true, Page: 2},
+		events: []string{"Get", "listing torn"}, long: true, limit: 4e6,
+	}, {
+		name:   "a writer of two chains, with a PUT that is applied twice",
+		Config: model.Config{Writes: n(2), Forked: true, Broken: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "cleaned up"}, long: true, limit: 4e6,
+	}, {
+		name:   "a late PUT, and one that is applied twice",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Twice: 1},
+		events: []string{"applied twice", "counts by another copy only", "lower than the start"}, long: true,
+	}, {
+		name:   "a lock, a late release, and a PUT that is applied twice",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Lease: true, TTL: n(1, 2), Twice: 1},
+		events: []string{"applied twice", "counts by another copy only", "expired"}, long: true,
+	}, {
+		name:   "two PUTs that are applied twice, at any time",
+		Config: model.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 2},
+		events: []string{"applied twice", "counts by another copy only"}, long: true, limit: 4e6,
 	}, {
 		name:   "two writers of two chains",
 		Config: model.Config{Writes: n(1, 1), Forked: true, Broken: true, Clean: true},
@@ -189,8 +253,15 @@ func TestControls(t *testing.T) {
 			Config: model.Config{Writes: n(1, 1, 1), Founded: true, EagerStart: true}},
 		{name: "clean-up behind a start that was just seen, in pages", broke: []string{never}, long: true,
 			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, HastyClean: true}},
-		{name: "an entry that nobody misses, in pages", broke: []string{less}, deep: true,
-			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true}},
+		// Each of these two rules makes up for the other in a system as small as this one.
+		{name: "an entry that nobody misses and clean-up behind any start, in pages", broke: []string{less}, deep: true,
+			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true, AnyStart: true}},
+		{name: "a conflict that only the second copy shows", broke: []string{undone}, deep: true,
+			Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, Twice: 1, LowConflict: true}},
+		{name: "a copy that counts at first sight", broke: []string{lost, beside}, deep: true,
+			Config: model.Config{Writes: n(1, 1), Founded: true, Broken: true, Clean: true, Twice: 1, YoungCopy: true}},
+		{name: "a copy of what others went on from that counts at first sight", broke: []string{lost, beside}, deep: true,
+			Config: model.Config{Writes: n(1, 1), Founded: true, Ghosts: 1, Broken: true, Clean: true, Twice: 1, YoungCopy: true}},
 		{name: "clean-up whatever the numbers", broke: []string{gone},
 			Config: model.Config{Writes: n(1, 2), Forked: true, Broken: true, Clean: true, HighToo: true}},
 		{name: "a late PUT and no confirmation", broke: []string{lost, beside},

@@ -50,8 +50,9 @@ const (
 type entry struct {
 	phase phase
 	mark  bool  // a confirmation: it only names a start
-	prev  uint8 // the entry that it follows; 0 for none
-	start uint8 // the entry that it names as settled; 0 for none
+	prev  uint8 // the entry that it follows, whichever copy; 0 for none
+	start uint8 // the entry that it names as settled, this copy alone; 0 for none
+	copy  uint8 // the entry of which it is a second copy; 0 if it is none
 	order uint8 // its place in the store's order
 	by    uint8 // the client that wrote it
 
@@ -107,6 +108,7 @@ type client struct {
 	base    uint8 // the entry that it writes on
 	start   uint8 // the entry that it names
 	own     uint8 // its entry
+	made    uint8 // the copy of it that was found to count
 	mark    uint8 // its confirmation
 	token   uint8 // the token, and the floor, that it writes
 	floor   uint8

@@ -66,6 +66,20 @@ func (b *brancher) network(i uint8) {
 				return ""
 			})
 		}
+		if i == b.from.first(i) && b.from.copies(i) == one(i) && b.from.doubles() < b.m.Twice {
+			b.do("is repeated", 0, i, func(s *state) string {
+				e := s.entries[i]
+				e.copy = i
+				again := s.add(e)
+				for c := range s.clients {
+					if s.clients[c].pauseFlying.has(i) {
+						s.clients[c].pauseFlying = s.clients[c].pauseFlying.with(again)
+					}
+				}
+				b.count("applied twice")
+				return ""
+			})
+		}
 	case stamped:
 		b.do("becomes visible", 0, i, func(s *state) string {
 			s.entries[i].phase = visible
@@ -77,6 +91,16 @@ func (b *brancher) network(i uint8) {
 			return ""
 		})
 	}
+}
+
+// doubles returns how many PUTs were repeated.
+func (s *state) doubles() (n uint8) {
+	for i := uint8(1); i <= s.n; i++ {
+		if s.entries[i].copy != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // client makes the steps of a client.
@@ -210,7 +234,7 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	}
 	cl.seen |= listed
 	if m.Clean {
-		cl.removable = m.removable(s, c, v)
+		cl.removable |= m.removable(s, c, v) // it can be under way for any time
 	}
 	for i := uint8(1); i <= s.n; i++ {
 		if listed.has(i) {
@@ -219,7 +243,7 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	}
 	switch cl.purpose {
 	case toWrite:
-		cl.base, cl.start, cl.step = v.tip, v.certain, ready
+		cl.base, cl.start, cl.step = s.first(v.tip), v.certain, ready
 		if m.NoStarts {
 			cl.start = 0
 		}
@@ -241,13 +265,14 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	case toReadAgain:
 		return b.answer(s, c, v.final)
 	case toTakeOver:
-		if cl.base != v.tip {
+		if cl.base != s.first(v.tip) {
 			return b.finish(s, c)
 		}
 		cl.start = v.certain
 		cl.step, cl.write, cl.token = ready, acquire, cl.floor+1
 	case toAdopt:
-		if v.chain.has(cl.own) {
+		if made := v.chain & s.copies(cl.own); made != 0 {
+			cl.made = s.newestOf(made)
 			b.count("adopted")
 			return b.acknowledge(s, c)
 		}
@@ -259,6 +284,10 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 // answer ends a Get.
 func (b *brancher) answer(s *state, c uint8, found uint8) string {
 	cl := &s.clients[c]
+	if b.m.Broken {
+		b.count("Get") // nothing is promised
+		return b.finish(s, c)
+	}
 	if !s.follows(found, cl.since) {
 		return "a Get returned less than what was certain before it began"
 	}
@@ -270,7 +299,7 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 		}
 	}
 	if s.follows(found, s.certain) {
-		s.certain = found
+		s.certain = s.first(found)
 	} else if !s.follows(s.certain, found) {
 		return "a Get returned what never was"
 	}
@@ -312,8 +341,11 @@ func (s *state) add(e entry) uint8 {
 // sent waits for the reply to a PUT.
 func (b *brancher) sent(c uint8) {
 	m, cl := b.m, &b.from.clients[c]
-	if b.from.answered(cl.own) {
-		b.do("is answered", c, cl.own, func(s *state) string {
+	for i := uint8(1); i <= b.from.n; i++ {
+		if !b.from.copies(cl.own).has(i) || !b.from.shown(i) {
+			continue
+		}
+		b.do("is answered", c, i, func(s *state) string {
 			cl := &s.clients[c]
 			s.untime(c)
 			if cl.slow {
@@ -324,7 +356,7 @@ func (b *brancher) sent(c uint8) {
 				}
 				return b.finish(s, c)
 			}
-			cl.seen = cl.seen.with(cl.own)
+			cl.seen = cl.seen.with(i)
 			m.beginPause(s, c)
 			cl.step, cl.purpose = settling, toJudge
 			return ""
@@ -345,6 +377,16 @@ func (b *brancher) sent(c uint8) {
 
 // answered reports whether the server can have answered a PUT.
 func (s *state) answered(i uint8) bool {
+	for j := uint8(1); j <= s.n; j++ {
+		if s.copies(i).has(j) && s.shown(j) {
+			return true
+		}
+	}
+	return false
+}
+
+// shown reports whether an entry took effect.
+func (s *state) shown(i uint8) bool {
 	return s.entries[i].phase == visible || s.entries[i].phase == deleted
 }
 
@@ -352,30 +394,56 @@ func (s *state) answered(i uint8) bool {
 func (b *brancher) judge(s *state, c uint8, v view) string {
 	m, cl := b.m, &s.clients[c]
 	own := cl.own
+	copies := v.listed & s.copies(own)
 	switch {
-	case !v.listed.has(own):
+	case copies == 0:
 		b.count("own entry not listed")
 		return b.finish(s, c)
-	case s.entries[own].order < s.entries[v.start].order:
+	case s.entries[s.newestOf(copies)].order < s.entries[v.start].order:
 		b.count("older than the start")
 		return b.finish(s, c)
-	case !v.chain.has(own) && !v.oldChain.has(own):
+	case v.chain&copies == 0 && v.oldChain&copies == 0 && !m.LowConflict && s.number(own) < s.number(v.start):
+		b.count("lower than the start")
+		return b.finish(s, c)
+	case v.chain&copies == 0 && v.oldChain&copies == 0:
 		b.count("conflict")
 		s.refused = s.refused.with(own)
 		if cl.write == renew {
 			cl.believes = false
 		}
 		return b.finish(s, c)
-	case !v.chain.has(own) || !v.oldChain.has(own):
+	case v.chain&copies == 0 || v.oldChain&copies == 0:
 		b.count("folds disagree")
 		return b.finish(s, c)
+	}
+	cl.made = s.newestOf(v.chain & copies)
+	if young := s.youngCopies(v.listed, cl.settled); !m.YoungCopy && young != 0 {
+		// It must count without the copies that were not known for a pause.
+		b.count("another copy is there")
+		now, _ := s.fold(v.listed&^young, v.start)
+		before, _ := s.fold(v.listed&^young, v.oldStart)
+		if (now&^young)&copies == 0 || (before&^young)&copies == 0 {
+			b.count("counts by another copy only")
+			return b.finish(s, c)
+		}
 	}
 	if m.NoConfirm || m.NoStarts || cl.write == renew {
 		return b.acknowledge(s, c)
 	}
-	cl.mark = s.add(entry{phase: flying, mark: true, start: own, by: c, floor: s.entries[own].floor})
+	cl.mark = s.add(entry{phase: flying, mark: true, start: cl.made, by: c, floor: s.entries[own].floor})
 	cl.step = marking // timed since the listing, as cl.slow is
 	return ""
+}
+
+// youngCopies returns those of the listed entries that were applied twice and that were
+// not known for a pause.
+func (s *state) youngCopies(listed, settled set) (young set) {
+	for i := uint8(1); i <= s.n; i++ {
+		if listed.has(i) && !settled.has(i) && listed&s.copies(i) != one(i) {
+			young = young.with(i)
+		}
+	}
+	return young
 }
 
 // marking waits for the reply to a confirmation.
@@ -430,7 +498,7 @@ func (b *brancher) acknowledge(s *state, c uint8) string {
 		}
 	}
 	cl.version, cl.base = own, own
-	cl.start = own
+	cl.start = cl.made
 	if m.NoStarts {
 		cl.start = 0
 	}
@@ -447,7 +515,7 @@ func (b *brancher) finish(s *state, c uint8) string {
 	for d := range s.clients {
 		s.clients[d].during = s.clients[d].during.without(c)
 	}
-	cl.step, cl.purpose, cl.write, cl.own, cl.mark, cl.since, cl.place = idle, 0, 0, 0, 0, 0, 0
+	cl.step, cl.purpose, cl.write, cl.own, cl.made, cl.mark, cl.since, cl.place = idle, 0, 0, 0, 0, 0, 0, 0
 	cl.slow, cl.stale, cl.page, cl.pageOrder = false, false, 0, 0
 	cl.before, cl.during, cl.token = 0, 0, 0
 	if !b.m.Reuse {
