@@ -80,10 +80,8 @@ func (s *Store) look(l *log) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	good := false
-	if high == 1 {
-		good = s.leads(l, seg)
-	} else {
+	good := s.leads(l, seg) // and not to a directory that was moved away
+	if good && high > 1 {
 		good, err = follows(dir, l, seg)
 	}
 	if !good {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +73,35 @@ func TestVanished(t *testing.T) {
 				t.Errorf("opened again: got %v, want not found", err)
 			}
 		})
+	}
+}
+
+// TestMovedLong: a log of several files ends with its directory like one of one file,
+// for those who wait for it too.
+func TestMovedLong(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(memoryDir(t), "store")
+	s := open(t, dir, filestore.Tiny())
+	v := put(t, s, "key", "", "1")
+	for range 9 {
+		v = put(t, s, "key", v, "2")
+	}
+	waiting, watched := open(t, dir, nil), make(chan error, 1)
+	go func() { watched <- waiting.Watch(ctx, "key", v) }()
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		_, _, err := s.Get(ctx, "key")
+		if errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+		if err != nil || time.Since(start) > 20*time.Second {
+			t.Fatalf("get: got %v, want unavailable in the end", err)
+		}
+	}
+	if err := <-watched; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("watch: got %v, want unavailable", err)
 	}
 }
 
@@ -334,5 +364,38 @@ func TestClosed(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("second close: %v", err)
+	}
+}
+
+// TestCloseTwice: closing at the same time, and handing out what announces this process
+// meanwhile, ends the announcement once: a descriptor that is closed twice may be
+// somebody else's by then.
+func TestCloseTwice(t *testing.T) {
+	for range 20 {
+		s, err := filestore.Open(memoryDir(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Announce(t.Context()); err != nil {
+			t.Skip(err)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				f, err := s.PresenceFile(t.Context())
+				if err == nil {
+					err = f.Close()
+				}
+				if err != nil && !errors.Is(err, store.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }

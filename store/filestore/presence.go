@@ -129,6 +129,8 @@ func presenceText(boot string) []byte {
 // end takes the announcement back. The name goes first: one that is not there says
 // nothing, while one whose lock is free says that this process is dead.
 func (p *presence) end(s *Store) error {
+	p.slot <- struct{}{}
+	defer p.unlock()
 	if p.text == "" {
 		return nil
 	}
