@@ -1,14 +1,20 @@
 package s3verstore_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // TestLateStartSeenBefore: TestLateStart, for a store that knew the register before.
@@ -119,5 +125,128 @@ func TestEarlyCopy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNothingShown: a listing that shows nothing of a register, as a server may answer
+// while versions are removed, is no reason to refuse a write.
+func TestNothingShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		v := mustPut(t, open(t, b, nil), "k", "", "0")
+		n := 0
+		b.skip = func(request) bool { n++; return n == 1 }
+		mustPut(t, open(t, b, nil), "k", v, "1")
+	})
+}
+
+// TestWarmAndCold is TestHistories with a client made anew for every operation, or one
+// that all share, and listings that show nothing now and then.
+func TestWarmAndCold(t *testing.T) {
+	var puts, conflicts, unknown, reads atomic.Int64
+	for seed := range rounds(10, 1000) {
+		synctest.Test(t, func(t *testing.T) {
+			defer drain()
+			rnd := newRand(uint64(seed), 11)
+			b := newBucket()
+			b.plan, b.page, b.ulids = trouble(rnd), 2+rnd.IntN(5), rnd.IntN(2) == 0
+			b.skip = func(request) bool { return rnd.IntN(25) == 0 }
+			var h storetest.History
+			shared := open(t, b, nil)
+			client := func() store.Store { return h.Record(shared) }
+			if seed%2 == 0 {
+				client = func() store.Store { return h.Record(open(t, b, nil)) }
+			}
+			var wg sync.WaitGroup
+			for c := range 5 {
+				own := newRand(uint64(seed), uint64(c+12))
+				wg.Go(func() {
+					for range 8 {
+						work(t.Context(), client(), own, &puts, &conflicts, &unknown, &reads)
+						time.Sleep(time.Duration(own.Int64N(int64(3 * time.Second))))
+					}
+				})
+			}
+			wg.Wait()
+			if err := h.Check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	t.Logf("%d writes, %d conflicts, %d unknown, %d reads", puts.Load(), conflicts.Load(), unknown.Load(), reads.Load())
+	if puts.Load() == 0 || conflicts.Load() == 0 || unknown.Load() == 0 || reads.Load() == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// TestVandal: somebody removes versions by hand that others build on, and puts data of
+// his own on top. The lock can become unreadable, and then says so; it never has two
+// owners. (What nobody has built on, nobody can miss.)
+func TestVandal(t *testing.T) {
+	var grants, removed, corrupt atomic.Int64
+	for seed := range rounds(6, 600) {
+		synctest.Test(t, func(t *testing.T) {
+			defer drain()
+			rnd := newRand(uint64(seed), 21)
+			b := newBucket()
+			b.plan, b.page = trouble(rnd), 3+rnd.IntN(5)
+			var log fight
+			var wg sync.WaitGroup
+			for c := range 3 {
+				client := leases(t, b, &lease.Options{TTL: time.Minute})
+				own := newRand(uint64(seed), uint64(c+22))
+				wg.Go(func() {
+					for range 3 {
+						log.round(t, client, own)
+					}
+				})
+			}
+			wg.Go(func() { vandal(b, rnd, &removed) })
+			wg.Wait()
+			grants.Add(int64(log.grants()))
+			b.setPlan(nil)
+			for _, w := range b.live("lock/job!!") {
+				if bytes.HasPrefix(w.body, []byte("vandal")) {
+					b.remove(w)
+				}
+			}
+			_, _, err := open(t, b, nil).Get(t.Context(), "lock/job")
+			if errors.Is(err, store.ErrCorrupt) {
+				corrupt.Add(1)
+			} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	t.Logf("%d grants, %d versions removed, %d locks unreadable", grants.Load(), removed.Load(), corrupt.Load())
+	if grants.Load() == 0 || removed.Load() == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// vandal removes versions that others build on, and confirmations.
+func vandal(b *bucket, rnd *rand.Rand, removed *atomic.Int64) {
+	for range 6 {
+		time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Minute))))
+		if rnd.IntN(4) == 0 {
+			foreign := b.put("lock/job!!", "vandal's data", nil)
+			time.Sleep(time.Duration(rnd.Int64N(int64(30 * time.Second))))
+			b.remove(foreign)
+			continue
+		}
+		all := b.live("lock/job!!")
+		if len(all) == 0 {
+			continue
+		}
+		w := all[rnd.IntN(len(all))]
+		fields := bytes.Fields(w.body)
+		built := !bytes.Contains(w.body, []byte("\nV "))
+		for _, other := range all {
+			built = built || other != w && len(fields) > 3 && bytes.Count(other.body, fields[2]) == 1 || bytes.Contains(other.body, fmt.Appendf(nil, "%q", w.id))
+		}
+		if built {
+			b.remove(w)
+			removed.Add(1)
+		}
 	}
 }

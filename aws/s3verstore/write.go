@@ -94,7 +94,11 @@ func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, er
 	if !b.at.IsZero() && before.nonce != "" && b.tip == before {
 		return b, nil
 	}
-	v, err := s.look(ctx, r, toPeek)
+	why := toPeek
+	if before.nonce != "" {
+		why = toRead // a listing that shows nothing must not refuse it
+	}
+	v, err := s.look(ctx, r, why)
 	if err != nil {
 		return base{}, store.MarkNotApplied(err)
 	}
