@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -203,5 +205,55 @@ func TestInject(t *testing.T) {
 	t.Logf("%d faults: %d writes applied, %d not applied, %d unknown", len(faults), total.Applied, total.NotApplied, total.Unknown)
 	if total.NotApplied == 0 || total.Unknown == 0 {
 		t.Error("the faults had no effect")
+	}
+}
+
+// syncTogether writes twice, from two threads; the second write builds on the first
+// while that is made durable. It prints the outcomes. Its argument: the directory.
+func syncTogether(args []string) error {
+	runtime.LockOSThread() // calls are counted for each thread
+	ctx := testContext()
+	s, err := filestore.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	v, err := s.Put(ctx, "key", "", []byte("0"))
+	if err != nil {
+		return err
+	}
+	if v, err = s.Put(ctx, "key", v, []byte("1")); err != nil {
+		return err
+	}
+	second := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		for {
+			value, v, err := s.Get(ctx, "key")
+			if err == nil && string(value) == "2" {
+				_, err = s.Put(ctx, "key", v, []byte("3"))
+				second <- err
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	_, err = s.Put(ctx, "key", v, []byte("2"))
+
+	fmt.Println(store.OutcomeOf(err), "/", store.OutcomeOf(<-second))
+	return s.Close()
+}
+
+// TestSyncFaultIsEverybodys: the system tells of a failed sync once. Who syncs the same
+// log at the same time must not hear of a success.
+func TestSyncFaultIsEverybodys(t *testing.T) {
+	cmd := worker(t, "sync", memoryDir(t))
+	fault{"fdatasync", "EIO:delay_exit=1000000", 2}.inject(t, cmd)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.TrimSpace(string(out))
+	if got != "outcome unknown / outcome unknown" && got != "outcome unknown / not applied" {
+		t.Errorf("got %q, want the first unknown, and the second not applied or unknown", got)
 	}
 }

@@ -40,6 +40,8 @@ type segment struct {
 	denied error       // why it cannot be written to
 
 	refs       atomic.Int32
+	syncing    chan struct{}         // full while somebody makes it durable
+	wanted     atomic.Int64          // up to where somebody wants it to be durable
 	syncedTo   atomic.Int64          // it is durable up to there
 	pathSynced atomic.Bool           // the names that lead to it are
 	failed     atomic.Pointer[error] // a sync failed
@@ -65,9 +67,14 @@ func (g *segment) release() {
 	}
 }
 
+// segmentOf returns a segment that is to be opened.
+func segmentOf(l *log, number uint64) *segment {
+	return &segment{key: l.key, dir: l.dir(), number: number, syncing: make(chan struct{}, 1), checked: time.Now()}
+}
+
 // openSegment opens a segment in the directory of its log, and reads it.
 func openSegment(dir *os.Root, l *log, number uint64) (*segment, error) {
-	g := &segment{key: l.key, dir: l.dir(), number: number, checked: time.Now()}
+	g := segmentOf(l, number)
 	name := segmentName(number)
 	var err error
 	g.file, err = dir.OpenFile(name, os.O_RDWR|os.O_APPEND|openFlags, 0)
@@ -119,7 +126,8 @@ func (s *Store) newSegment(dir *os.Root, name string, l *log, number uint64, bas
 	if err != nil {
 		return nil, err
 	}
-	g := &segment{key: l.key, dir: l.dir(), number: number, file: file, checked: time.Now()}
+	g := segmentOf(l, number)
+	g.file = file
 	g.refs.Store(1)
 	err = func() error {
 		text := fold.AppendLine(nil, fold.Entry{Kind: kindKey, Number: format, Nonce: "0", Value: key})
@@ -250,24 +258,36 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 	return counts, nil
 }
 
-// sync makes the segment durable up to off.
+// sync makes the segment durable up to off. One at a time: the system tells of a fault
+// once, and whoever synced at the same time would hear of a success although the data
+// is gone. Those who wait have theirs made durable with it.
 func (g *segment) sync(off int64) error {
+	raise(&g.wanted, off)
+	if g.syncedTo.Load() >= off {
+		return nil
+	}
+	g.syncing <- struct{}{}
+	defer func() { <-g.syncing }()
 	if g.syncedTo.Load() >= off {
 		return nil
 	}
 	if err := g.broken(); err != nil {
 		return err
 	}
+	upTo := g.wanted.Load()
 	if err := syncData(g.file); err != nil {
 		err = &fs.PathError{Op: "sync", Path: g.path(), Err: err}
 		g.failed.Store(&err)
 		return err
 	}
-	for {
-		old := g.syncedTo.Load()
-		if old >= off || g.syncedTo.CompareAndSwap(old, off) {
-			return nil
-		}
+	raise(&g.syncedTo, upTo)
+	return nil
+}
+
+// raise makes n at least as large as a value.
+func raise(n *atomic.Int64, to int64) {
+	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
+		continue
 	}
 }
 

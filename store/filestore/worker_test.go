@@ -21,6 +21,7 @@ var workers = map[string]func(args []string) error{
 	"foreign": foreign,
 	"ops":     operate,
 	"short":   short,
+	"sync":    syncTogether,
 	"wait":    waitForChange,
 }
 
