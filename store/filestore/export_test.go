@@ -20,3 +20,6 @@ var (
 	EncodeKey = encodeKey
 	DecodeKey = decodeKey
 )
+
+// NotCreated tells what became of a new log that could not be renamed into place.
+var NotCreated = notCreated

@@ -63,3 +63,25 @@ func TestNoGap(t *testing.T) {
 		t.Errorf("got %q at %s, %v, want %s", value, now, err, v)
 	}
 }
+
+// TestNotCreated: only an error that says so proves that a new log is another's. After
+// any other the log that is there may be the one that was to be made.
+func TestNotCreated(t *testing.T) {
+	const again = store.Applied // no error: there is nothing to report
+	for _, c := range []struct {
+		errno syscall.Errno
+		there bool
+		want  store.Outcome
+	}{
+		{syscall.ENOTEMPTY, true, again}, {syscall.EEXIST, true, again}, {syscall.ENOENT, false, again},
+		{syscall.EACCES, true, again}, {syscall.ENOSPC, true, again},
+		{syscall.EACCES, false, store.NotApplied}, {syscall.ENOSPC, false, store.NotApplied},
+		{syscall.EROFS, false, store.NotApplied}, {syscall.ENOTDIR, false, store.NotApplied},
+		{syscall.EIO, false, store.Unknown}, {syscall.EIO, true, store.Unknown}, {syscall.EINTR, true, store.Unknown},
+	} {
+		err := filestore.NotCreated(&os.LinkError{Op: "rename", Err: c.errno}, c.there)
+		if got := store.OutcomeOf(err); got != c.want {
+			t.Errorf("%v, with a directory there: %v: got %v (%v), want %v", c.errno, c.there, got, err, c.want)
+		}
+	}
+}

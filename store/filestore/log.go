@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"syscall"
@@ -281,13 +282,7 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.root.Rename(tmp, l.dir()); err != nil {
 		_ = s.root.RemoveAll(tmp)
 		info, statErr := s.root.Lstat(l.dir())
-		switch {
-		case gone(err), statErr == nil && info.IsDir():
-			return "", nil
-		case refused(err), errors.Is(err, syscall.ENOTDIR):
-			return "", notApplied(err)
-		}
-		return "", unknown(err)
+		return "", notCreated(err, statErr == nil && info.IsDir())
 	}
 	if err := s.lost(); err != nil {
 		return "", unknown(err)
@@ -300,6 +295,19 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 		l.seg.markPath()
 	}
 	return versionOf(base.Number, base.Nonce), nil
+}
+
+// notCreated tells what became of a new log that could not be renamed into place; there
+// tells whether a directory has its name now. It is nil where another was faster, or
+// where what was made was swept.
+func notCreated(err error, there bool) error {
+	switch {
+	case gone(err), errors.Is(err, fs.ErrExist), refused(err) && there:
+		return nil
+	case refused(err), errors.Is(err, syscall.ENOTDIR):
+		return notApplied(err)
+	}
+	return unknown(err) // what is there may be ours
 }
 
 // prepareDir makes the directory of a new log under a temporary name.
