@@ -48,6 +48,9 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 			continue
 		}
 		v, err := s.version(ctx, key)
+		if errors.Is(err, store.ErrClosed) || errors.Is(err, errVanished) {
+			return err // of the others the same would be said
+		}
 		if err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", key, err))
 		}

@@ -99,12 +99,18 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 			if err != nil {
 				return err
 			}
-		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.named(l):
+		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.renewed(l, try):
 			l.drop()
 		default:
 			return nil
 		}
 	}
+}
+
+// renewed is named, except that a segment which could be opened for reading only is
+// opened anew: it may be writable by now.
+func (s *Store) renewed(l *log, try int) bool {
+	return (l.seg.denied == nil || try > 0) && s.named(l)
 }
 
 // change is what a write is asked to do.

@@ -108,7 +108,10 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	}
 	if info, err := dir.Lstat(segmentName(seg.number)); err != nil || !os.SameFile(info, seg.info) {
 		_ = dir.Remove(tmp) // a leftover is swept
-		return nil, nil
+		if gone(err) {
+			err = nil
+		}
+		return nil, err
 	}
 	err = dir.Link(tmp, segmentName(seg.number+1))
 	linked := err == nil

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -185,6 +186,7 @@ func TestReadOnly(t *testing.T) {
 	for range 5 {
 		v = put(t, s, "key", v, "2")
 	}
+	plain := put(t, s, "plain", "", "1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -207,16 +209,31 @@ func TestReadOnly(t *testing.T) {
 	if string(value) != "2" || err != nil {
 		t.Errorf("get: got %q, %v", value, err)
 	}
-	if got := keys(t, s, ""); len(got) != 1 {
+	if got := keys(t, s, ""); len(got) != 2 {
 		t.Errorf("list: got %v", got)
 	}
 	_, err = s.Put(ctx, "key", now, nil)
+	wantOutcome(t, "put", err, store.NotApplied, store.ErrDenied)
+	_, err = s.Put(ctx, "plain", plain, nil)
 	wantOutcome(t, "put", err, store.NotApplied, store.ErrDenied)
 	_, err = s.Put(ctx, "new", "", nil)
 	wantOutcome(t, "create", err, store.NotApplied, store.ErrDenied)
 	wantOutcome(t, "delete", s.Delete(ctx, "key", now), store.NotApplied, store.ErrDenied)
 	if _, err := s.Announce(ctx); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("announce: got %v", err)
+	}
+	// What was opened for reading only is opened anew when it can be written to again.
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		_, err := s.Put(ctx, "plain", plain, nil)
+		if err == nil {
+			break
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("put: got %v, want none in the end", err)
+		}
 	}
 }
 
