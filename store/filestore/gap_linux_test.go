@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -82,6 +84,49 @@ func TestNotCreated(t *testing.T) {
 		err := filestore.NotCreated(&os.LinkError{Op: "rename", Err: c.errno}, c.there)
 		if got := store.OutcomeOf(err); got != c.want {
 			t.Errorf("%v, with a directory there: %v: got %v (%v), want %v", c.errno, c.there, got, err, c.want)
+		}
+	}
+}
+
+// TestPipeInTheWay: a pipe in the place of a log keeps nobody waiting.
+func TestPipeInTheWay(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "good", "", "1")
+	var pipes []string
+	for _, key := range []string{"short", strings.Repeat("long", 100)} {
+		log := filepath.Join(dir, "k", filestore.EncodeKey(key))
+		if err := os.Mkdir(log, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		pipe := filepath.Join(log, "000000000001")
+		pipes = append(pipes, pipe)
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Get(t.Context(), key); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("get: got %v, want corrupt", err)
+		}
+	}
+	listed := make(chan error, 1)
+	go func() {
+		var last error
+		for _, err := range s.List(t.Context(), "") {
+			last = err
+		}
+		listed <- last
+	}()
+	select {
+	case err := <-listed:
+		if !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("list: got %v, want corrupt", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the listing waits for a pipe")
+		for _, pipe := range pipes {
+			if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+				defer f.Close()
+			}
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 
@@ -95,7 +97,7 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 		if segmentNumber(file) == 0 {
 			continue
 		}
-		data, err := s.root.ReadFile(dir + "/" + file)
+		data, err := s.readFile(dir + "/" + file)
 		if err != nil {
 			continue
 		}
@@ -109,4 +111,21 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// readFile reads a file of the store, and nothing else that lies in its place.
+func (s *Store) readFile(name string) ([]byte, error) {
+	f, err := s.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	}
+	return io.ReadAll(f)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -364,6 +365,24 @@ func TestClosed(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("second close: %v", err)
+	}
+}
+
+// TestCloseInList: a listing whose store is closed says so once, not for each key.
+func TestCloseInList(t *testing.T) {
+	s := open(t, memoryDir(t), nil)
+	for i := range 20 {
+		put(t, s, strconv.Itoa(i), "", "1")
+	}
+	var last error
+	for _, err := range s.List(t.Context(), "") {
+		last = err
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !errors.Is(last, store.ErrClosed) || strings.Count(last.Error(), store.ErrClosed.Error()) != 1 {
+		t.Errorf("got %v, want closed, once", last)
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *Store) sweepAlive() {
 		if err != nil || !isRandom(name) || time.Since(info.ModTime()) < staleAge || s.judge(name, "") != store.Dead {
 			continue
 		}
-		text, err := s.root.ReadFile(path)
+		text, err := s.readFile(path)
 		switch {
 		case err != nil:
 		case !strings.HasSuffix(string(text), deadMark):
