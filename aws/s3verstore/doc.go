@@ -29,13 +29,14 @@
 //
 // A register is an object; each write is a new version of it, an entry that has a number,
 // and names the one before it (prev) and a start: the newest entry of the chain that its
-// writer knew to be settled, by the id of its version. The state is the fold of the versions: it begins at the newest start that
-// any listed entry names and passes over what is older; from there on an entry counts
-// if its prev is the state.
+// writer knew to be settled, by the id of its version. The state is the fold of the
+// versions: it begins at the newest start that any listed entry names and passes over
+// what is older; from there on an entry counts if its prev is the state.
 //
 //   - A write looks (unless it knows), puts its entry, pauses for Settle, lists, and
 //     folds. In the chain: applied. Not in it: a conflict. Not listed, or older than the
-//     start: unknown.
+//     start, or of a lower number than it: unknown. In the chain, but not without copies
+//     of PUTs that were applied twice and were not known for a pause: unknown.
 //   - Put and Delete then confirm: they put a second entry, which names the first as a
 //     start. PutVolatile leaves that to the next one.
 //   - Get lists. What was seen a pause ago, or is a start, it answers at once. For
@@ -80,10 +81,21 @@
 // PUT that is applied a second time makes another version, which nobody takes for the
 // start that the first one was.
 //
+// But the copies of an entry have one nonce, and what follows it follows any of them. So
+// the first one in the order can make count what its writer, or who built on it, knew
+// by the second alone; and if it became visible long after L, somebody who could not see
+// it may have confirmed what lies between the two. Whoever judges leaves such copies out
+// of its chain, as that one had to, but not out of the way of others. What counts without them was visible, and in its place, when
+// the pause began; so whoever confirmed before this judgement saw it, as if there were
+// no copies. The fold itself is the same for all: once the entry is confirmed, the copy
+// that counts is a start. And a void copy that comes after a later start tells nothing of
+// the first, which may have counted and been removed: that is the rule of the lower
+// number, which the assumption does not make needless.
+//
 // A model of the protocol, in internal/model, is searched to the end for small cases:
 // early places and late visibility, slow and lost answers, a writer that stops
-// anywhere, removal in any order, pages of a listing. Each of the rules above is
-// taken away in turn, and missed.
+// anywhere, removal in any order, pages of a listing, PUTs that are applied twice. Each
+// of the rules above is taken away in turn, and missed.
 //
 // # What it costs
 //
@@ -92,9 +104,9 @@
 // and 1 PUT more for the confirmation; a version that is not known yet costs one GET.
 // Versions never change, so that each body is read once. Every eighth write or so
 // removes what is superseded, by one request, and a GET for each version of it that this
-// store has not read. The first write of a register by a store costs up to three LISTs more, which look for locks of another program that took the
-// oldest version for the owner; the first use of a store asks for the settings of the
-// bucket (two requests).
+// store has not read. The first write of a register by a store costs up to three LISTs
+// more, which look for locks of another program that took the oldest version for the
+// owner; the first use of a store asks for the settings of the bucket (two requests).
 //
 // The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, so that a
 // renewal, which takes a pause, is through in time.

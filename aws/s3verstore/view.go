@@ -1,7 +1,6 @@
 package s3verstore
 
 import (
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
@@ -222,10 +221,24 @@ func (v *view) stands(nonce string) bool {
 	if len(young) == 0 {
 		return true
 	}
-	counts := func(start int) bool {
-		return slices.ContainsFunc(v.foldFrom(start, young), func(i int) bool { return v.entries[i].nonce == nonce && !young[i] })
+	return v.countsWithout(v.start, nonce, young) && v.countsWithout(v.oldStart, nonce, young)
+}
+
+// countsWithout reports whether an entry is in the fold from start on without the young
+// ones that are in it. Those that come into it only then stay in the way.
+func (v *view) countsWithout(start int, nonce string, young map[int]bool) bool {
+	skip := map[int]bool{}
+	for _, i := range v.foldFrom(start, nil) {
+		skip[i] = young[i]
 	}
-	return counts(v.start) && counts(v.oldStart)
+	counts := false
+	for _, i := range v.foldFrom(start, skip) {
+		if young[i] && i != start {
+			return false
+		}
+		counts = counts || !young[i] && v.entries[i].nonce == nonce
+	}
+	return counts
 }
 
 // foldFrom returns what counts from start on, if those to skip are not there.

@@ -205,8 +205,8 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	return conflict(r.key, p)
 }
 
-// confirm names an entry, which made it so, as a start, so that it counts whatever becomes visible
-// before it. A confirmation must be answered within Life of the beginning of the look
+// confirm names an entry, by the version that made it count, as a start, so that it
+// counts whatever becomes visible before it. A confirmation must be answered within Life of the beginning of the look
 // that showed that the entry counts; one that fails is sent again until then, and no
 // longer: by then another may have confirmed something else.
 func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {

@@ -420,9 +420,7 @@ func (b *brancher) judge(s *state, c uint8, v view) string {
 	if young := s.youngCopies(v.listed, cl.settled); !m.YoungCopy && young != 0 {
 		// It must count without the copies that were not known for a pause.
 		b.count("another copy is there")
-		now, _ := s.fold(v.listed&^young, v.start)
-		before, _ := s.fold(v.listed&^young, v.oldStart)
-		if (now&^young)&copies == 0 || (before&^young)&copies == 0 {
+		if s.without(v.listed, young, v.start)&copies == 0 || s.without(v.listed, young, v.oldStart)&copies == 0 {
 			b.count("counts by another copy only")
 			return b.finish(s, c)
 		}
@@ -444,6 +442,17 @@ func (s *state) youngCopies(listed, settled set) (young set) {
 		}
 	}
 	return young
+}
+
+// without returns the chain from start on, made without those young copies that were in
+// it; nothing if others come into it then: those stay in the way.
+func (s *state) without(listed, young set, start uint8) set {
+	chain, _ := s.fold(listed, start)
+	chain, _ = s.fold(listed&^(chain&young), start)
+	if chain &= listed; chain&young&^one(start) != 0 {
+		return 0
+	}
+	return chain &^ young
 }
 
 // marking waits for the reply to a confirmation.
