@@ -144,7 +144,7 @@ func TestNothingShown(t *testing.T) {
 // that all share, and listings that show nothing now and then.
 func TestWarmAndCold(t *testing.T) {
 	var puts, conflicts, unknown, reads atomic.Int64
-	for seed := range rounds(10, 1000) {
+	for seed := range rounds(4, 1000) {
 		synctest.Test(t, func(t *testing.T) {
 			defer drain()
 			rnd := newRand(uint64(seed), 11)
@@ -184,7 +184,7 @@ func TestWarmAndCold(t *testing.T) {
 // owners. (What nobody has built on, nobody can miss.)
 func TestVandal(t *testing.T) {
 	var grants, removed, corrupt atomic.Int64
-	for seed := range rounds(6, 600) {
+	for seed := range rounds(3, 600) {
 		synctest.Test(t, func(t *testing.T) {
 			defer drain()
 			rnd := newRand(uint64(seed), 21)
