@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -48,6 +49,17 @@ func modesOf(root os.FileInfo) modes {
 
 // own reports whether what is made is right as it is.
 func (m modes) own() bool { return m.owner < 0 && m.group < 0 && !m.shared }
+
+// unfinished reports whether a directory was made by this user, who did not come to
+// give it its owner, its group and its mode.
+func (m modes) unfinished(info os.FileInfo) bool {
+	owner, group := ownerOf(info)
+	if m.own() || owner != os.Geteuid() {
+		return false
+	}
+	return (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group) ||
+		(m.shared && info.Mode()&(fs.ModePerm|fs.ModeSetgid) != m.dir)
+}
 
 // makeDirs makes a directory and its parents, durably.
 func makeDirs(dir string, l limits) error {
@@ -127,6 +139,11 @@ func (s *Store) mkdir(name string) error {
 	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil || s.modes.own() {
 		return err
 	}
+	return s.applyTo(name)
+}
+
+// applyTo gives a directory of the store its owner, its group and its mode.
+func (s *Store) applyTo(name string) error {
 	f, err := s.root.Open(name)
 	if err != nil {
 		return err
@@ -137,23 +154,36 @@ func (s *Store) mkdir(name string) error {
 
 // makeKeys makes the directory of keys, if it is not there.
 func (s *Store) makeKeys() error {
-	err := s.mkdir(keysDir)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	made, err := s.mkdirTop(keysDir)
+	if made {
+		s.mu.Lock()
+		s.topSynced = false
+		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	s.topSynced = false
-	s.mu.Unlock()
 	return err
 }
 
-// mkdirTop makes one of the directories of the layout, if it is not there.
-func (s *Store) mkdirTop(name string) error {
-	err := s.mkdir(name)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+// mkdirTop makes one of the directories of the layout, if it is not there, and
+// finishes one whose maker came to no end. What is no directory is refused: a symbolic
+// link would lead somewhere else.
+func (s *Store) mkdirTop(name string) (made bool, err error) {
+	if err := s.mkdir(name); !errors.Is(err, fs.ErrExist) {
+		return true, err
 	}
-	return err
+	info, err := s.root.Lstat(name)
+	if gone(err) {
+		return false, nil // whoever needs it will see that
+	}
+	if err != nil {
+		return false, err
+	}
+	if !info.IsDir() {
+		return false, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	if !s.modes.unfinished(info) {
+		return false, nil
+	}
+	return false, s.applyTo(name)
 }
 
 // apply gives what was just made its owner, its group, and its mode, whatever the
@@ -196,10 +226,10 @@ func (s *Store) newFile(dir *os.Root, name string) (*os.File, error) {
 
 // tmpName returns a new name for a temporary, and makes their directory.
 func (s *Store) tmpName() (string, error) {
-	s.sweepTmp()
-	if err := s.mkdirTop(tmpDir); err != nil {
+	if _, err := s.mkdirTop(tmpDir); err != nil {
 		return "", err
 	}
+	s.sweepTmp()
 	return tmpDir + "/" + random(), nil
 }
 

@@ -1,6 +1,7 @@
 package filestore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -127,6 +128,66 @@ func TestPipeInTheWay(t *testing.T) {
 			if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
 				defer f.Close()
 			}
+		}
+	}
+}
+
+// TestLinkInTheWay (C9): a symbolic link in the place of one of the store's directories
+// is refused, wherever it leads, and what is there is left alone.
+func TestLinkInTheWay(t *testing.T) {
+	for _, name := range []string{"k", "tmp"} {
+		for _, to := range []string{"inside", "nothing", "..", "/proc", name} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			dir := memoryDir(t)
+			precious := filepath.Join(dir, "inside/precious")
+			if err := os.MkdirAll(precious, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			old := time.Now().Add(-3 * time.Hour)
+			if err := os.Chtimes(precious, old, old); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, dir, nil)
+			_, err := s.Put(ctx, "key", "", []byte("1"))
+			if err == nil || store.OutcomeOf(err) != store.NotApplied || ctx.Err() != nil {
+				t.Errorf("%s leads to %s: put: got %v (%v), want it to be refused", name, to, err, store.OutcomeOf(err))
+			}
+			if _, err := os.Stat(precious); err != nil {
+				t.Errorf("%s leads to %s: %v", name, to, err)
+			}
+			cancel()
+		}
+	}
+}
+
+// TestUnfinishedDirectory: a process that was killed between making a directory and
+// giving it to the group does not lock the group out for ever.
+func TestUnfinishedDirectory(t *testing.T) {
+	dir := memoryDir(t)
+	if err := os.Chmod(dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"k", "tmp", "alive"}
+	for _, name := range names {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir, nil)
+	put(t, s, "key", "", "1")
+	if _, err := s.Announce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o770 {
+			t.Errorf("%s has mode %o, want 770", name, got)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 	if err != nil || boot == "" || s.network {
 		return "", errNoPresence
 	}
-	if err := s.mkdirTop(aliveDir); err != nil {
+	if _, err := s.mkdirTop(aliveDir); err != nil {
 		return "", err
 	}
 	s.sweepAlive()
