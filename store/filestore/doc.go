@@ -21,9 +21,9 @@
 // All is made for this user alone: directories with mode 0700, files with 0600. A
 // directory that its group may write, when the store is opened, was made for the
 // group: what is made in it has its mode and its group. What root makes in the
-// directory of another user is given to that user. Symbolic links are not followed
-// below the directory, nothing outside it is touched, and temporaries have names
-// that nobody can guess. Who may only read can read everything.
+// directory of another user is given to that user. Symbolic links in the place of what
+// the store makes are refused, nothing outside it is touched, and temporaries have
+// names that nobody can guess. Who may only read can read everything.
 //
 // # Durability
 //
@@ -42,8 +42,9 @@
 // Windows build and are not tested. On Windows nothing is known of processes, so a
 // lock of a dead process is free only after its TTL.
 //
-// A directory that is removed or unmounted while it is in use makes all calls fail
-// until it is opened again. The log of a single key that is removed by hand is an
+// A directory that is removed, moved or unmounted while it is in use makes all calls
+// fail until it is opened again, with an error that matches [store.ErrUnavailable] and
+// [store.ErrMisconfigured]: nobody waits there for a lock that cannot come. The log of a single key that is removed by hand is an
 // absent register, for everybody within a second.
 //
 // # Goroutines

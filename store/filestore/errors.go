@@ -52,5 +52,17 @@ func unknown(err error) error { return store.MarkUnknown(explain(err)) }
 // gone reports whether an error says that a file or its directory is not there.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// errVanished says that the directory of the store is not there any more.
-var errVanished = fmt.Errorf("%w: the directory of the store was removed, moved or unmounted while in use; open it again", store.ErrUnavailable)
+// errVanished says that the directory of the store is not there any more. Trying again
+// does not help, since an open store never goes over to another directory: it matches
+// [store.ErrMisconfigured] as well, so that nobody waits for it.
+var errVanished error = &vanishedError{}
+
+type vanishedError struct{}
+
+func (*vanishedError) Error() string {
+	return store.ErrUnavailable.Error() + ": the directory of the store was removed, moved or unmounted while in use; open it again"
+}
+
+func (*vanishedError) Is(target error) bool {
+	return target == store.ErrUnavailable || target == store.ErrMisconfigured
+}

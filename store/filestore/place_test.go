@@ -52,8 +52,12 @@ func TestVanished(t *testing.T) {
 			s := open(t, dir, nil)
 			v := put(t, s, "known", "", "1")
 			vanish(t, dir)
-			if _, _, err := s.Get(t.Context(), "unknown"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotFound) {
+			_, _, err := s.Get(t.Context(), "unknown")
+			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotFound) {
 				t.Errorf("get of an absent key: got %v, want unavailable", err)
+			}
+			if !errors.Is(err, store.ErrMisconfigured) {
+				t.Errorf("get: got %v, want an error that tells waiters to give up", err)
 			}
 			if _, err := s.Put(t.Context(), "unknown", "", nil); !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
 				t.Errorf("create: got %v (%v), want unavailable, not applied", err, store.OutcomeOf(err))
