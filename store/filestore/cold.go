@@ -18,6 +18,10 @@ const (
 	// coldPatience is for how long a directory that does not change may make no
 	// sense before it is called corrupt.
 	coldPatience = 2 * time.Second
+
+	// removalPause is for how long a log that was removed is not yet called absent:
+	// with the directory of the store it is lost, which is another thing.
+	removalPause = 100 * time.Millisecond
 )
 
 // cold finds the newest segment of a log that this process knows nothing of: COLD.
@@ -27,6 +31,15 @@ func (s *Store) cold(ctx context.Context, l *log) error {
 	since := time.Now()
 	for try := 0; ; try++ {
 		numbers, err := s.look(l)
+		if gone(err) && l.known {
+			// No process removes a log, so somebody does by hand; and whoever removes
+			// all of the directory begins within.
+			l.known = false
+			if err := pause(ctx, removalPause); err != nil {
+				return err
+			}
+			continue
+		}
 		if gone(err) {
 			return s.lost()
 		}
@@ -42,11 +55,19 @@ func (s *Store) cold(ctx context.Context, l *log) error {
 		if time.Since(since) > s.limits.patience {
 			return fmt.Errorf("%w: the segments %v in %s are not a complete log", store.ErrCorrupt, numbers, l.dir())
 		}
-		select {
-		case <-ctx.Done():
-			return store.CheckContext(ctx)
-		case <-time.After(min(time.Duration(try)*time.Millisecond, coldPause)):
+		if err := pause(ctx, min(time.Duration(try)*time.Millisecond, coldPause)); err != nil {
+			return err
 		}
+	}
+}
+
+// pause waits for a while.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	case <-time.After(d):
+		return nil
 	}
 }
 

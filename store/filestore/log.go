@@ -22,6 +22,8 @@ type log struct {
 	slot chan struct{} // full while somebody reads or extends the log
 	seg  *segment      // the newest one known; nil: none. Guarded by the slot.
 
+	known bool // it was there; guarded by the slot
+
 	pins  int           // guarded by the cache's mutex, like place
 	place *list.Element // among the logs that nobody uses
 }
@@ -44,7 +46,7 @@ func (l *log) drop() {
 // adopt goes on with another segment.
 func (l *log) adopt(seg *segment) {
 	l.drop()
-	l.seg = seg
+	l.seg, l.known = seg, true
 }
 
 // version returns the version of the state; zero where the register is absent.

@@ -110,6 +110,34 @@ func TestMovedLong(t *testing.T) {
 	}
 }
 
+// TestRemovedFromWithin: who removes the directory of the store removes what is in it
+// first. Those who knew a log must not take that for a log that is absent.
+func TestRemovedFromWithin(t *testing.T) {
+	for {
+		dir := filepath.Join(memoryDir(t), "store")
+		s := open(t, dir, nil)
+		put(t, s, "key", "", "1")
+		if err := os.RemoveAll(filepath.Join(dir, "k")); err != nil {
+			t.Fatal(err)
+		}
+		start, got := time.Now(), make(chan error, 1)
+		go func() {
+			_, _, err := s.Get(t.Context(), "key")
+			got <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		inTime := time.Since(start) < 50*time.Millisecond
+		if err := <-got; errors.Is(err, store.ErrUnavailable) {
+			return
+		} else if inTime {
+			t.Fatalf("got %v, want unavailable", err)
+		}
+	}
+}
+
 // TestKeyRemoved: a log that is removed by hand is an absent register; only a create
 // makes it anew, with versions that were never there.
 func TestKeyRemoved(t *testing.T) {
