@@ -14,6 +14,7 @@ type Config struct {
 	MinLen  int  // entries of a segment before it may be sealed
 	MaxLen  int  // and that it can have, at most 7
 	Removal bool // the directory may be moved away, once
+	Stuck   bool // the removal of a segment may fail
 	Mutant  Mutant
 
 	// MaxStates ends the exploration; 0 means never.
@@ -89,7 +90,7 @@ func Explore(c Config) Result {
 func newWorld(c Config) *world {
 	return &world{
 		procs: c.Procs, numbers: uint8(c.Numbers), ids: id(c.Writes + 1), minLen: uint8(c.MinLen), maxLen: uint8(c.MaxLen),
-		removal: c.Removal, mutant: c.Mutant,
+		removal: c.Removal, stuck: c.Stuck, mutant: c.Mutant,
 	}
 }
 

@@ -29,6 +29,7 @@ func TestComplete(t *testing.T) {
 		{Procs: 2, Numbers: 4, Writes: 2, MaxLen: 2},
 		{Procs: 2, Numbers: 3, Writes: 2, MaxLen: 2, Removal: true},
 		{Procs: 3, Numbers: 3, Writes: 1, MaxLen: 1},
+		{Procs: 2, Numbers: 5, Writes: 1, MaxLen: 1, Stuck: true},
 	}
 	switch {
 	case raced:
@@ -41,6 +42,7 @@ func TestComplete(t *testing.T) {
 			{Procs: 2, Numbers: 4, Writes: 3, MaxLen: 3},
 			{Procs: 2, Numbers: 4, Writes: 2, MaxLen: 2, Removal: true},
 			{Procs: 3, Numbers: 4, Writes: 1, MaxLen: 1},
+			{Procs: 2, Numbers: 5, Writes: 2, MaxLen: 2, Stuck: true},
 		}
 	}
 	for _, c := range configs {
@@ -61,7 +63,7 @@ func TestBounded(t *testing.T) {
 	explore(t, model.Config{Procs: 4, Numbers: 5, Writes: 3, MaxLen: 3, MaxStates: states / 2}, false)
 	for procs := 2; procs <= 4; procs++ {
 		for _, removal := range []bool{false, true} {
-			c := model.Config{Procs: procs, Numbers: 14, Writes: 6, MaxLen: 3, Removal: removal}
+			c := model.Config{Procs: procs, Numbers: 14, Writes: 6, MaxLen: 3, Removal: removal, Stuck: !removal}
 			if r := model.Walk(c, 1, steps); r.Violation != "" {
 				t.Errorf("%+v: %s\n%s", c, r.Violation, r.Trace)
 			}
@@ -87,6 +89,7 @@ func TestMutants(t *testing.T) {
 		{"NEXT 4: who comes too late removes what he linked", model.UnlinkLeftover, 2, false, 1},
 		{"NEXT 4: one segment is kept, not two", model.PruneOwn, 2, false, 1},
 		{"NEXT 4: the highest segment is removed first", model.PruneDown, 3, false, 290},
+		{"NEXT 4: one segment that cannot be removed does not keep those after it", model.PruneOn, 2, false, 1},
 		{"NEXT 4 and 5: the name is not looked at after linking and opening", model.NoCheckAfterLink | model.NoCheckAfterOpen, 2, false, 1},
 		{"NEXT 5: the name is not looked at after opening", model.NoCheckAfterOpen, 3, false, 102},
 		{"COLD: no predecessor is asked for", model.NoPredecessor, 3, false, 70},
@@ -94,7 +97,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := model.Config{Procs: test.procs, Numbers: 14, Writes: 5, MaxLen: 2, Removal: test.removal, Mutant: test.mutant}
+			c := model.Config{Procs: test.procs, Numbers: 14, Writes: 5, MaxLen: 2, Removal: test.removal, Stuck: test.mutant == model.PruneOn, Mutant: test.mutant}
 			r := model.Walk(c, test.seed, 20_000_000)
 			if r.Violation == "" {
 				t.Fatal("nothing was violated")

@@ -38,6 +38,10 @@ const (
 	// PruneDown: segments are removed from the highest to the lowest (NEXT 4).
 	PruneDown
 
+	// PruneOn: one segment that cannot be removed does not keep those after it (NEXT 4
+	// and COLD).
+	PruneOn
+
 	// NoCheckAfterOpen: NEXT 5.
 	NoCheckAfterOpen
 

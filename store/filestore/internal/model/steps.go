@@ -8,6 +8,7 @@ type world struct {
 	minLen  uint8 // entries of a segment before it may be sealed
 	maxLen  uint8 // entries of a segment after its base
 	removal bool  // once, the directory may be moved away and the register be made anew
+	stuck   bool  // the removal of a segment may fail
 	mutant  Mutant
 
 	bad  string // what was violated
@@ -308,6 +309,14 @@ func (w *world) next(s state, i int) {
 		w.prune(s, i)
 		return
 	case unlinkUp:
+		if t := s; w.sticks(&t, i, p.cursor) {
+			q := &t.proc[i]
+			q.cursor++
+			if !w.is(PruneOn) || q.cursor >= number {
+				q.step, q.cursor = openLinked, 0
+			}
+			w.emit(t)
+		}
 		w.unlink(&s, i)
 		p.cursor++
 		if p.cursor >= number && !(w.is(PruneOwn) && p.cursor == number) {
@@ -333,6 +342,11 @@ func (w *world) next(s state, i int) {
 		return
 	}
 	w.emit(s)
+}
+
+// sticks reports whether the removal of a segment may fail.
+func (w *world) sticks(s *state, i int, number uint8) bool {
+	return w.stuck && s.name[number] != 0 && s.proc[i].era == s.removed
 }
 
 // unlink removes the name at the cursor, in the directory that was opened.
@@ -428,10 +442,17 @@ func (w *world) cold(s state, i int) {
 		p.step = sweep
 	case sweep:
 		for n := range p.cursor {
-			if n+1 < p.cursor && s.name[n] != 0 && p.era == s.removed {
-				s.setName(n, 0)
-				w.emit(s)
+			if n+1 >= p.cursor || s.name[n] == 0 || p.era != s.removed {
+				continue
+			}
+			t := s
+			t.setName(n, 0)
+			w.emit(t)
+			if !w.sticks(&s, i, n) {
 				return
+			}
+			if !w.is(PruneOn) {
+				break
 			}
 		}
 		p.cursor = 0
