@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -415,38 +414,5 @@ func TestCloseInList(t *testing.T) {
 	}
 	if !errors.Is(last, store.ErrClosed) || strings.Count(last.Error(), store.ErrClosed.Error()) != 1 {
 		t.Errorf("got %v, want closed, once", last)
-	}
-}
-
-// TestCloseTwice: closing at the same time, and handing out what announces this process
-// meanwhile, ends the announcement once: a descriptor that is closed twice may be
-// somebody else's by then.
-func TestCloseTwice(t *testing.T) {
-	for range 20 {
-		s, err := filestore.Open(memoryDir(t), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Announce(t.Context()); err != nil {
-			t.Skip(err)
-		}
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			all.Go(func() {
-				f, err := s.PresenceFile(t.Context())
-				if err == nil {
-					err = f.Close()
-				}
-				if err != nil && !errors.Is(err, store.ErrClosed) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
 	}
 }

@@ -1,7 +1,6 @@
 package filestore_test
 
 import (
-	"os"
 	"syscall"
 	"testing"
 
@@ -11,9 +10,7 @@ import (
 // TestPresenceContainers (A29): between name spaces, where pids mean something else,
 // the living are alive and the dead dead, in both directions.
 func TestPresenceContainers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make name spaces")
-	}
+	needRoot(t)
 	apart := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
 	dir := t.TempDir()
 	s := open(t, dir, nil)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -269,4 +270,37 @@ func TestSweepPresence(t *testing.T) {
 	look()
 	wantJudge(t, s, "noticed long ago", line.Text, store.LivenessUnknown)
 	wantJudge(t, s, "old and alive", own, store.Alive)
+}
+
+// TestCloseTwice: closing at the same time, and handing out what announces this process
+// meanwhile, ends the announcement once: a descriptor that is closed twice may be
+// somebody else's by then.
+func TestCloseTwice(t *testing.T) {
+	for range 20 {
+		s, err := filestore.Open(memoryDir(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Announce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				f, err := s.PresenceFile(t.Context())
+				if err == nil {
+					err = f.Close()
+				}
+				if err != nil && !errors.Is(err, store.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
 }

@@ -18,21 +18,37 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// mountTmpfs mounts a file system in memory, where the test may.
-func mountTmpfs(t *testing.T, options string) string {
+// needRoot ends a test that only root can run; where nothing may be left out, it fails.
+func needRoot(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("nothing can be mounted here: %v", err)
+	switch {
+	case os.Getuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatal("this needs root, and CI has to have it")
+	default:
+		t.Skip("only root can mount, change users and make name spaces")
+	}
+}
+
+// mount mounts something for as long as the test runs.
+func mount(t *testing.T, source, target, kind string, flags uintptr, options string) {
+	t.Helper()
+	needRoot(t)
+	if err := syscall.Mount(source, target, kind, flags, options); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+		if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// mountTmpfs mounts a file system in memory.
+func mountTmpfs(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	mount(t, "tmpfs", dir, "tmpfs", 0, options)
 	return dir
 }
 
@@ -401,9 +417,7 @@ func TestManyKeys(t *testing.T) {
 // TestForeignUser: without rights the errors say so. It needs a process of another
 // user.
 func TestForeignUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
-	}
+	needRoot(t)
 	base := memoryDir(t)
 	if err := os.Chmod(base, 0o755); err != nil {
 		t.Fatal(err)
