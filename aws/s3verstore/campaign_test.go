@@ -68,21 +68,35 @@ func trouble(rnd *rand.Rand) func(request) plan {
 // TestHistories: with everything going wrong that may, and listings in pages of a few
 // versions, one register explains what all clients saw.
 func TestHistories(t *testing.T) {
-	var puts, conflicts, unknown, reads atomic.Int64
-	for seed := range rounds(20, 3000) {
+	histories(t, rounds(20, 3000), 4, 10, 1, func(t *testing.T, _ int, b *bucket, _ *rand.Rand) func() func() store.Store {
+		return func() func() store.Store {
+			s := open(t, b, nil)
+			return func() store.Store { return s }
+		}
+	})
+}
+
+// histories lets clients make calls on one register, in so many rounds, and demands
+// that one register explains what all of them saw. join tells for a round how a client
+// begins; what that returns is the store of its next call. Each round has random numbers
+// of its own, from stream on.
+func histories(t *testing.T, seeds, clients, calls int, stream uint64, join func(t *testing.T, seed int, b *bucket, rnd *rand.Rand) func() func() store.Store) {
+	var n tally
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			defer drain()
-			rnd := newRand(uint64(seed), 1)
+			rnd := newRand(uint64(seed), stream)
 			b := newBucket()
 			b.plan, b.page, b.ulids = trouble(rnd), 2+rnd.IntN(5), rnd.IntN(2) == 0
+			begin := join(t, seed, b, rnd)
 			var h storetest.History
 			var wg sync.WaitGroup
-			for c := range 4 {
-				s := h.Record(open(t, b, nil))
-				own := newRand(uint64(seed), uint64(c+2))
+			for c := range clients {
+				next := begin()
+				own := newRand(uint64(seed), stream+1+uint64(c))
 				wg.Go(func() {
-					for range 10 {
-						work(t.Context(), s, own, &puts, &conflicts, &unknown, &reads)
+					for range calls {
+						work(t.Context(), h.Record(next()), own, &n)
 						time.Sleep(time.Duration(own.Int64N(int64(3 * time.Second))))
 					}
 				})
@@ -93,18 +107,21 @@ func TestHistories(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d writes, %d conflicts, %d unknown, %d reads", puts.Load(), conflicts.Load(), unknown.Load(), reads.Load())
-	if puts.Load() == 0 || conflicts.Load() == 0 || unknown.Load() == 0 || reads.Load() == 0 {
+	t.Logf("%d writes, %d conflicts, %d unknown, %d reads", n.puts.Load(), n.conflicts.Load(), n.unknown.Load(), n.reads.Load())
+	if n.puts.Load() == 0 || n.conflicts.Load() == 0 || n.unknown.Load() == 0 || n.reads.Load() == 0 {
 		t.Error("something never happened")
 	}
 }
 
+// tally counts what became of calls.
+type tally struct{ puts, conflicts, unknown, reads atomic.Int64 }
+
 // work does one operation, on what a look without a pause shows.
-func work(ctx context.Context, s store.Store, rnd *rand.Rand, puts, conflicts, unknown, reads *atomic.Int64) {
+func work(ctx context.Context, s store.Store, rnd *rand.Rand, n *tally) {
 	const key = "k"
 	if rnd.IntN(3) == 0 {
 		if _, _, err := s.Get(ctx, key); err == nil {
-			reads.Add(1)
+			n.reads.Add(1)
 		}
 		return
 	}
@@ -113,21 +130,21 @@ func work(ctx context.Context, s store.Store, rnd *rand.Rand, puts, conflicts, u
 		return
 	}
 	value := fmt.Append(nil, rnd.Uint64())
-	switch n := rnd.IntN(5); {
-	case n == 0 && v != "":
+	switch kind := rnd.IntN(5); {
+	case kind == 0 && v != "":
 		err = s.Delete(ctx, key, v)
-	case n == 1:
+	case kind == 1:
 		_, err = store.PutVolatile(ctx, s, key, v, value)
 	default:
 		_, err = s.Put(ctx, key, v, value)
 	}
 	switch store.OutcomeOf(err) {
 	case store.Applied:
-		puts.Add(1)
+		n.puts.Add(1)
 	case store.Unknown:
-		unknown.Add(1)
+		n.unknown.Add(1)
 	case store.NotApplied:
-		conflicts.Add(1)
+		n.conflicts.Add(1)
 	}
 }
 

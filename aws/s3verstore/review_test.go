@@ -14,7 +14,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // TestLateStartSeenBefore: TestLateStart, for a store that knew the register before.
@@ -143,40 +142,15 @@ func TestNothingShown(t *testing.T) {
 // TestWarmAndCold is TestHistories with a client made anew for every operation, or one
 // that all share, and listings that show nothing now and then.
 func TestWarmAndCold(t *testing.T) {
-	var puts, conflicts, unknown, reads atomic.Int64
-	for seed := range rounds(4, 1000) {
-		synctest.Test(t, func(t *testing.T) {
-			defer drain()
-			rnd := newRand(uint64(seed), 11)
-			b := newBucket()
-			b.plan, b.page, b.ulids = trouble(rnd), 2+rnd.IntN(5), rnd.IntN(2) == 0
-			b.skip = func(q request) bool { return len(q.query["key-marker"]) == 0 && rnd.IntN(25) == 0 }
-			var h storetest.History
-			shared := open(t, b, nil)
-			client := func() store.Store { return h.Record(shared) }
-			if seed%2 == 0 {
-				client = func() store.Store { return h.Record(open(t, b, nil)) }
-			}
-			var wg sync.WaitGroup
-			for c := range 5 {
-				own := newRand(uint64(seed), uint64(c+12))
-				wg.Go(func() {
-					for range 8 {
-						work(t.Context(), client(), own, &puts, &conflicts, &unknown, &reads)
-						time.Sleep(time.Duration(own.Int64N(int64(3 * time.Second))))
-					}
-				})
-			}
-			wg.Wait()
-			if err := h.Check(); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-		})
-	}
-	t.Logf("%d writes, %d conflicts, %d unknown, %d reads", puts.Load(), conflicts.Load(), unknown.Load(), reads.Load())
-	if puts.Load() == 0 || conflicts.Load() == 0 || unknown.Load() == 0 || reads.Load() == 0 {
-		t.Error("something never happened")
-	}
+	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *bucket, rnd *rand.Rand) func() func() store.Store {
+		b.skip = func(q request) bool { return len(q.query["key-marker"]) == 0 && rnd.IntN(25) == 0 }
+		shared := open(t, b, nil)
+		next := func() store.Store { return shared }
+		if seed%2 == 0 {
+			next = func() store.Store { return open(t, b, nil) }
+		}
+		return func() func() store.Store { return next }
+	})
 }
 
 // TestVandal: somebody removes versions by hand that others build on, and puts data of
