@@ -121,7 +121,7 @@ func (g *glance) view(ctx context.Context, judging bool) (*view, error) {
 		}
 	}
 	v := g.folded(old)
-	if missing, _ := g.missing(v); (v.lost || missing) && g.low > 0 {
+	if (v.lost || v.missing) && g.low > 0 {
 		// What an entry follows may be among the older ones, and so may those that tell
 		// that something was superseded.
 		if err := g.readTo(ctx, 0); err != nil {
@@ -140,6 +140,7 @@ func (g *glance) folded(old named) *view {
 		v.entries = append(v.entries, placed{k.entry, w, k.first, g.old(k)})
 	}
 	v.foldAll(old)
+	v.missing, v.known = g.missing(v.most)
 	return v
 }
 
@@ -248,16 +249,16 @@ func (s *Store) checkEntry(r *register, e *entry) error {
 }
 
 // missing reports whether a version that was seen before is not listed although no
-// start shows that it was superseded. known is the highest number of a start that was
-// named before.
-func (g *glance) missing(v *view) (missing bool, known uint64) {
+// start that is, of which most is the highest number, shows that it was superseded.
+// known is the highest number of a start that was named before.
+func (g *glance) missing(most uint64) (missing bool, known uint64) {
 	listed := map[string]bool{}
 	for _, w := range g.l.versions {
 		listed[w.id] = true
 	}
 	for id, k := range g.known {
 		known = max(known, k.entry.start.number)
-		missing = missing || !listed[id] && k.number > v.most
+		missing = missing || !listed[id] && k.number > most
 	}
 	return missing, known
 }
@@ -266,15 +267,14 @@ func (g *glance) missing(v *view) (missing bool, known uint64) {
 // nothing supersedes them: a server may show a part of an object, or none of it,
 // while versions of it are removed.
 func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error {
-	missing, known := g.missing(v)
 	if len(g.l.versions) > 0 {
 		// After some tries: somebody removed what was void, which does no harm.
-		if missing && (v.most < known || try < 3) {
+		if v.missing && (v.most < v.known || try < 3) {
 			return errTorn
 		}
 		return nil
 	}
-	if g.l.null != nil || !missing && why != toRead {
+	if g.l.null != nil || !v.missing && why != toRead {
 		return nil
 	}
 	there, err := g.s.current(ctx, g.r.object)

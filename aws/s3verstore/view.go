@@ -25,6 +25,8 @@ type view struct {
 	chain   []int     // what counts of entries, the start among it
 	most    uint64    // the highest number of a start that is named and listed
 	lost    bool      // what others build on is not listed
+	missing bool      // so is what was seen before, and nothing supersedes it
+	known   uint64    // the highest number of a start that was named before
 
 	// The same with only those starts that an entry names which this store has known
 	// for a pause. Judgements ask for both.

@@ -206,9 +206,9 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 }
 
 // confirm names an entry, by the version that made it count, as a start, so that it
-// counts whatever becomes visible before it. A confirmation must be answered within Life of the beginning of the look
-// that showed that the entry counts; one that fails is sent again until then, and no
-// longer: by then another may have confirmed something else.
+// counts whatever becomes visible before it. A confirmation must be answered within Life
+// of the beginning of the look that showed that the entry counts; one that fails is sent
+// again until then, and no longer: by then another may have confirmed something else.
 func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
@@ -239,14 +239,18 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	ids = append(ids, s.passed(ctx, r, older, v.removable)...)
+	// Half of the time to read, so that what was read is removed: a store that is new
+	// for each call would otherwise never get on with many of them.
+	reading, stop := context.WithTimeout(ctx, s.o.Timeout/2)
+	ids = append(ids, s.passed(reading, r, older, v.removable)...)
+	stop()
 	if failed, err := s.remove(ctx, r.object, ids); err != nil {
 		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
 }
 
 // passed returns the ids of those versions that are entries which may be removed. It
-// reads what is not known.
+// reads what is not known, as far as it comes.
 func (s *Store) passed(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) []string {
 	var mu sync.Mutex
 	var ids []string

@@ -333,6 +333,32 @@ func TestManyVersions(t *testing.T) {
 	})
 }
 
+// TestBacklog: where bodies take so long that not all can be read in the time that a
+// clean-up has, stores that know nothing get on with it all the same.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		s := open(t, b, &s3verstore.Options{KeepAll: true})
+		v := mustPut(t, s, "k", "", "0")
+		for i := range 400 {
+			v = mustPut(t, s, "k", v, fmt.Sprint(i))
+		}
+		before := len(b.live("k!!"))
+		b.setPlan(func(q request) plan {
+			if q.op == "GET" {
+				return plan{after: 100 * time.Millisecond}
+			}
+			return plan{}
+		})
+		for i := range 5 {
+			v = mustPut(t, open(t, b, nil), "k", v, fmt.Sprint(i))
+		}
+		if left := len(b.live("k!!")); left > before/2 {
+			t.Errorf("%d of %d versions are left", left, before)
+		}
+	})
+}
+
 // TestRace: of writers that start from one state one wins, also when their PUTs
 // become visible in any order; what lost is cleaned up in the end.
 func TestRace(t *testing.T) {
