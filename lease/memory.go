@@ -48,8 +48,8 @@ type Memory interface {
 
 // FileMemory returns a Memory that keeps each sighting in a small file below dir,
 // which it makes, with mode 0700, when it first saves. The directory must belong
-// to this user alone. Sightings of locks that nobody has looked at for 30 days are
-// removed now and then.
+// to this user alone. Sightings that are 30 days old are removed now and
+// then.
 func FileMemory(dir string) Memory { return fileMemory{dir} }
 
 type fileMemory struct{ dir string }

@@ -44,8 +44,9 @@
 //
 // A directory that is removed, moved or unmounted while it is in use makes all calls
 // fail until it is opened again, with an error that matches [store.ErrUnavailable] and
-// [store.ErrMisconfigured]: nobody waits there for a lock that cannot come. The log of a single key that is removed by hand is an
-// absent register, for everybody within a second.
+// [store.ErrMisconfigured]: nobody waits there for a lock that cannot come. The log of a
+// single key that is removed by hand is an absent register, for everybody within a
+// second.
 //
 // # Goroutines
 //
