@@ -155,12 +155,9 @@ func (r *register) pass(id string, number uint64) {
 }
 
 // unpassed returns those of the versions, older than the start, that may be removable,
-// as far as it is known: one batch at most.
+// as far as it is known.
 func (r *register) unpassed(older []version, removable func(number uint64) bool) (all []version) {
 	for _, w := range older {
-		if len(all) == batch {
-			break
-		}
 		if number, ok := r.number(w.id); !ok || removable(number) {
 			all = append(all, w)
 		}

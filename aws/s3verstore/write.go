@@ -251,35 +251,44 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 
 // passed returns the ids of those versions that are entries which may be removed. It
 // reads what is not known, as far as it comes.
-func (s *Store) passed(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) []string {
+func (s *Store) passed(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
 	var mu sync.Mutex
-	var ids []string
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for _, w := range versions {
+	next := make(chan version)
+	for range min(parallel, len(versions)) {
 		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			number, ok := r.number(w.id)
-			if !ok {
-				e, err := s.entry(ctx, r.object, w)
-				switch {
-				case errors.Is(err, store.ErrCorrupt), err == nil && e.key != s.prefix+r.key:
-					number = math.MaxUint64 // what is not ours stays
-				case err != nil:
-					return
-				default:
-					number = e.number
+			for w := range next {
+				if number, ok := s.numberOf(ctx, r, w); ok && removable(number) {
+					mu.Lock()
+					ids = append(ids, w.id)
+					mu.Unlock()
 				}
-				r.pass(w.id, number)
-			}
-			if removable(number) {
-				mu.Lock()
-				defer mu.Unlock()
-				ids = append(ids, w.id)
 			}
 		})
 	}
+	for _, w := range versions {
+		next <- w
+	}
+	close(next)
 	wg.Wait()
 	return ids
+}
+
+// numberOf returns the number of the entry that a version is; the highest there is if it
+// is none of ours, so that it stays.
+func (s *Store) numberOf(ctx context.Context, r *register, w version) (number uint64, ok bool) {
+	if number, ok := r.number(w.id); ok || ctx.Err() != nil {
+		return number, ok
+	}
+	e, err := s.entry(ctx, r.object, w)
+	switch {
+	case errors.Is(err, store.ErrCorrupt), err == nil && e.key != s.prefix+r.key:
+		number = math.MaxUint64
+	case err != nil:
+		return 0, false
+	default:
+		number = e.number
+	}
+	r.pass(w.id, number)
+	return number, true
 }

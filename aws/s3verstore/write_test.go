@@ -324,9 +324,7 @@ func TestManyVersions(t *testing.T) {
 		if gets := slices.DeleteFunc(ops, func(op string) bool { return op != "GET" }); len(gets) > 2 {
 			t.Errorf("%d bodies were read", len(gets))
 		}
-		for i := range 11 { // each removes up to a thousand
-			v = mustPut(t, s, "k", v, fmt.Sprint(i))
-		}
+		mustPut(t, s, "k", v, "x")
 		if left := len(b.live("k!!")); left > 10 {
 			t.Errorf("%d versions are left", left)
 		}
