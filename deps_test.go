@@ -52,6 +52,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 # What serves several of them knows none of them.
 internal/...:         store internal/...
 internal/localfs:     -
+internal/private:     -
 internal/suitetest:   -
 
 # Vendors' modules know the registers, the buckets and the tables, and never what

@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/private"
+)
 
 // Reading is a look at clocks that a test makes up.
 type Reading struct {
@@ -25,5 +29,12 @@ func Encode(r *Record) ([]byte, error) { return r.encode() }
 // Decode decodes a record of the lock name.
 func Decode(name string, value []byte) (*Record, error) { return decodeRecord(name, value) }
 
-// SweepMemory removes what a [FileMemory] has not needed for long.
-func SweepMemory(m Memory) { m.(fileMemory).sweep() }
+// SweepMemory removes what a [FileMemory] in dir has not needed for long.
+func SweepMemory(dir string) {
+	d, err := private.OpenPrivateDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	defer d.Close()
+	sweepSightings(d)
+}

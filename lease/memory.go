@@ -6,11 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	mathrand "math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -47,21 +46,38 @@ type Memory interface {
 }
 
 // FileMemory returns a Memory that keeps each sighting in a small file below dir,
-// which it makes, with mode 0700, when it first saves. The directory must belong
-// to this user alone. Sightings that are 30 days old are removed now and
-// then.
+// which it makes, with mode 0700, when it first saves.
+//
+// A sighting that another user planted would take a lock from a living holder. So on
+// Unix the directory must be one (not a symbolic link) that belongs to the effective
+// user and gives no rights to others, and so must each file in it, of at most 256 KiB;
+// otherwise nothing is loaded and nothing is saved. Sightings that are 30 days old are
+// removed now and then.
 func FileMemory(dir string) Memory { return fileMemory{dir} }
 
 type fileMemory struct{ dir string }
 
-func (m fileMemory) path(storeName, key string) string {
+// maxSighting bounds what is read of a sighting, in bytes: a value of a register in
+// base64, and what names it.
+const maxSighting = 256 << 10
+
+func sightingName(storeName, key string) string {
 	sum := sha256.Sum256([]byte(storeName + "\x00" + key))
-	return filepath.Join(m.dir, hex.EncodeToString(sum[:16])+".json")
+	return hex.EncodeToString(sum[:16]) + ".json"
 }
 
 func (m fileMemory) Load(storeName, key string) (Sighting, bool) {
+	dir, err := private.OpenPrivateDir(m.dir)
+	if err != nil {
+		return Sighting{}, false
+	}
+	defer dir.Close()
+	return loadSighting(dir, storeName, key)
+}
+
+func loadSighting(dir *private.Dir, storeName, key string) (Sighting, bool) {
 	var s Sighting
-	b, err := os.ReadFile(m.path(storeName, key))
+	b, err := dir.ReadFile(sightingName(storeName, key), maxSighting)
 	if err != nil || json.Unmarshal(b, &s) != nil || s.Store != storeName || s.Key != key || s.Version == "" {
 		return Sighting{}, false
 	}
@@ -69,28 +85,30 @@ func (m fileMemory) Load(storeName, key string) (Sighting, bool) {
 }
 
 func (m fileMemory) Save(s Sighting) {
-	if old, ok := m.Load(s.Store, s.Key); ok && old.Version == s.Version && old.Epoch == s.Epoch {
-		return
-	}
 	b, err := json.Marshal(s)
-	if err != nil || os.MkdirAll(m.dir, 0o700) != nil {
-		return
-	}
-	// A random name, made exclusively: nobody's file is followed or truncated.
-	// Nothing is synced, since nothing is lost with it.
-	path := m.path(s.Store, s.Key)
-	temporary := path + "." + rand.Text()
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return
 	}
-	_, err = f.Write(b)
-	if f.Close() != nil || err != nil || os.Rename(temporary, path) != nil {
-		_ = os.Remove(temporary)
+	dir, err := private.MakePrivateDir(m.dir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if old, ok := loadSighting(dir, s.Store, s.Key); ok && old.Version == s.Version && old.Epoch == s.Epoch {
+		return
+	}
+	name := sightingName(s.Store, s.Key)
+	f, err := dir.Create(name + ".")
+	if err != nil {
+		return
+	}
+	defer f.Discard()
+	// Nothing is synced, since nothing is lost with it.
+	if _, err = f.Write(b); err != nil || f.Install(name) != nil {
 		return
 	}
 	if mathrand.IntN(sweepOnceIn) == 0 {
-		m.sweep()
+		sweepSightings(dir)
 	}
 }
 
@@ -101,19 +119,22 @@ const (
 
 // sweep removes what is old, temporary files that a crash left behind too. Whoever
 // misses a sighting starts to watch anew.
-func (m fileMemory) sweep() {
-	entries, err := os.ReadDir(m.dir)
+func sweepSightings(dir *private.Dir) {
+	names, err := dir.Names()
 	if err != nil {
 		return
 	}
-	for _, e := range entries {
-		name, random, ok := strings.Cut(e.Name(), ".json")
-		sum, err := hex.DecodeString(name)
+	for _, name := range names {
+		hash, random, ok := strings.Cut(name, ".json")
+		sum, err := hex.DecodeString(hash)
 		if !ok || err != nil || len(sum) != sha256.Size/2 || random != "" && len(random) != len(".")+len(rand.Text()) {
 			continue // not ours
 		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > forgetAfter {
-			_ = os.Remove(filepath.Join(m.dir, e.Name()))
+		if f, info, err := dir.Open(name); err == nil {
+			f.Close()
+			if time.Since(info.ModTime()) > forgetAfter {
+				_ = dir.Remove(name)
+			}
 		}
 	}
 }

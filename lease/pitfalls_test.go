@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -545,7 +546,7 @@ func TestA17DeadlineCountsFromTheSending(t *testing.T) {
 // A18: many short tries, in separate processes, against a dead holder.
 func TestA18ShortTriesWinInTheEnd(t *testing.T) {
 	st := named(t)
-	memory := lease.FileMemory(t.TempDir())
+	memory := lease.FileMemory(filepath.Join(t.TempDir(), "seen"))
 	dead := client(t, st, &lease.Options{Manual: true, TTL: 600 * time.Millisecond})
 	mustTry(t, dead, "job")
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {

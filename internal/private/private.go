@@ -1,0 +1,190 @@
+// Package private decides which files and directories only this user can have written
+// and read. What a program keeps between its runs, and what it is handed as a key, is
+// worth no more than that.
+//
+// A file is private if it is a regular file, not a symbolic link, belongs to the
+// effective user, and gives no rights to its group or to others. A directory is private
+// likewise. All of it is looked at on what has been opened, so that an exchange in
+// between changes nothing. The directories above are not looked at: whoever can write
+// there can only put another private file or directory of the same user in the place.
+//
+// On Windows owners and rights are not looked at.
+package private
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Error says that a file or a directory is not private, and why.
+type Error struct {
+	Path   string
+	Reason string
+}
+
+func (e *Error) Error() string { return e.Path + " " + e.Reason }
+
+// Dir is an open directory. Names in it are single ones, without separators, so that
+// it stays the same directory whatever becomes of its path.
+type Dir struct {
+	root *os.Root
+}
+
+// OpenDir opens a directory, which need not be private.
+func OpenDir(path string) (*Dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{root}, nil
+}
+
+// OpenPrivateDir opens a directory that must be private. The error is an [*Error] if it
+// is not.
+func OpenPrivateDir(path string) (*Dir, error) {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !link.IsDir() {
+		return nil, &Error{path, "is not a directory"}
+	}
+	d, err := OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := d.root.Stat(".")
+	if err == nil && !os.SameFile(link, opened) {
+		err = &Error{path, "was exchanged while it was opened"}
+	}
+	if err == nil {
+		err = check(path, opened)
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// MakePrivateDir is [OpenPrivateDir] for a directory that is made if it is not there,
+// with mode 0700, as are those above it.
+func MakePrivateDir(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		// A link in the place, say: the look at it tells more.
+		if _, lookErr := OpenPrivateDir(path); errors.As(lookErr, new(*Error)) {
+			return nil, lookErr
+		}
+		return nil, err
+	}
+	return OpenPrivateDir(path)
+}
+
+// Close closes the directory. Files of it that are open stay so.
+func (d *Dir) Close() { _ = d.root.Close() }
+
+// Names returns the names in the directory, in no order.
+func (d *Dir) Names() ([]string, error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// Open opens a private file for reading, and never waits for one that is a pipe. The
+// error is an [*Error] if the file is not private. The time in info is that of its last
+// change.
+func (d *Dir) Open(name string) (_ *os.File, info fs.FileInfo, err error) {
+	path := filepath.Join(d.root.Name(), name)
+	link, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !link.Mode().IsRegular() { // a pipe or a device is not even opened
+		return nil, nil, &Error{path, "is not a regular file"}
+	}
+	f, err := d.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	if !os.SameFile(link, info) {
+		return nil, nil, &Error{path, "was exchanged while it was opened"}
+	}
+	return f, info, check(path, info)
+}
+
+// ReadFile reads a private file of at most limit bytes. The error is an [*Error] if the
+// file is larger, or not private.
+func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
+	f, info, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := []byte(nil)
+	if info.Size() <= limit {
+		b, err = io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
+	}
+	if err == nil && max(info.Size(), int64(len(b))) > limit {
+		err = &Error{filepath.Join(d.root.Name(), name), fmt.Sprintf("is larger than %d bytes", limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Remove removes a file.
+func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
+
+// File is a private file under a temporary name.
+type File struct {
+	*os.File
+	dir  *Dir
+	name string
+}
+
+// Create makes a private file under a temporary name, of the given beginning and 26
+// random letters. Until [File.Install] gives it its own name, [File.Discard] removes it.
+func (d *Dir) Create(prefix string) (*File, error) {
+	name := prefix + rand.Text()
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &File{f, d, name}, nil
+}
+
+// Install gives the file its name. It takes the place of what has that name, a link as
+// well, but not that of a directory. The file stays open.
+func (f *File) Install(name string) error {
+	if err := f.dir.root.Rename(f.name, name); err != nil {
+		return err
+	}
+	f.name = ""
+	return nil
+}
+
+// Discard closes the file, and removes it unless it was installed.
+func (f *File) Discard() {
+	_ = f.Close()
+	if f.name != "" {
+		_ = f.dir.root.Remove(f.name)
+		f.name = ""
+	}
+}
