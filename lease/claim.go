@@ -118,14 +118,14 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		// Not from one: a store that was emptied by hand must not start below the
 		// tokens that are out there.
 		// Nor one that was made where nothing was, and took too long.
-		rec.Token = max(rec.Token, uint64(max(1, c.clock.wall().UnixMilli())))
+		rec.Token = max(rec.Token, firstToken(c.clock.wall()))
 		if c.set.Floor {
 			floor, err := c.floor(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("lock %q: %w", h.name, err)
+			if err == nil {
+				err = rec.raise(floor)
 			}
-			if err := rec.raise(floor); err != nil {
-				return nil, err
+			if err != nil {
+				return nil, fmt.Errorf("lock %q: floor of tokens: %w", h.name, err)
 			}
 		}
 	}

@@ -48,9 +48,16 @@ const (
 //
 // A record carries the token on. So before any is removed, the highest of their
 // tokens is written to a floor, which is never lowered. A lock that is made anew
-// starts above the floor if Options.Floor is set, and otherwise at the Unix time in
-// milliseconds, which is above it unless the clock of that machine is behind by
-// more than OlderThan.
+// starts at the Unix time in microseconds, and above the floor if Options.Floor is
+// set. Without Floor its token is above the removed one as long as this machine's
+// clock is not ahead, and the clock of the machine that makes the lock not behind,
+// by OlderThan together.
+//
+// For that, a lock stays whose token is not below the Unix time in microseconds of
+// OlderThan ago: one that was granted more than a million times a second, that a
+// machine made whose clock was ahead, or whose record is damaged. It would also
+// raise the floor, for all locks, to where no time reaches. OnLock is told of it
+// with an error that matches [ErrAhead].
 func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 	if o.OlderThan < MinCollectAge {
 		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", ErrOptions, o.OlderThan, MinCollectAge)
@@ -70,7 +77,11 @@ func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		old := err == nil && s.rec != nil && s.rec.State == Free && c.clock.wall().Sub(s.rec.Renewed) >= o.OlderThan
+		now := c.clock.wall()
+		old := err == nil && s.rec != nil && s.rec.State == Free && now.Sub(s.rec.Renewed) >= o.OlderThan
+		if old && s.rec.Token >= firstToken(now.Add(-o.OlderThan)) {
+			old, err = false, fmt.Errorf("lock %q: %w: it has %d, and stays", name, ErrAhead, s.rec.Token)
+		}
 		if !old {
 			o.tell(name, false, err)
 			continue
@@ -130,7 +141,7 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 func (c *Client) floor(ctx context.Context) (uint64, error) {
 	value, _, err := c.st.Get(ctx, floorKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, fmt.Errorf("floor of tokens: %w", err)
+		return 0, err
 	}
 	return decodeFloor(value)
 }
@@ -141,7 +152,7 @@ func decodeFloor(value []byte) (uint64, error) {
 	}
 	var r floorRecord
 	if err := json.Unmarshal(value, &r); err != nil || r.Kind != floorKind || r.Holdfast < 1 {
-		return 0, fmt.Errorf("%w: not a floor of tokens: %.60q", store.ErrCorrupt, value)
+		return 0, fmt.Errorf("%w: not a floor: %.60q", store.ErrCorrupt, value)
 	}
 	if r.Holdfast > FormatVersion {
 		return 0, fmt.Errorf("%w: %w: use a newer holdfast", store.ErrCorrupt, ErrFormat)

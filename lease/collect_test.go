@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -52,6 +53,82 @@ func TestA24TokensRiseAfterCollect(t *testing.T) {
 				t.Errorf("floor %v: token %d after %d", floor, g.Token(), old.Token())
 			}
 			mustRelease(t, g)
+		})
+	}
+}
+
+// changeToken writes another token into the record of a free lock.
+func changeToken(t *testing.T, st store.Store, name string, change func(uint64) uint64) uint64 {
+	t.Helper()
+	value, v, err := st.Get(t.Context(), "lock/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := lease.Decode(name, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Token = change(rec.Token)
+	if value, err = lease.Encode(rec); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Put(t.Context(), "lock/"+name, v, value); err != nil {
+		t.Fatal(err)
+	}
+	return rec.Token
+}
+
+// A lock that was granted many thousand times a second for a day is removed and made
+// anew: its tokens go on above, although nobody reads the floor.
+func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		mustRelease(t, mustTry(t, c, "busy"))
+		const day = 24 * 60 * 60
+		last := changeToken(t, st, "busy", func(token uint64) uint64 { return token + 900_000*day })
+		time.Sleep(day*time.Second + 3*time.Hour)
+		if n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: 2 * time.Hour}); n != 1 || err != nil {
+			t.Fatalf("Collect = %d, %v", n, err)
+		}
+		if g := mustTry(t, client(t, st, nil), "busy"); g.Token() <= last {
+			t.Errorf("token %d after %d", g.Token(), last)
+		}
+	})
+}
+
+// A token that is ahead of the clock, as a damaged record shows it, raises the floor of
+// no other lock: its lock stays, and Collect says so.
+func TestCollectLeavesTokensAhead(t *testing.T) {
+	for name, token := range map[string]func(uint64) uint64{
+		"the maximum":        func(uint64) uint64 { return math.MaxUint64 },
+		"next to it":         func(uint64) uint64 { return math.MaxUint64 - 1 },
+		"just ahead":         func(token uint64) uint64 { return token + 3_600_000_000 },
+		"just not, a second": func(token uint64) uint64 { return token + 3_599_000_000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				c := client(t, st, &lease.Options{Floor: true})
+				mustRelease(t, mustTry(t, c, "odd"))
+				mustRelease(t, mustTry(t, c, "usual"))
+				changeToken(t, st, "odd", token)
+				time.Sleep(2 * time.Hour) // of which one must remain
+				stays := name != "just not, a second"
+				told := map[string]error{}
+				n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, _ bool, err error) {
+					told[name] = err
+				}})
+				if want := map[bool]int{true: 1, false: 2}[stays]; n != want || err != nil {
+					t.Errorf("Collect = %d, %v, want %d", n, err, want)
+				}
+				if got := errors.Is(told["odd"], lease.ErrAhead); got != stays || told["usual"] != nil {
+					t.Errorf("told %v", told)
+				}
+				if stays {
+					wantState(t, c, "odd", lease.Free)
+				}
+				mustRelease(t, mustTry(t, client(t, st, &lease.Options{Floor: true}), "new"))
+				mustRelease(t, mustTry(t, client(t, st, &lease.Options{Floor: true}), "usual"))
+			})
 		})
 	}
 }

@@ -45,6 +45,10 @@ var (
 	// ErrToken: the lock has another token than the one named.
 	ErrToken = errors.New("another token")
 
+	// ErrAhead: the token of a lock is ahead of the clock, so that
+	// [Client.Collect] leaves the lock alone.
+	ErrAhead = errors.New("the token is ahead of the clock")
+
 	// ErrUnresolved: it is not known whether a write was applied. It is said
 	// after all attempts to find out.
 	ErrUnresolved = errors.New("outcome unknown")

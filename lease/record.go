@@ -194,6 +194,11 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 	return r, nil
 }
 
+// firstToken is the token of a lock that is made at the time t where there is none:
+// the Unix time in microseconds. It is above every token of a lock of the same name
+// that was removed before, since hardly a lock is granted a million times a second.
+func firstToken(t time.Time) uint64 { return uint64(max(1, t.UnixMicro())) }
+
 // nextToken returns the token of the grant that follows r.
 func (r *Record) nextToken() (uint64, error) {
 	return follow(r.Name, r.Token)

@@ -32,8 +32,8 @@ use it when you know that the holder is dead, or that its work is fenced.
 The token, which ls and show print, makes sure that you break the grant you saw. It is
 not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
 		Example: `  holdfast show nightly
-  holdfast break nightly --token 1795220270042
-  holdfast break nightly --token 1795220270042 --now   # its holder is dead for certain`,
+  holdfast break nightly --token 1795220270042317
+  holdfast break nightly --token 1795220270042317 --now   # its holder is dead for certain`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == 0 {

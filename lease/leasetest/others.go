@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,7 +113,7 @@ func caseRemoved(e *env) {
 	if _, _, err := e.b.Get(e.ctx, key); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("the record is back: %v", err)
 	}
-	e.pause(2 * time.Millisecond) // tokens start at the time in milliseconds
+	e.pause(2 * time.Millisecond) // tokens start at the time in microseconds
 	if next := e.try(e.client(e.b, nil), job); next.Token() <= g.Token() {
 		e.errorf("token %d after %d", next.Token(), g.Token())
 	}
@@ -169,9 +171,16 @@ func caseCollect(e *env) {
 	e.release(e.try(c, job))
 	e.release(e.try(c, "young"))
 	e.try(c, "held")
-	token := e.age(job, 3*time.Hour)
-	e.age("held", 3*time.Hour)
-	o := lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true}
+	token := e.age(job, 3*time.Hour, time.Now().Add(-2*time.Hour-time.Minute))
+	e.age("held", 3*time.Hour, time.Now())
+	e.release(e.try(c, "ahead"))
+	e.age("ahead", 3*time.Hour, time.Now().Add(time.Hour))
+	told := 0
+	o := lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
+		if errors.Is(err, lease.ErrAhead) && name == "ahead" && !removed {
+			told++
+		}
+	}}
 	for _, dry := range []bool{true, false} {
 		o.DryRun = dry
 		if n, err := e.client(e.b, nil).Collect(e.ctx, o); n != 1 || err != nil {
@@ -184,21 +193,28 @@ func caseCollect(e *env) {
 	}
 	e.state("young", lease.Free)
 	e.state("held", lease.Held)
+	e.state("ahead", lease.Free)
+	if told != 2 {
+		e.errorf("Collect told %d times of 2 that a token is ahead of the clock", told)
+	}
+	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
+		e.errorf("the floor of tokens is %q, %v; want %d in it", floor, err, token)
+	}
 	g := e.try(e.client(e.b, func(o *lease.Options) { o.Floor = true }), job)
 	if g.Token() <= token {
 		e.errorf("token %d after %d", g.Token(), token)
 	}
 }
 
-// age makes a record look as if it had been written earlier, with a token from a
-// clock that is ahead of all others.
-func (e *env) age(name string, by time.Duration) (token uint64) {
+// age makes a record look as if it had been written earlier, with the token of a lock
+// that was made at the time first.
+func (e *env) age(name string, by time.Duration, first time.Time) (token uint64) {
 	value, v, err := e.a.Get(e.ctx, "lock/"+name)
 	e.must("read the record", err)
 	var fields map[string]any
 	e.must("decode the record", json.Unmarshal(value, &fields))
 	fields["renewed"] = time.Now().Add(-by).UTC()
-	token = uint64(time.Now().Add(time.Hour).UnixMilli())
+	token = uint64(first.UnixMicro())
 	fields["token"] = token
 	value, err = json.Marshal(fields)
 	e.must("encode the record", err)
