@@ -119,14 +119,14 @@ func (l *line) lost(ctx context.Context, before, met state, cause error) (state,
 // after the checkpoint was read: whoever takes the lease after the question raises
 // the fence first, and that makes the write that follows here a conflict.
 func (l *line) askHolder(ctx context.Context, c *call, base state) error {
-	if c.shared() || c.force || l.k.opts.HeldBy == nil || !c.on(base.rec).write {
+	if c.shared() || c.Force || l.k.opts.HeldBy == nil || !c.on(base.rec).Write {
 		return nil
 	}
 	h, held, err := l.k.opts.HeldBy(ctx, l.key)
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	if held && h.Token != c.token {
+	if held && h.Token != c.Token {
 		c.answer.current = base.rec.checkpoint(l.key)
 		return &HeldError{Key: l.key, Holder: h}
 	}
@@ -143,16 +143,16 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		if c.gone {
 			continue
 		}
-		if c.epoch == 0 && base.certain {
-			c.epoch = base.rec.epoch // and stays so if another is met in the next try
+		if c.Epoch == 0 && base.certain {
+			c.Epoch = base.rec.epoch // and stays so if another is met in the next try
 		}
 		v := c.on(p.next)
-		if base.back && c.verb == verbAdvance {
-			v = verdict{next: p.next, status: RolledBack}
+		if base.back && c.Verb == VerbAdvance {
+			v = verdict{Verdict{Status: RolledBack}, p.next}
 		}
 		p.verdicts[i] = v
 		p.next = v.next
-		p.write = p.write || v.write
+		p.write = p.write || v.Write
 	}
 	if !p.write && !base.durable && p.relies(batch) {
 		// Writing it once more, as ours, makes it durable.
@@ -164,8 +164,8 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	// What stands in the way of the others is what the batch comes to: states
 	// between are never seen by anybody.
 	for i, c := range batch {
-		if v := &p.verdicts[i]; c.verb == verbAdvance && !c.gone && !v.write && v.status != RolledBack {
-			v.status = c.on(p.next).status
+		if v := &p.verdicts[i]; c.Verb == VerbAdvance && !c.gone && !v.Write && v.Status != RolledBack {
+			v.Status = c.on(p.next).Status
 		}
 	}
 	p.next = p.next.follow()
@@ -174,7 +174,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		return p, store.MarkNotApplied(&store.OpError{Op: "put", Key: l.register, Err: err})
 	}
 	for i, c := range batch {
-		c.sent = p.verdicts[i].write
+		c.sent = p.verdicts[i].Write
 	}
 	return p, nil
 }
@@ -183,7 +183,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 // it may act on that as on its own write, so that must survive as well.
 func (p *plan) relies(batch []*call) bool {
 	for i, c := range batch {
-		if s := p.verdicts[i].status; !c.gone && (s == Unchanged || s == Behind) {
+		if s := p.verdicts[i].Status; !c.gone && (s == Unchanged || s == Behind) {
 			return true
 		}
 	}
@@ -280,7 +280,7 @@ func (l *line) finish(batch []*call, p plan, current state) {
 	}
 	shown := false
 	for i, c := range batch {
-		if v := p.verdicts[i]; c.verb != verbAdvance && !c.gone && v.err == nil {
+		if v := p.verdicts[i]; c.Verb != VerbAdvance && !c.gone && v.Err == nil {
 			shown = true // its caller asked for the state, and goes on from it
 		}
 	}
@@ -295,7 +295,7 @@ func (l *line) finish(batch []*call, p plan, current state) {
 	l.want = len(batch) + len(l.queue)
 	for i, c := range batch {
 		v := p.verdicts[i]
-		c.conclude(answer{v.status, came.checkpoint(l.key)}, v.err)
+		c.conclude(answer{v.Status, came.checkpoint(l.key)}, v.Err)
 	}
 }
 

@@ -6,81 +6,118 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// verb is what a change does.
-type verb string
+// Verb names what a [Change] does.
+type Verb string
 
+// The verbs, named like the methods of a [Keeper].
 const (
-	verbAdvance verb = "advance"
-	verbFence   verb = "fence"
-	verbReset   verb = "reset"
-	verbDelete  verb = "delete"
+	VerbAdvance Verb = "advance"
+	VerbFence   Verb = "fence"
+	VerbReset   Verb = "reset"
+	VerbDelete  Verb = "delete"
 )
 
-// change is one call that may change a checkpoint.
-type change struct {
-	verb   verb
-	pos    Position
-	token  uint64
-	epoch  uint64 // of an advance: the epoch it belongs to; 0: not known yet
-	force  bool
-	expect *uint64
+// Change is one call that may change a checkpoint. [Change.Judge] has the rules of
+// checkpoints, and all of them, for those who write a [Keeper]: what is left to a
+// keeper is to read a state and to write the next one safely.
+type Change struct {
+	Verb     Verb
+	Position Position // of VerbAdvance and VerbReset
+	Token    uint64   // the caller's fencing token; 0 means none
+	Epoch    uint64   // of VerbAdvance: the epoch it belongs to; 0 means any
+	Force    bool     // allows a call without a token on a checkpoint that carries one
+	Expect   *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
+
+	// Shown, if not nil, is the state that the keeper has shown to its user last.
+	// Set it on a medium that other programs can move back without a new epoch: an
+	// Advance is then rolled back where the state lies before the one shown, and a
+	// Delete without Expect yields where the state has moved on.
+	Shown *Checkpoint
+}
+
+// Verdict is what a [Change] comes to on one state of its checkpoint.
+type Verdict struct {
+	Next   Checkpoint // the state after it; the state judged if Write is false
+	Write  bool       // Next has to be written
+	Status Status     // of VerbAdvance; see [Status.Err]
+	Err    error      // why another verb was refused
+}
+
+// Judge judges the change against the state now. Of now and of the result only
+// Exists, Position, Epoch and Token count; the rest is copied.
+func (c *Change) Judge(now Checkpoint) Verdict {
+	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
+	next := now
+	next.Token = max(now.Token, c.Token)
+	switch c.Verb {
+	case VerbAdvance:
+		status := c.advance(now, fenced)
+		if status != Advanced {
+			return Verdict{Next: now, Status: status}
+		}
+		next.Exists, next.Position = true, c.Position
+		return Verdict{Next: next, Write: true, Status: Advanced}
+	case VerbFence:
+		if fenced {
+			return Verdict{Next: now, Err: fmt.Errorf("%w: %d is lower than %d", ErrFenced, c.Token, now.Token)}
+		}
+		return Verdict{Next: next, Write: next.Token != now.Token}
+	}
+	if err := c.refusal(now, fenced); err != nil {
+		return Verdict{Next: now, Err: err}
+	}
+	next.Exists, next.Position = c.Verb == VerbReset, c.Position
+	next.Epoch++
+	return Verdict{Next: next, Write: true}
+}
+
+// advance returns the status of an Advance on the state now.
+func (c *Change) advance(now Checkpoint, fenced bool) Status {
+	switch s := c.Shown; {
+	case fenced:
+		return Fenced
+	case c.Epoch != 0 && c.Epoch != now.Epoch:
+		return RolledBack
+	case s != nil && s.Epoch == now.Epoch && s.Exists && (!now.Exists || now.Sequence < s.Sequence):
+		return RolledBack
+	case now.Exists && c.Position.Sequence < now.Sequence:
+		return Behind
+	case now.Exists && c.Position.Sequence == now.Sequence && now.Position.Agrees(c.Position):
+		return Unchanged
+	case now.Exists && c.Position.Sequence == now.Sequence:
+		return Mismatch
+	}
+	return Advanced
+}
+
+// refusal returns why a Reset or Delete cannot be done on the state now, or nil.
+func (c *Change) refusal(now Checkpoint, fenced bool) error {
+	switch s := c.Shown; {
+	case fenced:
+		return fmt.Errorf("%w: the checkpoint carries token %d", ErrFenced, now.Token)
+	case !now.Exists && (c.Verb == VerbDelete || c.Expect != nil):
+		return store.ErrNotFound
+	case c.Expect != nil && *c.Expect != now.Sequence:
+		return fmt.Errorf("%w: it is %d, not %d", ErrExpected, now.Sequence, *c.Expect)
+	case c.Verb == VerbDelete && c.Expect == nil && s != nil && s.Epoch == now.Epoch && s.Exists && now.Sequence > s.Sequence:
+		return fmt.Errorf("%w: it was %d when it was read, and has advanced to %d", ErrExpected, s.Sequence, now.Sequence)
+	}
+	return nil
 }
 
 // shared reports whether the change may be merged with others into one write.
-func (c *change) shared() bool { return c.verb == verbAdvance || c.verb == verbFence }
+func (c *Change) shared() bool { return c.Verb == VerbAdvance || c.Verb == VerbFence }
 
-// verdict is what a change comes to on one state of the checkpoint.
+// verdict is a [Verdict] with the record to write.
 type verdict struct {
-	next   record // the state after it; the same one if nothing is to be written
-	write  bool
-	status Status // of an advance
-	err    error  // the refusal of the others
+	Verdict
+	next record
 }
 
-// on judges the change against the state r. These are the rules of checkpoints, and
-// all of them: everything else is about reading r and writing next safely.
-func (c *change) on(r record) verdict {
-	fenced := c.token != 0 && c.token < r.token || c.token == 0 && r.token != 0 && !c.force
+// on judges the change against the record r.
+func (c *Change) on(r record) verdict {
+	v := c.Judge(Checkpoint{Exists: r.exists, Position: r.pos, Epoch: r.epoch, Token: r.token})
 	next := r
-	next.token = max(r.token, c.token)
-	switch c.verb {
-	case verbAdvance:
-		return c.advance(r, next, fenced)
-	case verbFence:
-		if fenced {
-			return refuse(r, fmt.Errorf("%w: %d is lower than %d", ErrFenced, c.token, r.token))
-		}
-		return verdict{next: next, write: next.token != r.token}
-	}
-	switch {
-	case fenced:
-		return refuse(r, fmt.Errorf("%w: the checkpoint carries token %d", ErrFenced, r.token))
-	case !r.exists && (c.verb == verbDelete || c.expect != nil):
-		return refuse(r, store.ErrNotFound)
-	case c.expect != nil && *c.expect != r.pos.Sequence:
-		return refuse(r, fmt.Errorf("%w: it is %d, not %d", ErrExpected, r.pos.Sequence, *c.expect))
-	}
-	next.exists, next.pos = c.verb == verbReset, c.pos
-	next.epoch++
-	return verdict{next: next, write: true}
+	next.exists, next.pos, next.epoch, next.token = v.Next.Exists, v.Next.Position, v.Next.Epoch, v.Next.Token
+	return verdict{v, next}
 }
-
-func (c *change) advance(r, next record, fenced bool) verdict {
-	stay := func(s Status) verdict { return verdict{next: r, status: s} }
-	switch {
-	case fenced:
-		return stay(Fenced)
-	case c.epoch != 0 && c.epoch != r.epoch:
-		return stay(RolledBack)
-	case r.exists && c.pos.Sequence < r.pos.Sequence:
-		return stay(Behind)
-	case r.exists && c.pos.Sequence == r.pos.Sequence && r.pos.Agrees(c.pos):
-		return stay(Unchanged)
-	case r.exists && c.pos.Sequence == r.pos.Sequence:
-		return stay(Mismatch)
-	}
-	next.exists, next.pos = true, c.pos
-	return verdict{next: next, write: true, status: Advanced}
-}
-
-func refuse(r record, err error) verdict { return verdict{next: r, err: err} }

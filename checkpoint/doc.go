@@ -8,10 +8,7 @@
 //	...
 //	from, err := keeper.Get(ctx, "orders", nil) // store.ErrNotFound: begin at the beginning
 //	...
-//	r, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
-//	if err == nil {
-//		err = r.Status.Err() // behind, fenced, ...: what stands was not touched
-//	}
+//	_, err = keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil)
 //
 // A [Keeper] keeps any number of checkpoints, each under a key. [StoreKeeper] keeps
 // each in a register of a [store.Store]; package avisofile keeps them in one JSON

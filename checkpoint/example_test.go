@@ -69,11 +69,11 @@ func Example_fence() {
 	fmt.Println("the second goes on from", from.Sequence)
 
 	// The first wakes up.
-	r := must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 11}, &checkpoint.AdvanceOptions{Token: first}))
-	fmt.Println("the first is", r.Status)
+	_, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 11}, &checkpoint.AdvanceOptions{Token: first})
+	fmt.Println("the first is fenced off:", errors.Is(err, checkpoint.ErrFenced))
 	// Output:
 	// the second goes on from 10
-	// the first is fenced
+	// the first is fenced off: true
 }
 
 func ExampleNew() {
@@ -116,21 +116,17 @@ func ExampleStoreKeeper_Advance() {
 	defer keeper.Close(ctx)
 	save := func(sequence uint64, event string) {
 		r, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: sequence, EventID: event}, nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(r.Status, r.Current.Sequence, r.Current.EventID)
+		fmt.Println(r.Status, r.Current.Sequence, r.Current.EventID, err)
 	}
 	save(17, "order-17")
 	save(17, "order-17")
 	save(17, "order-4711")
 	save(3, "order-3")
 	// Output:
-	// advanced 17 order-17
-	// unchanged 17 order-17
-	// mismatch 17 order-17
-	// behind 17 order-17
+	// advanced 17 order-17 <nil>
+	// unchanged 17 order-17 <nil>
+	// mismatch 17 order-17 checkpoint advance orders: the same sequence is saved with another event
+	// behind 17 order-17 <nil>
 }
 
 // A cursor that is no number travels as data; the sequence counts the pages.
@@ -172,12 +168,12 @@ func ExampleStoreKeeper_Reset() {
 	fmt.Println(err, c.Sequence, "in epoch", c.Epoch)
 
 	// A worker that began before the reset cannot undo it.
-	r := must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 101}, &checkpoint.AdvanceOptions{Epoch: 1}))
-	fmt.Println(r.Status)
+	r, err := keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 101}, &checkpoint.AdvanceOptions{Epoch: 1})
+	fmt.Println(r.Status, errors.Is(err, checkpoint.ErrRolledBack))
 	// Output:
 	// true 100
 	// <nil> 10 in epoch 2
-	// rolled back
+	// rolled back true
 }
 
 func ExampleStoreKeeper_Delete() {
@@ -270,12 +266,14 @@ func ExampleStatus_Err() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer keeper.Close(ctx)
-	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17}, nil))
-	r := must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 3}, nil))
-	if err := r.Status.Err(); err != nil {
-		fmt.Println(err)
+	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 17, EventID: "a"}, nil))
+	for _, p := range []checkpoint.Position{{Sequence: 3}, {Sequence: 17, EventID: "b"}} {
+		r, _ := keeper.Advance(ctx, "orders", p, nil) // its error is, or wraps, that of the status
+		fmt.Println(r.Status, "-", r.Status.Err())
 	}
-	// Output: a higher sequence is saved
+	// Output:
+	// behind - <nil>
+	// mismatch - the same sequence is saved with another event
 }
 
 // orders is a source: a stream that can be read from any place.

@@ -63,21 +63,22 @@ const (
 	// Unchanged: this very position is already saved, durably.
 	Unchanged
 
-	// Behind: a higher sequence is saved, durably. The position was not written.
+	// Behind: a higher sequence is saved, durably. The position was not written,
+	// and need not be: the saved one covers it.
 	Behind
 
 	// Mismatch: the same sequence is saved with another event id or other data. The
 	// position was not written: one of the two is wrong, and only the caller can know
-	// which. Reset replaces it.
+	// which. Reset replaces it. The error matches ErrMismatch.
 	Mismatch
 
 	// Fenced: a higher fencing token has been here, or any token where the caller
-	// gave none. The position was not written.
+	// gave none. The position was not written. The error matches ErrFenced.
 	Fenced
 
 	// RolledBack: the checkpoint was moved back or deleted, by Reset or Delete or
 	// behind Holdfast's back, since the caller read it. The position was not
-	// written. Get shows where to go on from.
+	// written. Get shows where to go on from. The error matches ErrRolledBack.
 	RolledBack
 )
 
@@ -100,14 +101,13 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
-// Err returns nil for Advanced and Unchanged, and else the error that says the
-// same: [ErrBehind], [ErrMismatch], [ErrFenced], [ErrRolledBack].
+// Err returns the error that Advance returns beside the status: nil for Advanced,
+// Unchanged and Behind, after which the position is covered by what is saved, and
+// else [ErrMismatch], [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
-	case Advanced, Unchanged:
+	case Advanced, Unchanged, Behind:
 		return nil
-	case Behind:
-		return ErrBehind
 	case Mismatch:
 		return ErrMismatch
 	case Fenced:
@@ -118,8 +118,9 @@ func (s Status) Err() error {
 	return fmt.Errorf("no status: %v", s)
 }
 
-// Result is the answer to an Advance.
+// Result is the answer to an Advance, also to one that was refused.
 type Result struct {
+	// Status is zero after an error that is no refusal.
 	Status Status
 
 	// Current is the state that the status speaks of: after Advanced the one that
@@ -136,9 +137,6 @@ func (e *refusal) Outcome() store.Outcome { return store.NotApplied }
 // The errors of this package, to be read with [errors.Is]; those of package store
 // occur besides. Of all of these nothing was written.
 var (
-	// ErrBehind: a higher sequence is saved.
-	ErrBehind error = &refusal{"a higher sequence is saved"}
-
 	// ErrMismatch: the same sequence is saved with another event id or other data.
 	ErrMismatch error = &refusal{"the same sequence is saved with another event"}
 
@@ -240,7 +238,9 @@ type Keeper interface {
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
 	// Advance saves p unless that would move the checkpoint back. A nil error means
-	// that the result tells what was done; Advanced means durable.
+	// that what is saved now covers p, durably: Advanced, Unchanged or Behind. A
+	// refusal is an error that matches ErrMismatch, ErrFenced or ErrRolledBack; the
+	// result tells the state that stood in the way.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
 	// Fence announces a token: from then on, lower ones are refused. A new holder

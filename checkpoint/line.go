@@ -60,7 +60,7 @@ type line struct {
 
 // call is a change on its way. Its fields are guarded by the line's mutex.
 type call struct {
-	change
+	Change
 	done   chan struct{} // closed when answer and err are set
 	answer answer
 	err    error
@@ -145,11 +145,11 @@ func (l *line) parse(value []byte, version store.Version) (state, error) {
 }
 
 // do queues a change and waits for what becomes of it.
-func (l *line) do(ctx context.Context, c change) (answer, error) {
-	call := &call{change: c, done: make(chan struct{})}
+func (l *line) do(ctx context.Context, c Change) (answer, error) {
+	call := &call{Change: c, done: make(chan struct{})}
 	l.mu.Lock()
-	if call.epoch == 0 {
-		call.epoch = l.epoch
+	if call.Epoch == 0 {
+		call.Epoch = l.epoch
 	}
 	l.queue = append(l.queue, call)
 	if l.full != nil && len(l.queue) >= l.want {
@@ -268,10 +268,10 @@ func (l *line) board(f *flight) []*call {
 	// They all wait at the same time, so that any order is right; in this one fences
 	// come first, and nobody is behind who could advance.
 	slices.SortStableFunc(batch, func(a, b *call) int {
-		if a.verb != b.verb {
-			return cmp.Compare(b.verb, a.verb) // "fence" before "advance"
+		if a.Verb != b.Verb {
+			return cmp.Compare(b.Verb, a.Verb) // "fence" before "advance"
 		}
-		return cmp.Compare(a.pos.Sequence, b.pos.Sequence)
+		return cmp.Compare(a.Position.Sequence, b.Position.Sequence)
 	})
 	f.waiting = len(batch)
 	l.flying = len(batch) > 0

@@ -229,8 +229,11 @@ func (c *modelCall) check(t *testing.T, h *history) string {
 		return what
 	}
 	wrote := func(s stored) bool { return s.At >= c.from && s.EventID == c.pos.EventID }
-	if c.err != nil {
+	if c.err != nil && c.result.Status == 0 {
 		return c.checkError(t, h, some)
+	}
+	if want := c.result.Status.Err(); c.result.Status != 0 && !errors.Is(c.err, want) {
+		t.Errorf("%v with the error %v, want %v", c.result.Status, c.err, want)
 	}
 	switch c.verb {
 	case "reset":

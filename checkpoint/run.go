@@ -324,14 +324,11 @@ func (t *term) save(ctx context.Context) error {
 		return nil
 	}
 	err := t.retry(ctx, "save", func(ctx context.Context) error {
-		r, err := t.k.Advance(ctx, t.key, p, &AdvanceOptions{Token: t.token, Epoch: t.epoch})
-		if err == nil {
-			err = r.Status.Err()
-		}
+		// Behind: another worker without a lease, too, is further; nothing is lost.
+		_, err := t.k.Advance(ctx, t.key, p, &AdvanceOptions{Token: t.token, Epoch: t.epoch})
 		return err
 	})
-	// Behind: another worker without a lease, too, is further; nothing is lost.
-	if err != nil && !errors.Is(err, ErrBehind) {
+	if err != nil {
 		return fmt.Errorf("checkpoint %q at %d: %w", t.key, p.Sequence, err)
 	}
 	t.mu.Lock()
@@ -388,7 +385,7 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 // permanent reports whether an error will come back however often it is tried.
 func permanent(err error) bool {
 	for _, target := range []error{
-		ErrBehind, ErrMismatch, ErrFenced, ErrRolledBack, ErrFormat, ErrOptions, ErrClosed,
+		ErrMismatch, ErrFenced, ErrRolledBack, ErrFormat, ErrOptions, ErrClosed,
 		store.ErrKey, store.ErrTooLarge, store.ErrUnsafe, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
 		errors.ErrUnsupported,
 	} {

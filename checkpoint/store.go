@@ -192,9 +192,12 @@ func (k *StoreKeeper) Advance(ctx context.Context, key string, p Position, opts 
 	if opts == nil {
 		opts = &AdvanceOptions{}
 	}
-	a, err := k.change(ctx, key, change{
-		verb: verbAdvance, pos: p, token: opts.Token, epoch: opts.Epoch, force: opts.Force,
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	})
+	if err == nil {
+		err = a.status.Err()
+	}
 	return Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
 }
 
@@ -203,7 +206,7 @@ func (k *StoreKeeper) Fence(ctx context.Context, key string, token uint64) (Chec
 	if token == 0 {
 		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", ErrOptions))
 	}
-	a, err := k.change(ctx, key, change{verb: verbFence, token: token})
+	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
 	return a.current, wrap("fence", key, err)
 }
 
@@ -212,8 +215,8 @@ func (k *StoreKeeper) Reset(ctx context.Context, key string, p Position, opts *C
 	if opts == nil {
 		opts = &ChangeOptions{}
 	}
-	a, err := k.change(ctx, key, change{
-		verb: verbReset, pos: p, token: opts.Token, force: opts.Force, expect: opts.Expect,
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbReset, Position: p, Token: opts.Token, Force: opts.Force, Expect: opts.Expect,
 	})
 	return a.current, wrap("reset", key, err)
 }
@@ -224,28 +227,28 @@ func (k *StoreKeeper) Delete(ctx context.Context, key string, opts *ChangeOption
 	if opts == nil {
 		opts = &ChangeOptions{}
 	}
-	a, err := k.change(ctx, key, change{
-		verb: verbDelete, token: opts.Token, force: opts.Force, expect: opts.Expect,
+	a, err := k.change(ctx, key, Change{
+		Verb: VerbDelete, Token: opts.Token, Force: opts.Force, Expect: opts.Expect,
 	})
 	return a.current, wrap("delete", key, err)
 }
 
 // change hands c to the line of key and waits for the answer.
-func (k *StoreKeeper) change(ctx context.Context, key string, c change) (answer, error) {
+func (k *StoreKeeper) change(ctx context.Context, key string, c Change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return answer{}, err
 	}
-	if err := checkPosition(c.pos); err != nil {
+	if err := checkPosition(c.Position); err != nil {
 		return answer{}, err
 	}
 	l, err := k.line(key)
 	if err != nil {
 		return answer{}, err
 	}
-	c.pos.Data = bytes.Clone(c.pos.Data)
-	if c.expect != nil {
-		expect := *c.expect
-		c.expect = &expect
+	c.Position.Data = bytes.Clone(c.Position.Data)
+	if c.Expect != nil {
+		expect := *c.Expect
+		c.Expect = &expect
 	}
 	return l.do(ctx, c)
 }

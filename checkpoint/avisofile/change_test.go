@@ -141,7 +141,7 @@ func TestResetIsNotUndone(t *testing.T) {
 					return
 				}
 				r, err := s.Advance(t.Context(), keyA, at(c.Sequence+1), &checkpoint.AdvanceOptions{Epoch: c.Epoch})
-				if err != nil {
+				if r.Status == 0 {
 					t.Error(err)
 				}
 				// The sequences of an epoch begin where its reset has put them, and go up

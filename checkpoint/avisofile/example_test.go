@@ -158,14 +158,11 @@ func ExampleStore_Fence() {
 		log.Fatal(err)
 	}
 	fmt.Println("the second goes on from", c.Sequence)
-	r, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 18}, first)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("the first is", r.Status)
+	_, err = s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 18}, first)
+	fmt.Println("the first is fenced off:", errors.Is(err, checkpoint.ErrFenced))
 	// Output:
 	// the second goes on from 17
-	// the first is fenced
+	// the first is fenced off: true
 }
 
 func ExampleStore_Reset() {
@@ -184,10 +181,10 @@ func ExampleStore_Reset() {
 
 	// Work that began before the reset does not undo it.
 	r, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 101}, &checkpoint.AdvanceOptions{Epoch: 1})
-	fmt.Println(r.Status, err)
+	fmt.Println(r.Status, errors.Is(err, checkpoint.ErrRolledBack))
 	// Output:
 	// sequence 10 epoch 2
-	// rolled back <nil>
+	// rolled back true
 }
 
 func ExampleStore_Delete() {

@@ -234,6 +234,7 @@ func (run *modelRun) call(handle int, name string) {
 		var result checkpoint.Result
 		result, err = s.Advance(ctx, key, p, &o)
 		status := run.model.advance(handle, key, p, o)
+		want = status.Err()
 		what = fmt.Sprintf("advance to %+v with %+v", p, o)
 		if result.Status != status {
 			t.Errorf("handle %d, %s: got %v, want %v: %+v", handle, what, result.Status, status, result.Current)

@@ -122,7 +122,7 @@ func storeCommands() func(context.Context, []string) string {
 				p.EventID = *m.Event
 			}
 			var r checkpoint.Result
-			if r, err = s.Advance(ctx, resumeKey(f[1]), p, nil); err == nil {
+			if r, err = s.Advance(ctx, resumeKey(f[1]), p, nil); r.Status != 0 {
 				return r.Status.String()
 			}
 		case "fence":

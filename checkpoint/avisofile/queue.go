@@ -24,7 +24,12 @@ func (s *Store) do(ctx context.Context, c change) (answer, error) {
 		s.mu.Unlock()
 		return answer{}, checkpoint.ErrClosed
 	}
-	o.sight = s.sights[c.key]
+	if shown, ok := s.shown[c.key]; ok {
+		o.Shown = &shown
+		if o.Epoch == 0 {
+			o.Epoch = shown.Epoch
+		}
+	}
 	s.queue = append(s.queue, o)
 	if !s.running {
 		s.running = true
@@ -132,25 +137,21 @@ func (s *Store) finish(batch []*op, err error) {
 // note remembers what the answer to a call has shown to the user. The caller holds
 // the mutex.
 func (s *Store) note(o *op) {
-	now := sightOf(o.answer.current)
-	if o.verb != verbAdvance {
+	now := o.answer.current
+	if o.Verb != checkpoint.VerbAdvance {
 		if !o.gone && o.err == nil {
-			s.sights[o.key] = now
+			s.shown[o.key] = now
 		}
 		return
 	}
 	if o.answer.status == checkpoint.RolledBack {
 		return
 	}
-	was := s.sights[o.key]
-	ahead := now.epoch == was.epoch && now.exists && (!was.exists || now.sequence > was.sequence)
-	if !was.known || ahead {
-		s.sights[o.key] = now
+	was, known := s.shown[o.key]
+	ahead := now.Epoch == was.Epoch && now.Exists && (!was.Exists || now.Sequence > was.Sequence)
+	if !known || ahead {
+		s.shown[o.key] = now
 	}
-}
-
-func sightOf(c checkpoint.Checkpoint) sight {
-	return sight{known: true, epoch: c.Epoch, exists: c.Exists, sequence: c.Sequence}
 }
 
 // Close implements [checkpoint.Keeper]. Calls that have come before it are answered

@@ -86,7 +86,7 @@ type Store struct {
 	closed  bool
 	killed  bool
 	gone    bool
-	sights  map[digest]sight
+	shown   map[digest]checkpoint.Checkpoint // to the user, last
 }
 
 var _ checkpoint.Keeper = (*Store)(nil)
@@ -106,7 +106,7 @@ func Open(path string, opts *Options) (*Store, error) {
 		opts:    o,
 		loading: make(chan struct{}, 1),
 		changed: make(chan struct{}),
-		sights:  make(map[digest]sight),
+		shown:   make(map[digest]checkpoint.Checkpoint),
 	}
 	if s.path, err = absolute(path); err != nil {
 		return nil, err
@@ -140,11 +140,11 @@ func absolute(path string) (string, error) {
 }
 
 // wrap names the operation and the key in an error.
-func wrap(op verb, key string, err error) error {
+func wrap(op, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &store.OpError{Op: string(op), Key: key, Err: err}
+	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
 }
 
 // checkPosition reports why p cannot be saved.
@@ -166,12 +166,12 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	if c.key, err = parseDigest(key); err != nil {
 		return answer{}, err
 	}
-	if err := checkPosition(c.pos); err != nil {
+	if err := checkPosition(c.Position); err != nil {
 		return answer{}, err
 	}
-	if c.expect != nil {
-		expect := *c.expect
-		c.expect = &expect
+	if c.Expect != nil {
+		expect := *c.Expect
+		c.Expect = &expect
 	}
 	for {
 		a, err := s.do(ctx, c)
@@ -182,7 +182,7 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 		if err != nil {
 			return a, store.MarkNotApplied(err)
 		}
-		if held && h.Token != c.token {
+		if held && h.Token != c.Token {
 			return a, &checkpoint.HeldError{Key: c.key.String(), Holder: h}
 		}
 		c.asked = &a.current.Token
@@ -204,45 +204,48 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	if opts == nil {
 		opts = &checkpoint.AdvanceOptions{}
 	}
-	a, err := s.change(ctx, key, change{
-		verb: verbAdvance, pos: p, token: opts.Token, epoch: opts.Epoch, force: opts.Force,
-	})
-	return checkpoint.Result{Status: a.status, Current: a.current}, wrap(verbAdvance, key, err)
+	a, err := s.change(ctx, key, change{Change: checkpoint.Change{
+		Verb: checkpoint.VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
+	}})
+	if err == nil {
+		err = a.status.Err()
+	}
+	return checkpoint.Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
 }
 
 // Fence implements [checkpoint.Keeper]. The token stands in a file of its own beside
 // the state file; other programs do not know it.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
-		return checkpoint.Checkpoint{}, wrap(verbFence, key, fmt.Errorf("%w: a fence needs a token", checkpoint.ErrOptions))
+		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", checkpoint.ErrOptions))
 	}
-	a, err := s.change(ctx, key, change{verb: verbFence, token: token})
-	return a.current, wrap(verbFence, key, err)
+	a, err := s.change(ctx, key, change{Change: checkpoint.Change{Verb: checkpoint.VerbFence, Token: token}})
+	return a.current, wrap("fence", key, err)
 }
 
 // Reset implements [checkpoint.Keeper]. It holds among the stores of this package: a
 // program of the other kind that runs meanwhile can bring the old sequence back from
 // its memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
-	return s.back(ctx, key, verbReset, p, opts)
+	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
 // Delete implements [checkpoint.Keeper], with the restriction of Reset. It yields to
 // a sequence that has advanced since this store has shown it: the error then matches
 // [checkpoint.ErrExpected].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
-	return s.back(ctx, key, verbDelete, checkpoint.Position{}, opts)
+	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
 }
 
-func (s *Store) back(ctx context.Context, key string, v verb, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
+func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	if opts == nil {
 		opts = &checkpoint.ChangeOptions{}
 	}
 	a, err := s.change(ctx, key, change{
-		verb: v, pos: p, token: opts.Token, force: opts.Force, expect: opts.Expect,
-		ask: s.opts.HeldBy != nil && !opts.Force,
+		Change: checkpoint.Change{Verb: v, Position: p, Token: opts.Token, Force: opts.Force, Expect: opts.Expect},
+		ask:    s.opts.HeldBy != nil && !opts.Force,
 	})
-	return a.current, wrap(v, key, err)
+	return a.current, wrap(string(v), key, err)
 }
 
 // Get implements [checkpoint.Keeper]. It takes no lock, except to find out how a
@@ -250,13 +253,13 @@ func (s *Store) back(ctx context.Context, key string, v verb, p checkpoint.Posit
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
 	if err != nil {
-		return checkpoint.Checkpoint{}, wrap(verbRead, key, err)
+		return checkpoint.Checkpoint{}, wrap("get", key, err)
 	}
 	c, err := s.get(ctx, d, opts != nil && opts.Cached)
 	if err == nil && !c.Exists {
 		err = store.ErrNotFound
 	}
-	return c, wrap(verbRead, key, err)
+	return c, wrap("get", key, err)
 }
 
 func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Checkpoint, error) {
@@ -265,13 +268,13 @@ func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Ch
 		return checkpoint.Checkpoint{}, err
 	}
 	if v.fences.guard(key).pending {
-		a, err := s.do(ctx, change{verb: verbRead, key: key})
+		a, err := s.do(ctx, change{key: key})
 		return a.current, err
 	}
 	c := v.checkpoint(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sights[key] = sightOf(c)
+	s.shown[key] = c
 	return c, nil
 }
 
@@ -314,7 +317,7 @@ func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
 // instant. The keys of this file have one segment, so none lies below a prefix.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
-		const op = "checkpoint list"
+		const op = "list"
 		if prefix != "" {
 			if err := store.CheckKey(prefix); err != nil {
 				yield(checkpoint.Checkpoint{}, wrap(op, prefix, err))
@@ -323,7 +326,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Ch
 		}
 		v, err := s.look(ctx, false)
 		for err == nil && v.fences.pending() {
-			if _, err = s.do(ctx, change{verb: verbRead}); err == nil {
+			if _, err = s.do(ctx, change{}); err == nil {
 				v, err = s.look(ctx, false)
 			}
 		}
@@ -342,7 +345,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[checkpoint.Ch
 // Watch implements [checkpoint.Keeper].
 func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
-		const op = "checkpoint watch"
+		const op = "watch"
 		d, err := parseDigest(key)
 		if err != nil {
 			yield(checkpoint.Checkpoint{Key: key}, wrap(op, key, err))

@@ -45,7 +45,7 @@ func at(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequen
 func advance(t testing.TB, s *avisofile.Store, key string, p checkpoint.Position, want checkpoint.Status) checkpoint.Checkpoint {
 	t.Helper()
 	r, err := s.Advance(t.Context(), key, p, nil)
-	if err != nil || r.Status != want {
+	if !errors.Is(err, want.Err()) || r.Status != want {
 		t.Fatalf("advance to %d: got %v, %v, want %v", p.Sequence, r.Status, err, want)
 	}
 	return r.Current
@@ -110,7 +110,7 @@ func TestFencing(t *testing.T) {
 	try := func(s *avisofile.Store, sequence uint64, opts checkpoint.AdvanceOptions, want checkpoint.Status) {
 		t.Helper()
 		r, err := s.Advance(ctx, keyA, at(sequence), &opts)
-		if err != nil || r.Status != want {
+		if !errors.Is(err, want.Err()) || r.Status != want {
 			t.Fatalf("got %v, %v, want %v", r.Status, err, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestEpochs(t *testing.T) {
 	// The epoch of what was read can be named, across processes.
 	for _, epoch := range []uint64{1, 3} {
 		r, err := b.Advance(ctx, keyA, at(12), &checkpoint.AdvanceOptions{Epoch: epoch})
-		if err != nil || r.Status != checkpoint.RolledBack {
+		if !errors.Is(err, checkpoint.ErrRolledBack) || r.Status != checkpoint.RolledBack {
 			t.Fatalf("epoch %d: got %v, %v", epoch, r.Status, err)
 		}
 	}

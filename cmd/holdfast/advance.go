@@ -84,19 +84,31 @@ while a write is under way together, and what is left at the end of input.`,
 }
 
 func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
-	r, err := k.Advance(ctx, key, to, opts)
-	if err != nil {
-		return err
+	r, refused := k.Advance(ctx, key, to, opts)
+	if r.Status == 0 {
+		return refused
 	}
 	v := viewCheckpoint(r.Current)
 	v.Status = r.Status.String()
 	if err := a.printCheckpoint(v); err != nil {
 		return err
 	}
-	if err := r.Status.Err(); err != nil {
+	if err := notSaved(r); err != nil {
 		return fmt.Errorf("checkpoint %q: %w: it is at %d, not moved to %d", key, err, r.Current.Sequence, to.Sequence)
 	}
 	return nil
+}
+
+// errBehind says that a higher sequence is saved. To a program that is good enough; to
+// a person who named a lower one it is a condition that did not hold.
+var errBehind = errors.New("a higher sequence is saved")
+
+// notSaved returns why an Advance did not save the position that it was given, or nil.
+func notSaved(r checkpoint.Result) error {
+	if r.Status == checkpoint.Behind {
+		return &statusError{statusCondition, errBehind}
+	}
+	return r.Status.Err()
 }
 
 // stream is the highest position that was read, for whoever saves it.
@@ -124,7 +136,7 @@ func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string
 		if some {
 			r, err := k.Advance(ctx, key, to, opts)
 			if err == nil {
-				err = r.Status.Err()
+				err = notSaved(r)
 			}
 			if err != nil {
 				return fmt.Errorf("checkpoint %q: %d was not saved: %w", key, to.Sequence, err)
@@ -282,7 +294,7 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkp
 			continue
 		}
 		r, err := k.Advance(ctx, v.Key, v.position(), opts)
-		if err != nil {
+		if r.Status == 0 {
 			return fmt.Errorf("checkpoint %q: %w", v.Key, err)
 		}
 		switch r.Status {

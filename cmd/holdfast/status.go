@@ -64,7 +64,6 @@ func statusOf(err error) int {
 	}{
 		{checkpoint.ErrFenced, statusLost},
 		{checkpoint.ErrHeld, statusBusy},
-		{checkpoint.ErrBehind, statusCondition},
 		{checkpoint.ErrMismatch, statusCondition},
 		{checkpoint.ErrRolledBack, statusCondition},
 		{checkpoint.ErrExpected, statusCondition},
