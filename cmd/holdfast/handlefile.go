@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -76,7 +76,12 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 	}
 	f.detached = true
 	defer surviveClosedPipe()()
-	out, err := newHandleWriter(path)
+	place, err := openHandlePlace(path)
+	if err != nil {
+		return err
+	}
+	defer place.close()
+	out, err := place.writer()
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		attachErr = back.Release(ctx)
 	}
 	if written != "" && attachErr == nil {
-		attachErr = os.Remove(written)
+		attachErr = place.dir.Remove(filepath.Base(written))
 	}
 	return errors.Join(fmt.Errorf("no lock was taken: %w", err), attachErr)
 }
@@ -134,45 +139,72 @@ func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options
 	}, nil
 }
 
-// handleWriter writes a handle file: complete or not at all, and only for this user.
-type handleWriter struct {
+// maxHandle bounds what is read of a handle file, in bytes.
+const maxHandle = 1 << 20
+
+// handlePlace is where a handle file lies: a name in a directory that stays the same
+// one from reading to writing. Without a name it is a new file among the handles of this
+// user.
+type handlePlace struct {
+	dir  *private.Dir
 	path string
-	file *os.File
+	name string
 }
 
-// newHandleWriter makes the temporary file, so that a place that can't be written
-// to is told before any lock is taken.
-func newHandleWriter(path string) (*handleWriter, error) {
-	dir := filepath.Dir(path)
-	if path == "" {
-		base, err := defaultDir()
-		if err != nil {
-			return nil, err
+// openHandlePlace opens the directory of a handle file.
+func openHandlePlace(path string) (_ *handlePlace, err error) {
+	p := &handlePlace{path: path, name: filepath.Base(path)}
+	if path != "" {
+		if p.dir, err = private.OpenDir(filepath.Dir(path)); err != nil {
+			return nil, usagef("handle file: %w", err)
 		}
-		dir = filepath.Join(base, "handles")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another place with --handle", err)}
-		}
-	} else if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, usagef("handle file %s is there already, and is no file", path)
+		return p, nil
 	}
-	file, err := os.CreateTemp(dir, ".handle-*")
+	base, err := defaultDir()
+	if err != nil {
+		return nil, err
+	}
+	p.path, p.name = filepath.Join(base, "handles"), ""
+	if p.dir, err = private.MakePrivateDir(p.path); err != nil {
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle file: %w: name another place with --handle", err)}
+	}
+	return p, nil
+}
+
+func (p *handlePlace) close() { p.dir.Close() }
+
+// handleWriter writes a handle file: complete or not at all, and only for this user.
+type handleWriter struct {
+	place *handlePlace
+	file  *private.File
+}
+
+// writer makes the temporary file, so that a place that can't be written to is told
+// before any lock is taken.
+func (p *handlePlace) writer() (*handleWriter, error) {
+	if p.name != "" {
+		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
+			return nil, usagef("handle file %s is there already, and is no file", p.path)
+		}
+	}
+	file, err := p.dir.Create(".handle-")
 	if err != nil {
 		return nil, usagef("handle file: %w", err)
 	}
-	return &handleWriter{path: path, file: file}, nil
+	return &handleWriter{p, file}, nil
 }
 
 func (w *handleWriter) write(f *handleFile) (string, error) {
-	path := w.path
-	if path == "" {
+	path, name := w.place.path, w.place.name
+	if name == "" {
 		flat := strings.Map(func(r rune) rune {
 			if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 				return r
 			}
 			return '_'
 		}, f.Ticket.Name)
-		path = filepath.Join(filepath.Dir(w.file.Name()), fmt.Sprintf("%.100s-%d.json", flat, f.Ticket.Token))
+		name = fmt.Sprintf("%.100s-%d.json", flat, f.Ticket.Token)
+		path = filepath.Join(path, name)
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
@@ -184,7 +216,7 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	if err := os.Rename(w.file.Name(), path); err != nil {
+	if err := w.file.Install(name); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -194,36 +226,56 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 }
 
 // discard removes the temporary file, if it is still one.
-func (w *handleWriter) discard() {
-	_ = w.file.Close()
-	_ = os.Remove(w.file.Name())
-}
+func (w *handleWriter) discard() { w.file.Discard() }
 
-// readHandle reads a handle file.
-func readHandle(path string) (*handleFile, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written", path)}
-	}
-	if err != nil {
+// read reads the handle file. What another user can have written is not parsed: it
+// could name a store of his, to which this user's credentials would be sent.
+func (p *handlePlace) read() (*handleFile, error) {
+	b, err := p.dir.ReadFile(p.name, maxHandle)
+	var not *private.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, noHandle(p.path)
+	case errors.As(err, &not) && not.Rights:
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w, who could release the lock: chmod 600 %s", err, quoteArg(p.path))}
+	case not != nil:
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w: it is not used", err)}
+	case err != nil:
 		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
-	}
-	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s can be read by others, who could release the lock: chmod 600 %s", path, quoteArg(path))}
 	}
 	var f handleFile
 	if err := json.Unmarshal(b, &f); err != nil || f.Kind != handleKind || f.Ticket == nil || f.Ticket.Grant == "" {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", path)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", p.path)}
 	}
 	if f.Holdfast != 1 {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, this program knows 1: use a newer holdfast", path, f.Holdfast)}
+		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, this program knows 1: use a newer holdfast", p.path, f.Holdfast)}
 	}
 	return &f, nil
 }
 
+func noHandle(path string) error {
+	return &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written", path)}
+}
+
+// existingHandle opens the place of a handle file that is to be read.
+func existingHandle(path string) (*handlePlace, error) {
+	if path == "" {
+		return nil, usagef("name the handle file")
+	}
+	p, err := openHandlePlace(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, noHandle(path)
+	case err != nil:
+		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
+	}
+	return p, nil
+}
+
 // attach takes up the lease of a handle file.
-func (a *app) attach(ctx context.Context, path string) (_ *lease.Guard, f *handleFile, all clients, err error) {
-	f, err = readHandle(path)
+func (a *app) attach(ctx context.Context, place *handlePlace) (_ *lease.Guard, f *handleFile, all clients, err error) {
+	path := place.path
+	f, err = place.read()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -283,12 +335,17 @@ nobody took, is freed.`,
 }
 
 func (a *app) renew(ctx context.Context, path string) error {
-	guard, _, all, err := a.attach(ctx, path)
+	place, err := existingHandle(path)
+	if err != nil {
+		return err
+	}
+	defer place.close()
+	guard, _, all, err := a.attach(ctx, place)
 	if err != nil {
 		return err
 	}
 	defer all.close(ctx)
-	out, err := newHandleWriter(path)
+	out, err := place.writer()
 	if err != nil {
 		_, detachErr := guard.Detach(ctx) // as it was
 		return errors.Join(err, detachErr)
@@ -325,13 +382,18 @@ somebody else's.`,
 }
 
 func (a *app) unlock(ctx context.Context, path string) error {
-	guard, _, all, err := a.attach(ctx, path)
+	place, err := existingHandle(path)
+	if err != nil {
+		return err
+	}
+	defer place.close()
+	guard, _, all, err := a.attach(ctx, place)
 	if err == nil {
 		err = guard.Release(ctx)
 		all.close(ctx)
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
-		err = errors.Join(err, os.Remove(path)) // there is nothing left to go on with
+		err = errors.Join(err, place.dir.Remove(place.name)) // there is nothing left to go on with
 	}
 	return err
 }

@@ -3,15 +3,46 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/private"
 )
 
 // trustFor is how long a store that passed its probe is not probed again. A server
 // that is replaced by a worse one is found out after that, and by doctor at any time.
 const trustFor = 7 * 24 * time.Hour
+
+// The directories below that of this user's locks in which the command remembers
+// something. What another user can have written there is not believed: it would take a
+// lock from a living holder, or pass a server that ignores conditions.
+const (
+	seenDir   = "seen"   // sightings of locks
+	probedDir = "probed" // stores that passed their probe
+)
+
+// tellState says once if something that was remembered is not used.
+func (a *app) tellState() {
+	a.toldState.Do(func() {
+		base, err := defaultDir()
+		if err != nil {
+			return
+		}
+		for _, name := range []string{seenDir, probedDir} {
+			dir, err := private.OpenPrivateDir(filepath.Join(base, name))
+			var not *private.Error
+			switch {
+			case err == nil:
+				dir.Close()
+			case errors.As(err, &not):
+				a.notef("%v: nothing is remembered there, and what it holds is not used", err)
+			}
+		}
+	})
+}
 
 // known remembers that a store passed its probe, so that not every run pays for one:
 // by an empty file in the state directory, whose name tells the store and whose time
@@ -32,7 +63,7 @@ func knownIn(dir string, u *url.URL) known {
 	bare.User, bare.Fragment = nil, ""
 	bare.RawQuery = u.Query().Encode() // in one order
 	sum := sha256.Sum256([]byte(bare.String() + "\n" + endpoints()))
-	return known(filepath.Join(dir, "probed", hex.EncodeToString(sum[:])))
+	return known(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
 }
 
 // endpoints are the settings outside the URL that say which server it is.
@@ -50,18 +81,32 @@ func (k known) is() bool {
 	if k == "" {
 		return false
 	}
-	info, err := os.Stat(string(k))
-	return err == nil && time.Since(info.ModTime()).Abs() < trustFor
+	dir, err := private.OpenPrivateDir(filepath.Dir(string(k)))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	f, info, err := dir.Open(filepath.Base(string(k)))
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return time.Since(info.ModTime()).Abs() < trustFor
 }
 
 // note notes that the store passed. If that fails, the next run probes again.
 func (k known) note() {
-	if k == "" || os.MkdirAll(filepath.Dir(string(k)), 0o700) != nil {
+	if k == "" {
 		return
 	}
-	if os.WriteFile(string(k), nil, 0o600) == nil {
-		now := time.Now()
-		_ = os.Chtimes(string(k), now, now)
+	dir, err := private.MakePrivateDir(filepath.Dir(string(k)))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if f, err := dir.Create(".new-"); err == nil {
+		defer f.Discard()
+		_ = f.Install(filepath.Base(string(k)))
 	}
 }
 

@@ -71,7 +71,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	teller := newTeller(a.waitingLine(), f.events)
 	options.OnEvent = teller.tell
 	if dir, err := defaultDir(); err == nil {
-		options.Memory = lease.FileMemory(filepath.Join(dir, "seen"))
+		options.Memory = lease.FileMemory(filepath.Join(dir, seenDir))
 	}
 	client, err := lease.New(st.Store, options)
 	if err != nil {

@@ -4,16 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
 // report is what --report writes: the wrapper's own verdict, apart from the
 // status of the command.
 type report struct {
-	file *os.File
+	file io.WriteCloser
 
 	Names    []string   `json:"names"`
 	Command  []string   `json:"command"`
@@ -27,16 +31,45 @@ type report struct {
 }
 
 // openReport opens the file before any lock is taken, so that one that can't be
-// written is told in time. A nil report writes nothing.
+// written is told in time. It is a new file, which only this user can read, since it
+// holds the command's arguments; a device is written to as it is. Links and pipes are
+// refused. A nil report writes nothing.
 func openReport(path string, names, argv []string) (*report, error) {
 	if path == "" {
 		return nil, nil
 	}
-	file, err := os.Create(path)
+	file, err := newReportFile(path)
 	if err != nil {
 		return nil, usagef("--report: %w", err)
 	}
 	return &report{file: file, Names: names, Command: argv, Started: time.Now()}, nil
+}
+
+func newReportFile(path string) (io.WriteCloser, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeCharDevice != 0:
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is there already, and is no file", path)
+	}
+	dir, err := private.OpenDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	file, err := dir.Create(".report-")
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Install(filepath.Base(path)); err != nil {
+		file.Discard()
+		return nil, err
+	}
+	return file, nil
 }
 
 func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {

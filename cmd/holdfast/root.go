@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ type app struct {
 	args           []string
 	started        bool // the command line was accepted
 	storeGiven     bool // --store stands on the command line
+	toldState      sync.Once
 
 	// Global flags.
 	storeURL string

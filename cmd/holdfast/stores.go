@@ -70,6 +70,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		}
 		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", withoutSecrets(raw), strings.Join(known, ", "), hint)
 	}
+	a.tellState()
 	st, err := open(ctx, u)
 	if err != nil {
 		return opened{}, err

@@ -25,6 +25,7 @@ import (
 type Error struct {
 	Path   string
 	Reason string
+	Rights bool // only its mode is wrong
 }
 
 func (e *Error) Error() string { return e.Path + " " + e.Reason }
@@ -52,7 +53,7 @@ func OpenPrivateDir(path string) (*Dir, error) {
 		return nil, err
 	}
 	if !link.IsDir() {
-		return nil, &Error{path, "is not a directory"}
+		return nil, &Error{Path: path, Reason: "is not a directory"}
 	}
 	d, err := OpenDir(path)
 	if err != nil {
@@ -60,7 +61,7 @@ func OpenPrivateDir(path string) (*Dir, error) {
 	}
 	opened, err := d.root.Stat(".")
 	if err == nil && !os.SameFile(link, opened) {
-		err = &Error{path, "was exchanged while it was opened"}
+		err = &Error{Path: path, Reason: "was exchanged while it was opened"}
 	}
 	if err == nil {
 		err = check(path, opened)
@@ -108,7 +109,7 @@ func (d *Dir) Open(name string) (_ *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	if !link.Mode().IsRegular() { // a pipe or a device is not even opened
-		return nil, nil, &Error{path, "is not a regular file"}
+		return nil, nil, &Error{Path: path, Reason: "is not a regular file"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *Dir) Open(name string) (_ *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	if !os.SameFile(link, info) {
-		return nil, nil, &Error{path, "was exchanged while it was opened"}
+		return nil, nil, &Error{Path: path, Reason: "was exchanged while it was opened"}
 	}
 	return f, info, check(path, info)
 }
@@ -141,7 +142,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 		b, err = io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
 	}
 	if err == nil && max(info.Size(), int64(len(b))) > limit {
-		err = &Error{filepath.Join(d.root.Name(), name), fmt.Sprintf("is larger than %d bytes", limit)}
+		err = &Error{Path: filepath.Join(d.root.Name(), name), Reason: fmt.Sprintf("is larger than %d bytes", limit)}
 	}
 	if err != nil {
 		return nil, err

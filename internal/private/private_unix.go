@@ -20,9 +20,9 @@ func check(path string, info fs.FileInfo) error {
 	}
 	switch mode := info.Mode().Perm(); {
 	case owner != os.Geteuid():
-		return &Error{path, fmt.Sprintf("belongs to user %d, not to user %d who runs this", owner, os.Geteuid())}
+		return &Error{Path: path, Reason: fmt.Sprintf("belongs to user %d, not to user %d, who runs this", owner, os.Geteuid())}
 	case mode&0o077 != 0:
-		return &Error{path, fmt.Sprintf("gives rights to others (mode %04o)", mode)}
+		return &Error{Path: path, Reason: fmt.Sprintf("can be read or written by others (mode %04o)", mode), Rights: true}
 	}
 	return nil
 }
