@@ -49,15 +49,14 @@ const (
 // A record carries the token on. So before any is removed, the highest of their
 // tokens is written to a floor, which is never lowered. A lock that is made anew
 // starts at the Unix time in microseconds, and above the floor if Options.Floor is
-// set. Without Floor its token is above the removed one as long as this machine's
-// clock is not ahead, and the clock of the machine that makes the lock not behind,
-// by OlderThan together.
+// set. Without Floor its token is above the removed one as long as the clocks of the
+// machines that make, use and collect the lock are apart by less than OlderThan.
 //
-// For that, a lock stays whose token is not below the Unix time in microseconds of
-// OlderThan ago: one that was granted more than a million times a second, that a
-// machine made whose clock was ahead, or whose record is damaged. It would also
-// raise the floor, for all locks, to where no time reaches. OnLock is told of it
-// with an error that matches [ErrAhead].
+// A lock whose token is not below the Unix time in microseconds stays: one that was
+// granted more than a million times a second, that a machine made whose clock was
+// ahead, or whose record is damaged. Its token would raise the floor for all locks,
+// to where no clock reaches. OnLock is told of it with an error that matches
+// [ErrAhead].
 func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 	if o.OlderThan < MinCollectAge {
 		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", ErrOptions, o.OlderThan, MinCollectAge)
@@ -79,7 +78,7 @@ func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
 		}
 		now := c.clock.wall()
 		old := err == nil && s.rec != nil && s.rec.State == Free && now.Sub(s.rec.Renewed) >= o.OlderThan
-		if old && s.rec.Token >= firstToken(now.Add(-o.OlderThan)) {
+		if old && s.rec.Token >= firstToken(now) {
 			old, err = false, fmt.Errorf("lock %q: %w: it has %d, and stays", name, ErrAhead, s.rec.Token)
 		}
 		if !old {

@@ -102,8 +102,8 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 	for name, token := range map[string]func(uint64) uint64{
 		"the maximum":        func(uint64) uint64 { return math.MaxUint64 },
 		"next to it":         func(uint64) uint64 { return math.MaxUint64 - 1 },
-		"just ahead":         func(token uint64) uint64 { return token + 3_600_000_000 },
-		"just not, a second": func(token uint64) uint64 { return token + 3_599_000_000 },
+		"just ahead":         func(token uint64) uint64 { return token + 7_200_000_000 },
+		"just not, a second": func(token uint64) uint64 { return token + 7_199_000_000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -111,7 +111,7 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 				mustRelease(t, mustTry(t, c, "odd"))
 				mustRelease(t, mustTry(t, c, "usual"))
 				changeToken(t, st, "odd", token)
-				time.Sleep(2 * time.Hour) // of which one must remain
+				time.Sleep(2 * time.Hour)
 				stays := name != "just not, a second"
 				told := map[string]error{}
 				n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, _ bool, err error) {

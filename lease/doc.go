@@ -30,8 +30,8 @@
 //     starts at the Unix time in microseconds, so that a store that was emptied by
 //     hand does not start below the tokens that are out there: provided that the
 //     clock which starts anew is not behind the one that started before by more
-//     than the time between, and that no lock is granted a million times a second
-//     all that time. What [Client.Collect] removes needs less of the clocks.
+//     than the time between, and that the lock was granted less than a million times
+//     a second.
 //   - A holder counts from before it sent the last write that is known to have been
 //     applied, and trusts itself for TTL - Margin - Grace. It adds up the largest
 //     of what the monotonic, the wall and (on Linux) the boot-time clock say, at

@@ -195,8 +195,8 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 }
 
 // firstToken is the token of a lock that is made at the time t where there is none:
-// the Unix time in microseconds. It is above every token of a lock of the same name
-// that was removed before, since hardly a lock is granted a million times a second.
+// the Unix time in microseconds. No lock is granted a million times a second: so it is
+// above the tokens of a lock of that name that was removed before.
 func firstToken(t time.Time) uint64 { return uint64(max(1, t.UnixMicro())) }
 
 // nextToken returns the token of the grant that follows r.

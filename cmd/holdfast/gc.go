@@ -29,8 +29,8 @@ func (a *app) gcCommand() *cobra.Command {
 
 A record carries the fencing token on. So the highest token of those that go is first
 written to a floor, above which a lock starts when it is made anew. Locks that are
-held, broken or unreadable stay, and those whose token is ahead of the clock: it is at
-most the Unix time in microseconds unless something is wrong.`,
+held, broken or unreadable stay, and those whose token is ahead of the clock: it is
+below the Unix time in microseconds unless something is wrong.`,
 		Example: `  holdfast gc --older-than 720h --dry-run
   holdfast gc build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),

@@ -171,7 +171,7 @@ func caseCollect(e *env) {
 	e.release(e.try(c, job))
 	e.release(e.try(c, "young"))
 	e.try(c, "held")
-	token := e.age(job, 3*time.Hour, time.Now().Add(-2*time.Hour-time.Minute))
+	token := e.age(job, 3*time.Hour, time.Now().Add(-time.Minute))
 	e.age("held", 3*time.Hour, time.Now())
 	e.release(e.try(c, "ahead"))
 	e.age("ahead", 3*time.Hour, time.Now().Add(time.Hour))
