@@ -3,7 +3,6 @@ module github.com/holdfast-go/holdfast/cmd
 go 1.25.0
 
 require (
-	github.com/gowebpki/jcs v1.0.2
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9

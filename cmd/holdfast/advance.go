@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/cmd/resumekey"
+	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
 )
 
 // positionFlags are what can be saved beside a sequence.
@@ -317,18 +317,20 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkp
 }
 
 func (a *app) resumeKeyCommand() *cobra.Command {
-	var fingerprint string
+	var (
+		fingerprint string
+		opts        resumekey.Options
+	)
 	cmd := &cobra.Command{
 		Use:     "resume-key URL EVENT FILTER-JSON",
 		Short:   "Print the key under which an aviso consumer keeps its checkpoint",
 		Example: `  holdfast checkpoint resume-key https://aviso.example.org mars '{"class":"od"}'`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts := &resumekey.Options{}
 			if cmd.Flags().Changed("fingerprint") {
 				opts.Fingerprint = &fingerprint
 			}
-			key, err := resumekey.Key(args[0], args[1], []byte(args[2]), opts)
+			key, err := resumekey.Key(args[0], args[1], []byte(args[2]), &opts)
 			if err != nil {
 				return &statusError{statusUsage, err}
 			}
@@ -337,5 +339,6 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the schema")
+	cmd.Flags().BoolVar(&opts.Bare, "bare", false, "take the URL's path as it is: without it a final slash is added, as the consumer does")
 	return cmd
 }

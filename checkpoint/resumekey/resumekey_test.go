@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/cmd/resumekey"
+	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
 )
 
 // vectors were made with the crates that aviso is built on (url 2.5 and serde_jcs
@@ -102,6 +102,7 @@ func TestSameAndDifferent(t *testing.T) {
 	base := key("https://a/x", "mars", `{"b":[1,2],"a":"é"}`)
 	for _, same := range []string{
 		key("HTTPS://user:secret@A:443/x?q#f", "mars", `{"b":[1,2],"a":"é"}`),
+		key("https://a/x/", "mars", `{"b":[1,2],"a":"é"}`),
 		key("https://a/y/../x", "mars", " {\"a\":\"\\u00e9\" ,\n\"b\": [1.0, 2e0] } "),
 	} {
 		if same != base {
@@ -111,7 +112,6 @@ func TestSameAndDifferent(t *testing.T) {
 	seen := map[string]bool{base: true}
 	for _, other := range []string{
 		key("http://a/x", "mars", `{"b":[1,2],"a":"é"}`),
-		key("https://a/x/", "mars", `{"b":[1,2],"a":"é"}`),
 		key("https://a/X", "mars", `{"b":[1,2],"a":"é"}`),
 		key("https://a:8443/x", "mars", `{"b":[1,2],"a":"é"}`),
 		key("https://a/x", "Mars", `{"b":[1,2],"a":"é"}`),
@@ -123,6 +123,89 @@ func TestSameAndDifferent(t *testing.T) {
 			t.Errorf("%s twice", other)
 		}
 		seen[other] = true
+	}
+}
+
+// TestFinalSlash: the consumer program looks for the key of the path with a slash at
+// its end, whatever stands in its configuration.
+func TestFinalSlash(t *testing.T) {
+	key := func(url string, bare bool) string {
+		t.Helper()
+		k, err := resumekey.Key(url, "mars", []byte(`{}`), &resumekey.Options{Bare: bare})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	for url, full := range map[string]string{
+		"https://a": "https://a/", "https://a/api": "https://a/api/", "https://a/api/": "https://a/api/",
+		"https://a/api?q=1#f": "https://a/api/", "https://a/x/..": "https://a/", "https://a//": "https://a//",
+	} {
+		if got, want := key(url, false), key(full, true); got != want {
+			t.Errorf("%s: got %s, want %s, that of %s", url, got, want, full)
+		}
+	}
+	if key("https://a/api", true) == key("https://a/api", false) {
+		t.Error("Bare changes nothing")
+	}
+}
+
+// TestNoProposals: what is refused is not to be mended by writing it differently,
+// which would be the key of something else.
+func TestNoProposals(t *testing.T) {
+	for _, in := range [][2]string{
+		{"https://a/x^y", `{}`}, {`https://a/x\y`, `{}`}, {"https://a/x\ty", `{}`}, {"https://a/x y", `{}`},
+		{"https://a/C:/../x", `{}`}, {"https://a/c%7C/%2e%2E", `{}`},
+		{"https://a/", `{"n":9007199254740993}`}, {"https://a/", `12345678901234567890123`},
+		{"https://a/", `"\ud83d"`}, {"https://a/", `"\udead\ud83d"`}, {"https://a/", `{"a":1,"b":2,"\u0061":3}`},
+	} {
+		k, err := resumekey.Key(in[0], "mars", []byte(in[1]), nil)
+		if !errors.Is(err, resumekey.ErrInput) {
+			t.Errorf("%s %s: got %q, %v", in[0], in[1], k, err)
+		} else if text := err.Error(); strings.Contains(text, "write ") || strings.Contains(text, "%5E") {
+			t.Errorf("%s %s: a proposal: %s", in[0], in[1], text)
+		}
+	}
+	for _, url := range []string{"https://a/C:/x", "https://a/x/../C:/", "https://a/CC:/../x"} {
+		if _, err := resumekey.Key(url, "mars", []byte(`{}`), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNumbers has the numbers of RFC 8785, appendix B, and its neighbours.
+func TestNumbers(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "-0": "0", "-0.0e0": "0", "5e-324": "5e-324", "-5e-324": "-5e-324",
+		"1.7976931348623157e308": "1.7976931348623157e+308", "9007199254740992": "9007199254740992",
+		"295147905179352830000": "295147905179352830000", "9.999999999999997e22": "9.999999999999997e+22",
+		"1e23": "1e+23", "1.0000000000000001e23": "1.0000000000000001e+23",
+		"999999999999999700000": "999999999999999700000", "999999999999999900000": "999999999999999900000",
+		"1e21": "1e+21", "0.000001": "0.000001", "0.0000009999999999999997": "9.999999999999997e-7",
+		"333333333.3333332": "333333333.3333332", "1424953923781206.2": "1424953923781206.2", "1e-10": "1e-10", "1e2": "100",
+	} {
+		if got, err := resumekey.Filter([]byte(in)); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"1e309", "-1e400", "NaN"} {
+		if got, err := resumekey.Filter([]byte(in)); err == nil {
+			t.Errorf("%s: got %s", in, got)
+		}
+	}
+}
+
+// TestStrings: escapes are as few and as short as RFC 8785 wants them, and members
+// are sorted by UTF-16.
+func TestStrings(t *testing.T) {
+	for in, want := range map[string]string{
+		`"\u0007\b\t\n\f\r\"\\\/<>&\u2028\u20ac"`:                    `"\u0007\b\t\n\f\r\"\\/<>&` + "\u2028€" + `"`,
+		`"\ud83d\ude02\\ud83d"`:                                      `"😂\\ud83d"`,
+		`{"\ufb33":1,"\ud83d\ude00":2,"\u20ac":3,"1":4,"\r":5,"":6}`: `{"":6,"\r":5,"1":4,"€":3,"😀":2,"` + "\ufb33" + `":1}`,
+	} {
+		if got, err := resumekey.Filter([]byte(in)); err != nil || string(got) != want {
+			t.Errorf("%s:\ngot  %s, %v\nwant %s", in, got, err, want)
+		}
 	}
 }
 

@@ -12,30 +12,28 @@
 // where F(x) is the length of x in bytes as a little-endian number of 64 bits,
 // followed by x. The fingerprint of the schema is the byte 0 if there is none, and
 // otherwise the byte 1 followed by F(fingerprint). The base URL is in the form of
-// [BaseURL], the filter in that of [Filter].
+// [BaseURL], with a slash at its end (but see [Options].Bare); the filter is in the
+// form of [Filter].
 //
 // # Where it is stricter
 //
 // A wrong key does harm in silence: a consumer starts from nothing, or where
-// another one stands. So whatever two implementations could read differently is an
+// another one stands. So what two implementations could read differently is an
 // error here and not a guess: names that occur twice in a filter, integers that a
 // 64-bit float does not hold, host names that are not in ASCII, numbers of IPv4 in
-// unusual notations.
+// unusual notations, white space and the characters ^ and \ in a URL, drive letters
+// before dot segments. No error proposes another spelling, since that would be the
+// key of something else.
 package resumekey
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
+	"strings"
 	"unicode/utf8"
-
-	"github.com/gowebpki/jcs"
 )
 
 // formatVersion is hashed into every key.
@@ -54,13 +52,25 @@ type Options struct {
 	// Fingerprint, if not nil, is the fingerprint of the schema that the consumer
 	// was written for. An empty one is not the same as none. Default: none.
 	Fingerprint *string
+
+	// Bare takes the path of the URL as it is. Default: a path without a final slash
+	// gets one, as the consumer program does with its configured base URL before it
+	// makes a key.
+	Bare bool
 }
 
-// Key returns the key of a subscription: 64 lower-case hexadecimal digits.
+// Key returns the key of a subscription: 64 lower-case hexadecimal digits. An error
+// matches [ErrInput].
 func Key(baseURL, eventType string, filter []byte, opts *Options) (string, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
 	base, err := BaseURL(baseURL)
 	if err != nil {
 		return "", err
+	}
+	if !opts.Bare && !strings.HasSuffix(base, "/") {
+		base += "/"
 	}
 	canonical, err := Filter(filter)
 	if err != nil {
@@ -77,7 +87,7 @@ func Key(baseURL, eventType string, filter []byte, opts *Options) (string, error
 	field(base)
 	field(eventType)
 	field(string(canonical))
-	if opts == nil || opts.Fingerprint == nil {
+	if opts.Fingerprint == nil {
 		input = append(input, 0)
 	} else {
 		if !utf8.ValidString(*opts.Fingerprint) {
@@ -88,69 +98,4 @@ func Key(baseURL, eventType string, filter []byte, opts *Options) (string, error
 	}
 	sum := sha256.Sum256(input)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// Filter returns the canonical form of a JSON value by RFC 8785: no white space,
-// members sorted by UTF-16, numbers and strings as ECMAScript writes them.
-func Filter(filter []byte) ([]byte, error) {
-	if !utf8.Valid(filter) {
-		return nil, bad("the filter is not valid UTF-8")
-	}
-	if err := check(filter); err != nil {
-		return nil, bad("the filter: %w", err)
-	}
-	canonical, err := jcs.Transform(filter)
-	if err != nil {
-		return nil, bad("the filter: %w", err)
-	}
-	return canonical, nil
-}
-
-// check demands one JSON value without what implementations disagree on.
-func check(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("it is empty")
-		}
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
-	}
-	return checkNumbers(v)
-}
-
-// checkNumbers refuses integers that a 64-bit float does not hold: two of them could
-// come to one key, and some programs do not round them at all.
-func checkNumbers(v any) error {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			if err := checkNumbers(member); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, element := range v {
-			if err := checkNumbers(element); err != nil {
-				return err
-			}
-		}
-	case json.Number:
-		n, ok := new(big.Int).SetString(v.String(), 10)
-		if !ok || n.BitLen() <= 53 {
-			return nil
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return err
-		}
-		if rounded, err := jcs.NumberToJSON(f); err != nil || rounded != v.String() {
-			return fmt.Errorf("the integer %.40s would be rounded: write it as a string", v)
-		}
-	}
-	return nil
 }

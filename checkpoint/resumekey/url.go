@@ -3,6 +3,7 @@ package resumekey
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,7 +23,7 @@ func BaseURL(raw string) (string, error) {
 	}
 	for _, r := range raw {
 		if r <= ' ' || r == 0x7f || r == '\\' || r == '^' {
-			return fail("write the character %q as %%%02X", r, r)
+			return fail("programs read the character %q differently, so that it has no key that all agree on", r)
 		}
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -45,7 +46,11 @@ func BaseURL(raw string) (string, error) {
 	if scheme == "http" && port == ":80" || scheme == "https" && port == ":443" {
 		port = ""
 	}
-	return scheme + "://" + host + port + canonicalPath(path), nil
+	canonical, err := canonicalPath(path)
+	if err != nil {
+		return fail("%w", err)
+	}
+	return scheme + "://" + host + port + canonical, nil
 }
 
 // splitHost returns the canonical host, and the port with its colon, or "".
@@ -116,8 +121,9 @@ func canonicalIPv6(s string) (string, error) {
 }
 
 // canonicalPath resolves dot segments, and encodes what may not stand in a path.
-func canonicalPath(path string) string {
+func canonicalPath(path string) (string, error) {
 	var kept []string
+	drive := ""
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
 		final := i == len(segments)-1
@@ -127,15 +133,29 @@ func canonicalPath(path string) string {
 				kept = append(kept, "")
 			}
 		case "..":
+			if drive != "" {
+				return "", fmt.Errorf("programs resolve .. behind %s differently, so that it has no key that all agree on", drive)
+			}
 			kept = kept[:max(len(kept)-1, 0)]
 			if final {
 				kept = append(kept, "")
 			}
 		default:
+			if isDrive(segment) {
+				drive = segment
+			}
 			kept = append(kept, encodeSegment(segment))
 		}
 	}
-	return "/" + strings.Join(kept, "/")
+	return "/" + strings.Join(kept, "/"), nil
+}
+
+// isDrive reports whether a segment looks like a drive letter of Windows, which some
+// programs do not let a dot segment remove.
+func isDrive(segment string) bool {
+	segment = strings.ToLower(segment)
+	return len(segment) >= 2 && 'a' <= segment[0] && segment[0] <= 'z' &&
+		slices.Contains([]string{":", "|", "%3a", "%7c"}, segment[1:])
 }
 
 func encodeSegment(segment string) string {
