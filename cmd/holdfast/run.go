@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -257,6 +258,7 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 
 // presenceFiler is a store whose presence a child can keep up.
 type presenceFiler interface {
+	store.Presence
 	PresenceFile(ctx context.Context) (*os.File, error)
 }
 
@@ -385,15 +387,14 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 	for _, p := range presence {
 		// The child keeps the lock's presence up, so that nobody takes the lock
 		// for dead while the work goes on without this process.
-		file, err := p.PresenceFile(set.Context())
-		if err != nil {
+		if _, err := p.Announce(set.Context()); err != nil {
 			continue // then only time can tell that a holder is dead
 		}
-		inherited, err := inheritable(file)
-		_ = file.Close()
-		if err == nil {
-			defer inherited.Close()
+		inherited, err := inheritPresence(set.Context(), p)
+		if err != nil {
+			return 0, cmp.Or(set.Err(), fmt.Errorf("the command was not started, since the lock would not outlast this process: %w", err))
 		}
+		defer inherited.Close()
 	}
 	// The system ties the child's life to this thread.
 	runtime.LockOSThread()
@@ -455,6 +456,17 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 			c.kill(graceLeft(set))
 		}
 	}
+}
+
+// inheritPresence opens a descriptor that a child inherits, and with it the presence of
+// this process on a store.
+func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
+	file, err := p.PresenceFile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return inheritable(file)
 }
 
 // atLeast keeps the locks for the rest of the time that was asked for, unless a

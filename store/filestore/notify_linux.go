@@ -128,7 +128,7 @@ func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	if in.waiters++; in.waiters == 1 {
 		_ = in.file.SetReadDeadline(time.Time{}) // fails only when it is closed
 	}
-	return waiter{t.wake, func() { p.remove(in, int32(wd), t) }}, nil
+	return waiter{wake: t.wake, stop: func() { p.remove(in, int32(wd), t) }}, nil
 }
 
 func newInstance() (*instance, error) {

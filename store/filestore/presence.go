@@ -142,11 +142,15 @@ func (p *presence) end(s *Store) error {
 	return nil
 }
 
-// PresenceFile returns a duplicate of the descriptor that announces this process,
-// and announces it if that was not done. A child that inherits it (ExtraFiles of
-// [os/exec]) keeps the announcement alive when this process is gone, until it ends
-// or closes it: so a lock that names it lasts as long as the work that it guards.
-// The file is the caller's to close.
+// PresenceFile returns a descriptor that announces this process, too, and announces it
+// if that was not done. A child that inherits it (ExtraFiles of [os/exec]) keeps the
+// announcement alive when this process is gone, until it ends or closes it: so a lock
+// that names it lasts as long as the work that it guards. The file is the caller's to
+// close; as long as it is open, it announces as well.
+//
+// On Linux the descriptor is open for reading and has a lock of its own. So a child
+// that is not trusted can end its own announcement, but not that of this process, and
+// can write nothing. On other systems it is a duplicate of this process's own.
 func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	if _, err := s.Announce(ctx); err != nil {
 		return nil, err
@@ -158,7 +162,23 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	if s.own.text == "" {
 		return nil, store.ErrClosed
 	}
-	return dupFile(s.own.fd, filepath.Join(s.dir, aliveDir, s.own.name))
+	path := aliveDir + "/" + s.own.name
+	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err == nil {
+		if !strings.HasSuffix(s.own.text, "/"+identity(f)) {
+			err = errors.New("another file has taken the place of the one that announces this process")
+		} else {
+			err = lockHeir(f)
+		}
+		if err == nil {
+			return f, nil
+		}
+		f.Close()
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return dupFile(s.own.fd, filepath.Join(s.dir, path))
+	}
+	return nil, fmt.Errorf("announce a child of this process: %w", explain(err))
 }
 
 // Judge implements [store.Presence]. It answers Dead only if the file of the process
@@ -170,7 +190,8 @@ func (s *Store) Judge(ctx context.Context, announcement string) store.Liveness {
 		return store.LivenessUnknown
 	}
 	defer s.end()
-	return s.judge(name, id)
+	verdict, _ := s.judge(name, id)
+	return verdict
 }
 
 // parse reads an announcement. It reports false if nothing can be known of it here.
@@ -189,48 +210,64 @@ func isRandom(s string) bool {
 	return len(s) == len(random()) && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-func (s *Store) judge(name, id string) store.Liveness {
+// judge also reports whether the process is alive only in those that it gave a
+// [Store.PresenceFile]: the system does not tell of their end.
+func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	path := aliveDir + "/" + name
 	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
-		return store.LivenessUnknown
+		return store.LivenessUnknown, false
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	// Behind another mount (an overlay's layer, say) the lock of the same file may
 	// be another one.
 	if err != nil || !info.Mode().IsRegular() || (id != "" && identity(f) != id) {
-		return store.LivenessUnknown
+		return store.LivenessUnknown, false
 	}
 	free, err := lockFile(f, false)
 	switch {
 	case err != nil:
-		return store.LivenessUnknown
+		return store.LivenessUnknown, false
 	case !free:
-		return store.Alive
+		return store.Alive, false
+	}
+	// In this order: the process that could still give it to a child is gone.
+	switch heirs, err := hasHeirs(f); {
+	case err != nil:
+		return store.LivenessUnknown, false
+	case heirs:
+		return store.Alive, true
 	}
 	// Whoever takes an announcement back removes the name before the lock.
 	if now, err := s.root.Lstat(path); err != nil || !os.SameFile(now, info) {
-		return store.LivenessUnknown
+		return store.LivenessUnknown, false
 	}
-	return store.Dead
+	return store.Dead, false
 }
 
 // Await implements [store.Presence]: it returns when the judgement changes, or at
 // once if the process is dead. On Linux the end of a process is told within about a
-// millisecond.
+// millisecond, and that of a child that outlived it, with a [Store.PresenceFile], within
+// 250 ms.
 func (s *Store) Await(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
+	heirs := false
 	watch := func() (waiter, bool) { return waiter{}, true }
 	if known {
-		watch = func() (waiter, bool) { return s.watch.alive(filepath.Join(s.dir, aliveDir, name)) }
+		watch = func() (waiter, bool) {
+			w, told := s.watch.alive(filepath.Join(s.dir, aliveDir, name))
+			w.untold = func() bool { return heirs }
+			return w, told
+		}
 	}
 	first, looked := store.LivenessUnknown, false
 	err := s.wait(ctx, watch, func(woken bool) (bool, error) {
 		if !known {
 			return false, nil
 		}
-		verdict := s.judge(name, id)
+		var verdict store.Liveness
+		verdict, heirs = s.judge(name, id)
 		if !looked {
 			first, looked = verdict, true
 			return verdict == store.Dead, nil
@@ -238,7 +275,7 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		// The system tells of a file that is closed just before it frees its lock.
 		for pause := time.Millisecond; woken && verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
 			time.Sleep(pause)
-			verdict = s.judge(name, id)
+			verdict, heirs = s.judge(name, id)
 		}
 		return verdict != first, nil
 	})
@@ -259,7 +296,10 @@ func (s *Store) sweepAlive() {
 	for _, name := range names {
 		path := aliveDir + "/" + name
 		info, err := s.root.Lstat(path)
-		if err != nil || !isRandom(name) || time.Since(info.ModTime()) < staleAge || s.judge(name, "") != store.Dead {
+		if err != nil || !isRandom(name) || time.Since(info.ModTime()) < staleAge {
+			continue
+		}
+		if verdict, _ := s.judge(name, ""); verdict != store.Dead {
 			continue
 		}
 		text, err := s.readFile(path)

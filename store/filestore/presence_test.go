@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -28,8 +29,9 @@ type presentLine struct {
 }
 
 // present announces this process and waits to be killed. Its arguments: the
-// directory, and "alone", "heir" (with a child that inherits the announcement) or
-// "orphan" (with a child that does not).
+// directory, and "alone", "heir" (with a child that inherits the announcement),
+// "hostile" (with such a child that does with it what it can, and ends) or "orphan"
+// (with a child that does not).
 func present(args []string) error {
 	s, err := filestore.Open(args[0], nil)
 	if err != nil {
@@ -41,7 +43,15 @@ func present(args []string) error {
 	}
 	if args[1] != "alone" {
 		cmd := exec.Command("sleep", "600")
-		if args[1] == "heir" {
+		if args[1] == "hostile" {
+			cmd = exec.Command("/proc/self/exe") // in a directory that another user cannot enter
+			cmd.Env = append(os.Environ(), workerEnv+"=hostile")
+			cmd.Stderr = os.Stderr
+			if os.Geteuid() == 0 {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+			}
+		}
+		if args[1] != "orphan" {
 			f, err := s.PresenceFile(testContext())
 			if err != nil {
 				return err
@@ -55,6 +65,11 @@ func present(args []string) error {
 			f.Close()
 		}
 		line.Child = cmd.Process.Pid
+		if args[1] == "hostile" {
+			if err := cmd.Wait(); err != nil {
+				return err
+			}
+		}
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
 		return err
@@ -161,6 +176,8 @@ func TestPresenceInherited(t *testing.T) {
 			}
 			wantJudge(t, s, "the heir is left", line.Text, store.Alive)
 			done := awaited(t, s, line.Text)
+			time.Sleep(50 * time.Millisecond)
+			wantJudge(t, s, "the heir is left, and somebody waits", line.Text, store.Alive)
 			if err := syscall.Kill(line.Child, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -168,6 +185,49 @@ func TestPresenceInherited(t *testing.T) {
 			wantJudge(t, s, "the heir is dead", line.Text, store.Dead)
 		})
 	}
+}
+
+// hostile does everything to the descriptor that it inherited that could end the
+// announcement of the process that gave it, or change its file.
+func hostile([]string) error {
+	const fd = 3
+	for _, how := range []int{syscall.LOCK_UN, syscall.LOCK_SH | syscall.LOCK_NB, syscall.LOCK_EX | syscall.LOCK_NB, syscall.LOCK_UN} {
+		_ = syscall.Flock(fd, how)
+	}
+	for _, command := range []int{syscall.F_SETLK, 37 /* F_OFD_SETLK */} {
+		_ = syscall.FcntlFlock(fd, command, &syscall.Flock_t{Type: syscall.F_UNLCK})
+	}
+	if n, err := syscall.Write(fd, []byte("nonsense")); err == nil {
+		return fmt.Errorf("%d bytes were written", n)
+	}
+	if err := syscall.Ftruncate(fd, 8<<40); err == nil {
+		return errors.New("the file was made longer")
+	}
+	if os.Geteuid() != 0 {
+		if f, err := os.OpenFile("/proc/self/fd/3", os.O_WRONLY, 0); err == nil {
+			f.Close()
+			return errors.New("the file was opened for writing")
+		}
+		if err := syscall.Fchmod(fd, 0o777); err == nil {
+			return errors.New("the mode of the file was changed")
+		}
+	}
+	return nil
+}
+
+// TestPresenceHostileChild: a child that was given the announcement, and has dropped its
+// rights, can neither end that of its parent nor write to its file.
+func TestPresenceHostileChild(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	cmd, line := startPresent(t, dir, "hostile", nil)
+	wantJudge(t, s, "after the child", line.Text, store.Alive)
+	text, err := os.ReadFile(filepath.Join(dir, "alive", strings.Split(line.Text, "/")[1]))
+	if err != nil || len(text) > 1000 || strings.Contains(string(text), "nonsense") {
+		t.Errorf("the file holds %.100q, %v", text, err)
+	}
+	kill(cmd)
+	wantJudge(t, s, "killed", line.Text, store.Dead)
 }
 
 // TestPresenceOwn: a process is alive for itself, through any handle, and unknown

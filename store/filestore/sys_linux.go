@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -57,4 +58,39 @@ func fileSystem(dir string) (name string, local bool, err error) {
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
+}
+
+// An heir's lock is one of an open file description for reading, which is apart from
+// the locks of flock.
+const (
+	ofdGetLock = 36 // F_OFD_GETLK
+	ofdSetLock = 37 // F_OFD_SETLK
+)
+
+// lockHeir locks a presence file that is open for reading, for this open file and its
+// duplicates. Any number of them can do so, whoever has the lock of flock.
+func lockHeir(f *os.File) error {
+	return ofdLock(f, ofdSetLock, &syscall.Flock_t{Type: syscall.F_RDLCK})
+}
+
+// hasHeirs reports whether another open file has the lock of an heir.
+func hasHeirs(f *os.File) (bool, error) {
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
+	err := ofdLock(f, ofdGetLock, &lock)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, nil // nor could any process here take one
+	}
+	return lock.Type != syscall.F_UNLCK, err
+}
+
+func ofdLock(f *os.File, command int, lock *syscall.Flock_t) error {
+	for {
+		switch err := syscall.FcntlFlock(f.Fd(), command, lock); err {
+		case syscall.EINTR:
+		case syscall.EINVAL: // not every kernel under this name has them
+			return errors.ErrUnsupported
+		default:
+			return err
+		}
+	}
 }

@@ -29,6 +29,8 @@ type notify struct {
 type waiter struct {
 	wake chan struct{} // gets something after a change
 	stop func()        // ends the waiting
+
+	untold func() bool // asked after a look: the next change may not be told
 }
 
 // Watch implements [store.Watcher]. On Linux a local change is told within about a
@@ -76,7 +78,7 @@ func (s *Store) wait(ctx context.Context, watch func() (waiter, bool), done func
 			return err
 		}
 		pause := safetyLook
-		if !told {
+		if !told || w.untold != nil && w.untold() {
 			pause, poll = poll, min(poll*3/2, maxPoll)
 		}
 		woken = false

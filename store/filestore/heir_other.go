@@ -1,0 +1,13 @@
+//go:build !linux
+
+package filestore
+
+import (
+	"errors"
+	"os"
+)
+
+// lockHeir is not given here: children get a duplicate of the process's own descriptor.
+func lockHeir(*os.File) error { return errors.ErrUnsupported }
+
+func hasHeirs(*os.File) (bool, error) { return false, nil }
