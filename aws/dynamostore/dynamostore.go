@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -73,6 +74,7 @@ type Options struct {
 // goroutines, starts none, and needs no closing.
 type Store struct {
 	client *dynamodb.Client
+	http   *transport.Client
 	table  string
 	where  string // the table and its endpoint, for people
 	prefix string // ends with a slash unless it is empty
@@ -100,7 +102,7 @@ func New(client *dynamodb.Client, table string, opts *Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, table: table, where: "dynamodb://" + table, o: o, onAWS: isAWS(client.Options())}
+	s := &Store{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), table: table, where: "dynamodb://" + table, o: o, onAWS: isAWS(client.Options())}
 	if e := client.Options().BaseEndpoint; e != nil {
 		if u, err := url.Parse(*e); err == nil {
 			s.where += " at " + u.Host
@@ -228,9 +230,12 @@ func (s *Store) call(ctx context.Context, f func(context.Context, func(*dynamodb
 	defer cancel()
 	err := f(ctx, func(o *dynamodb.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = c.Watch(o.HTTPClient)
+		o.HTTPClient = c.Watch(s.http)
+		o.EnableAcceptEncodingGzip = false // the SDK would unpack it without a bound
 	})
 	switch {
+	case c.Damaged() != nil:
+		return c.Damaged()
 	case err != nil:
 		return s.classify(c, err)
 	case c.Empty():
@@ -269,9 +274,10 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 }
 
 // List implements [store.Lister]. It costs at least one query for each of the
-// sixteen parts, and holds a page at a time.
+// sixteen parts, and holds a page at a time. More names than 32 MiB hold (each takes
+// its length and 16 bytes) end it with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+	return awscall.BoundNames(func(yield func(string, error) bool) {
 		below := s.prefix
 		if prefix != "" {
 			if err := store.CheckKey(prefix); err != nil {
@@ -282,8 +288,16 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		}
 		for _, part := range parts {
 			var start map[string]types.AttributeValue
+			var pages awscall.Pages
 			for {
 				keys, next, err := s.page(ctx, string(part), below, start)
+				if err == nil && len(next) > 0 {
+					last, _ := next[attrKey].(*types.AttributeValueMemberS)
+					if last == nil {
+						last = new(types.AttributeValueMemberS)
+					}
+					err = pages.Next(last.Value, len(keys))
+				}
 				if err != nil {
 					yield("", opError("list", prefix, err))
 					return
@@ -299,7 +313,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 				start = next
 			}
 		}
-	}
+	})
 }
 
 // page returns one page of the keys of a part that begin with below.

@@ -20,6 +20,9 @@ import (
 // 5 GiB, in one request as well as in a part.
 const copyPart = 1 << 30
 
+// maxParts is how many parts an upload can have, by the protocol.
+const maxParts = 10_000
+
 // Copy implements [object.Copier]. Where the server ignores a condition on the
 // destination of a copy but keeps it when an upload in parts is completed, or where
 // the source is above 5 GiB, the copy is such an upload.
@@ -166,6 +169,9 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 	if from.Size == 0 {
 		return u.sendPart(ctx, nil)
+	}
+	if from.Size > copyPart*maxParts {
+		return fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(copyPart*maxParts))
 	}
 	for at := int64(0); at < from.Size; at += copyPart {
 		number := int32(len(u.parts) + 1)

@@ -14,6 +14,9 @@ var errNoBucket = errors.New("there is no such bucket here; is the name right, a
 // classify says what an answer of S3 means. Codes are judged before the status:
 // some operations hide an error behind status 200.
 func (b *Bucket) classify(c *awscall.Call, err error) error {
+	if damaged := c.Damaged(); damaged != nil {
+		return damaged
+	}
 	status := c.Status()
 	switch code := awscall.Code(err); {
 	case code == "PreconditionFailed" || status == http.StatusPreconditionFailed:

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -96,7 +97,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 	}
 	// The limit of the request becomes one for each pause in its body.
 	stall := newStall(ctx, b.o.Timeout, c.Share(b.o.Timeout))
-	out, err := b.client.GetObject(stall.ctx, in, once(c))
+	out, err := b.client.GetObject(transport.ExpectStream(stall.ctx), in, b.once(c))
 	if err != nil {
 		stall.end()
 		return nil, b.classify(c, err)
@@ -135,9 +136,14 @@ type stall struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	limit  time.Duration
+	spent  time.Duration // in reading
+	size   int64         // that was read
 }
 
-var errStalled = errors.New("the answer stalled")
+var (
+	errStalled = errors.New("the answer stalled")
+	errTrickle = fmt.Errorf("the answer came at less than %d bytes a second", minReadRate)
+)
 
 // newStall returns a stall of this limit, and of first until the answer begins.
 func newStall(ctx context.Context, limit, first time.Duration) *stall {
@@ -148,6 +154,17 @@ func newStall(ctx context.Context, limit, first time.Duration) *stall {
 }
 
 func (s *stall) moves() { s.timer.Reset(s.limit) }
+
+// read notes a read of n bytes, and returns an error when all came too slowly.
+func (s *stall) read(n int, took time.Duration) error {
+	s.timer.Stop()
+	s.spent += took
+	s.size += int64(n)
+	if s.spent > s.limit+time.Duration(float64(s.size)/minReadRate*float64(time.Second)) {
+		return errTrickle
+	}
+	return nil
+}
 
 func (s *stall) end() {
 	s.timer.Stop()
@@ -164,8 +181,11 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	b.stall.moves()
+	start := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	b.stall.timer.Stop()
+	if slow := b.stall.read(n, time.Since(start)); err == nil {
+		err = slow
+	}
 	if err != nil && err != io.EOF {
 		if cause := context.Cause(b.stall.ctx); cause != nil {
 			err = cause

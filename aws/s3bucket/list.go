@@ -11,12 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // List implements [object.Bucket]. It holds one page of up to 1,000 objects at a
-// time. A directory bucket lists whole directories and cannot start in the middle:
+// time, and ends with an error when pages lead back to earlier ones. A directory bucket lists whole directories and cannot start in the middle:
 // what was not asked for is left out here.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
@@ -29,8 +30,12 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 			asked, start = prefix[:strings.LastIndexByte(prefix, '/')+1], ""
 		}
 		var token *string
+		var pages awscall.Pages
 		for {
 			page, next, err := b.page(ctx, asked, start, token)
+			if err == nil && next != nil {
+				err = pages.Next(*next, len(page))
+			}
 			if err != nil {
 				yield(object.Info{}, opError("list", prefix, err))
 				return
@@ -95,14 +100,9 @@ func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) 
 		}
 		next = nil
 		if aws.ToBool(out.IsTruncated) {
-			next = out.NextContinuationToken
-			if aws.ToString(next) == "" || token != nil && *next == *token {
-				return c.Fail(errEndless, nil, store.NotApplied, "%v", errEndless)
-			}
+			next = aws.String(aws.ToString(out.NextContinuationToken))
 		}
 		return nil
 	})
 	return page, next, err
 }
-
-var errEndless = errors.New("the listing has more pages and does not say where")

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -37,6 +38,10 @@ const (
 	// bytes a second.
 	minRate = 256 << 10
 
+	// minReadRate is how fast the body of an answer has to come on average, in bytes a
+	// second, when a time limit's worth was spent in reading it.
+	minReadRate = 16 << 10
+
 	// longTimeout bounds requests for which the server itself copies or joins
 	// bodies. It holds them open with white space.
 	longTimeout = 5 * time.Minute
@@ -50,7 +55,8 @@ const (
 // Options are the options of [New].
 type Options struct {
 	// Timeout bounds each request: until the answer has begun for a Get, whose body
-	// then must not stall for longer than this; until the answer is complete for
+	// then must not stall for longer than this, nor come at less than 16 KiB a second
+	// for longer than this in all; until the answer is complete for
 	// others. A request with a body gets a second more for each 256 KiB. Where the
 	// context of the call has a deadline, a small request gets half of what is
 	// left if that is less (but 500 ms at least), so that it can still be settled. At
@@ -97,6 +103,7 @@ type Options struct {
 // none, and needs no closing.
 type Bucket struct {
 	client *s3.Client
+	http   *transport.Client
 	name   string
 	where  string // the bucket and its endpoint, for people
 	o      Options
@@ -128,7 +135,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Bucket{client: client, name: bucket, o: o}
+	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o}
 	b.onAWS = isAWS(client.Options())
 	b.where = "s3://" + bucket
 	if host := endpointHost(client.Options()); host != "" {
@@ -241,18 +248,18 @@ func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx con
 	}
 	ctx, cancel := c.WithTimeout(timeout)
 	defer cancel()
-	err := f(ctx, once(c))
-	if err != nil {
+	err := f(ctx, b.once(c))
+	if err != nil || c.Damaged() != nil {
 		return c, b.classify(c, err)
 	}
 	return c, nil
 }
 
 // once switches off retries and lets c watch the request.
-func once(c *awscall.Call) func(*s3.Options) {
+func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 	return func(o *s3.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = c.Watch(o.HTTPClient)
+		o.HTTPClient = c.Watch(b.http)
 	}
 }
 

@@ -25,10 +25,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -153,6 +155,12 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 
 // S3Bucket returns the bucket that the registers lie in.
 func (s *Store) S3Bucket() *s3bucket.Bucket { return s.bucket }
+
+// List implements [store.Lister]; see package bucketstore. More names than 32 MiB hold
+// (each takes its length and 16 bytes) end it with an error.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return awscall.BoundNames(s.Store.List(ctx, prefix))
+}
 
 // GetAge implements [store.Ager].
 func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {

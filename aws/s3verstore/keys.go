@@ -11,19 +11,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // List implements [store.Lister]. It lists the versions below the prefix and reads
 // the live ones of each key, as only they tell whether it was deleted: a request or
 // two for each key that this store does not know. If there are keys of which the last
-// entry is a deletion that nobody has confirmed yet, it pauses once.
+// entry is a deletion that nobody has confirmed yet, it pauses once for every 10,000.
+// More names than 32 MiB hold (each takes its length and 16 bytes) end it with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+	return awscall.BoundNames(func(yield func(string, error) bool) {
 		if err := s.keys(ctx, prefix, func(key string) bool { return yield(key, nil) }); err != nil {
 			yield("", opError("list", prefix, err))
 		}
-	}
+	})
 }
 
 func (s *Store) keys(ctx context.Context, prefix string, yield func(string) bool) error {
@@ -43,16 +45,32 @@ func (s *Store) keys(ctx context.Context, prefix string, yield func(string) bool
 		below += escape(prefix) + "/"
 	}
 	var unsure []*register
+	settle := func() (goOn bool, err error) {
+		for _, r := range unsure {
+			p, err := s.settled(ctx, r)
+			if err != nil {
+				return false, err
+			}
+			if p != nil && !p.deleted && isBelow(r.key, prefix) && !yield(r.key) {
+				return false, nil
+			}
+		}
+		unsure = unsure[:0]
+		return true, nil
+	}
 	for _, from := range []string{below, s.prefix + longFolder} {
-		goOn, err := s.walk(ctx, from, func(found []found) bool {
+		goOn, err := s.walk(ctx, from, func(found []found) (bool, error) {
 			for _, f := range found {
 				if f.unsure {
 					unsure = append(unsure, f.r)
-				} else if f.there && (prefix == "" || strings.HasPrefix(f.r.key, prefix+"/")) && !yield(f.r.key) {
-					return false
+				} else if f.there && isBelow(f.r.key, prefix) && !yield(f.r.key) {
+					return false, nil
 				}
 			}
-			return true
+			if len(unsure) < maxUnsure {
+				return true, nil
+			}
+			return settle()
 		})
 		if err != nil || !goOn {
 			return err
@@ -61,17 +79,14 @@ func (s *Store) keys(ctx context.Context, prefix string, yield func(string) bool
 			break // the long names were among them
 		}
 	}
-	for _, r := range unsure {
-		p, err := s.settled(ctx, r)
-		if err != nil {
-			return err
-		}
-		if p != nil && !p.deleted && (prefix == "" || strings.HasPrefix(r.key, prefix+"/")) && !yield(r.key) {
-			return nil
-		}
-	}
-	return nil
+	_, err := settle()
+	return err
 }
+
+// maxUnsure is how many keys of a listing wait for one pause.
+const maxUnsure = 10_000
+
+func isBelow(key, prefix string) bool { return prefix == "" || strings.HasPrefix(key, prefix+"/") }
 
 // found is a key of a listing.
 type found struct {
@@ -82,9 +97,10 @@ type found struct {
 }
 
 // walk lists the objects of a prefix and looks at each.
-func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) bool) (goOn bool, err error) {
+func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bool, error)) (goOn bool, err error) {
 	var keyMarker, idMarker *string
 	var last *group // its versions may go on on the next page
+	var pages awscall.Pages
 	for {
 		watch := startWatch()
 		out, err := s.page(ctx, prefix, keyMarker, idMarker, 0)
@@ -92,7 +108,10 @@ func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) boo
 			return false, err
 		}
 		groups := groupVersions(out, last, watch)
-		more, err := next(out, &keyMarker, &idMarker)
+		more, err := next(&pages, out, &keyMarker, &idMarker)
+		if err == nil && len(groups) > 0 {
+			err = groups[0].l.tooMany(groups[0].object)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -105,8 +124,8 @@ func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) boo
 		if err != nil {
 			return false, err
 		}
-		if !yield(all) {
-			return false, nil
+		if goOn, err := yield(all); err != nil || !goOn {
+			return false, err
 		}
 		if !more {
 			return true, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -145,6 +146,7 @@ func (o *Options) check() error {
 // of goroutines, starts none that outlives a call, and needs no closing.
 type Store struct {
 	client *s3.Client
+	http   *transport.Client
 	bucket string
 	prefix string // with a slash at its end, or empty
 	where  string // for people
@@ -175,7 +177,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, bucket: bucket, o: o}
+	s := &Store{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), bucket: bucket, o: o}
 	s.where = Scheme + "://" + bucket
 	if o.Prefix != "" {
 		s.prefix = o.Prefix + "/"

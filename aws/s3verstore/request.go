@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,8 +40,11 @@ func (s *Store) once(ctx context.Context, timeout time.Duration, f func(ctx cont
 	defer cancel()
 	err := f(ctx, func(o *s3.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = c.Watch(o.HTTPClient)
+		o.HTTPClient = c.Watch(s.http)
 	})
+	if damaged := c.Damaged(); damaged != nil {
+		return damaged
+	}
 	if err == nil {
 		return nil
 	}
@@ -119,12 +123,14 @@ type listing struct {
 	pages    int
 	versions []version // oldest first, each once, without null
 	null     *version
+	size     int // of the versions, in memory
 }
 
 // list lists the versions of one object.
 func (s *Store) list(ctx context.Context, object string) (*listing, error) {
 	l := &listing{watch: startWatch()}
 	var keyMarker, idMarker *string
+	var pages awscall.Pages
 	for {
 		out, err := s.page(ctx, object, keyMarker, idMarker, 0)
 		if err != nil {
@@ -137,7 +143,10 @@ func (s *Store) list(ctx context.Context, object string) (*listing, error) {
 				l.add(v)
 			}
 		}
-		more, err := next(out, &keyMarker, &idMarker)
+		more, err := next(&pages, out, &keyMarker, &idMarker)
+		if err == nil {
+			err = l.tooMany(object)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -150,15 +159,16 @@ func (s *Store) list(ctx context.Context, object string) (*listing, error) {
 }
 
 // next sets the markers of the page that follows, if there is one.
-func next(out *s3.ListObjectVersionsOutput, key, id **string) (bool, error) {
+func next(pages *awscall.Pages, out *s3.ListObjectVersionsOutput, key, id **string) (bool, error) {
 	if !aws.ToBool(out.IsTruncated) {
 		return false, nil
 	}
-	if aws.ToString(out.NextKeyMarker) == "" || (aws.ToString(out.NextKeyMarker) == aws.ToString(*key) && aws.ToString(out.NextVersionIdMarker) == aws.ToString(*id)) {
-		return false, fmt.Errorf("%w: a page of a listing does not say where the next one begins", store.ErrUnsafe)
-	}
 	*key, *id = out.NextKeyMarker, out.NextVersionIdMarker
-	return true, nil
+	token := ""
+	if aws.ToString(*key) != "" {
+		token = aws.ToString(*key) + "\x00" + aws.ToString(*id)
+	}
+	return true, pages.Next(token, len(out.Versions)+len(out.DeleteMarkers))
 }
 
 // page sends one LIST. limit 0 leaves the length of the page to the server.
@@ -180,8 +190,23 @@ func (s *Store) page(ctx context.Context, prefix string, keyMarker, idMarker *st
 	return out, err
 }
 
+// maxListing bounds what the versions of one object may take in memory: more than
+// 200,000 versions.
+const maxListing = 32 << 20
+
+// versionCost is what a version takes beside its id and its ETag.
+const versionCost = 64
+
+func (l *listing) tooMany(object string) error {
+	if l.size <= maxListing {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has more versions than can be read (%d and more); were they never removed?", store.ErrUnsafe, object, len(l.versions))
+}
+
 func (l *listing) add(v types.ObjectVersion) {
 	w := version{aws.ToString(v.VersionId), tag(v.ETag), aws.ToTime(v.LastModified)}
+	l.size += versionCost + len(w.id) + len(w.etag)
 	if w.id == null || w.id == "" {
 		l.null = &w
 		return
@@ -278,7 +303,7 @@ func (s *Store) fetch(ctx context.Context, object string, v version) ([]byte, er
 
 func (s *Store) get(ctx context.Context, object, id string) (body []byte, err error) {
 	err = s.read(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
-		out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
+		out, err := s.client.GetObject(transport.ExpectStream(ctx), &s3.GetObjectInput{
 			Bucket: &s.bucket, Key: &object, VersionId: &id, ExpectedBucketOwner: s.owner(),
 		}, opt)
 		if err != nil {

@@ -24,19 +24,16 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// HTTPClient is what the clients of the SDK send through.
-type HTTPClient interface {
-	Do(*http.Request) (*http.Response, error)
-}
 
 // Call watches one call of an SDK client.
 type Call struct {
 	where  string // the store, for people
 	ctx    context.Context
 	sent   atomic.Bool
+	reads  atomic.Bool // it asks for nothing but to read
 	answer atomic.Pointer[answer]
 	hidden atomic.Pointer[[]string] // what must not stand in any message
 }
@@ -44,7 +41,8 @@ type Call struct {
 type answer struct {
 	status int
 	header http.Header
-	size   *atomic.Int64 // of the body, as far as it was read
+	size   atomic.Int64          // of the body, as far as it was read
+	broken atomic.Pointer[error] // why the body could not be read to its end
 }
 
 // New returns the watcher of a call whose caller's context is ctx, on a store that
@@ -52,39 +50,81 @@ type answer struct {
 func New(ctx context.Context, where string) *Call { return &Call{where: where, ctx: ctx} }
 
 // Watch returns a client that sends through inner and notes what it sees.
-func (c *Call) Watch(inner HTTPClient) HTTPClient { return watched{c, inner} }
+func (c *Call) Watch(inner *transport.Client) transport.Doer { return watched{c, inner} }
 
 type watched struct {
 	call  *Call
-	inner HTTPClient
+	inner *transport.Client
 }
 
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	w.call.sent.Store(true)
+	w.call.reads.Store(r.Method == http.MethodGet || r.Method == http.MethodHead)
 	hidden := secrets(r.Header)
 	w.call.hidden.Store(&hidden)
-	resp, err := w.inner.Do(r)
+	resp, err := w.inner.Do(r.WithContext(transport.ExpectDocument(r.Context())))
 	if resp != nil {
-		a := &answer{resp.StatusCode, resp.Header, new(atomic.Int64)}
+		a := &answer{status: resp.StatusCode, header: resp.Header}
 		if resp.Body != nil && resp.Body != http.NoBody {
-			resp.Body = counted{resp.Body, a.size}
+			resp.Body = counted{resp.Body, a}
 		}
 		w.call.answer.Store(a)
 	}
 	return resp, err
 }
 
-// counted counts what is read of the body of an answer.
+// counted notes what is read of the body of an answer.
 type counted struct {
 	io.ReadCloser
-	size *atomic.Int64
+	answer *answer
 }
 
 func (c counted) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	c.size.Add(int64(n))
+	c.answer.size.Add(int64(n))
+	if err != nil && err != io.EOF {
+		c.answer.broken.CompareAndSwap(nil, &err)
+	}
 	return n, err
 }
+
+// Damaged returns the error of a call whose answer could not be read to its end, and
+// nil for every other. It is to be asked first: such an answer says nothing, whatever
+// its status and whether or not the SDK could make something of it.
+func (c *Call) Damaged() error {
+	a := c.answer.Load()
+	if a == nil || a.broken.Load() == nil {
+		return nil
+	}
+	err := *a.broken.Load()
+	if c.ctx.Err() != nil {
+		return c.ended(err)
+	}
+	text := "the answer could not be read: " + c.Text(err)
+	var bound *transport.BoundError
+	switch {
+	case errors.As(err, &bound):
+		text = bound.Error()
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		text = errTimeout.Error()
+	}
+	if c.refused() && c.strange(err) {
+		outcome := store.Unknown
+		if c.reads.Load() {
+			outcome = store.NotApplied
+		}
+		return c.Fail(err, store.ErrMisconfigured, outcome, strangeText, a.status, text)
+	}
+	return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", a.status, text)
+}
+
+// refused reports whether the status says that the request was wrong.
+func (c *Call) refused() bool {
+	status := c.Status()
+	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
+}
+
+const strangeText = "status %d and no answer of such a service; is the endpoint right, and is it http:// or https://? (%s)"
 
 // Empty reports whether there was an answer, and nothing could be read of its body.
 func (c *Call) Empty() bool {
@@ -235,18 +275,26 @@ func (c *Call) Classify(err error) error {
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case status >= 400:
 		if c.strange(err) {
-			return c.Fail(err, store.ErrMisconfigured, store.NotApplied,
-				"status %d and no answer of such a service; is the endpoint right, and is it http:// or https://? (%s)", status, text)
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, strangeText, status, text)
 		}
 		return c.Fail(err, nil, store.NotApplied, "status %d: %s", status, text)
 	case status >= 300:
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "it is elsewhere (status %d): is the region right? (%s)", status, text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "it is elsewhere (status %d%s), and redirects are not followed, since credentials would go along: is the region right, and the endpoint? (%s)", status, c.elsewhere(), text)
 	}
 	// The answer was cut off, or hides an error behind a good status.
 	if c.ctx.Err() != nil {
 		return c.ended(err)
 	}
 	return c.Fail(err, store.ErrUnavailable, store.Unknown, "the answer could not be read: %s", text)
+}
+
+// elsewhere names the host that a redirect points to.
+func (c *Call) elsewhere() string {
+	u, err := url.Parse(c.Header("Location"))
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return fmt.Sprintf(", at %.100q", u.Scheme+"://"+u.Host)
 }
 
 // strange reports whether an answer does not look like one of such a service: it has

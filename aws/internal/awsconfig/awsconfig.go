@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/logging"
 
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -185,7 +186,15 @@ func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	if p.DualStack {
 		opts = append(opts, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	// Whether there are certificates of the user's own only the SDK knows, and it puts
+	// them into no client but its own.
+	cfg, err := config.LoadDefaultConfig(ctx, append(opts, config.WithCredentialsProvider(aws.AnonymousCredentials{}))...)
+	if err == nil && cfg.HTTPClient == nil {
+		opts = append(opts, config.WithHTTPClient(transport.New()))
+	}
+	if err == nil {
+		cfg, err = config.LoadDefaultConfig(ctx, opts...)
+	}
 	if err != nil {
 		return aws.Config{}, Wrong("configuration of AWS: %v", err)
 	}

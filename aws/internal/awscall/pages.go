@@ -1,0 +1,81 @@
+package awscall
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ErrEndless says that a server's listing does not come to an end. It matches
+// [store.ErrUnsafe].
+var ErrEndless = fmt.Errorf("%w: its listing does not come to an end", store.ErrUnsafe)
+
+// maxEmpty is how many pages without an entry may follow each other. A server may
+// send many where it passes over what was deleted.
+const maxEmpty = 10_000
+
+// maxPages is how many pages a listing may have: a hundred million entries.
+const maxPages = 100_000
+
+// Pages watches the pages of one listing: each must lead to one that was not there
+// before.
+type Pages struct {
+	seen    string // a token of one of the pages before
+	since   int    // pages since then
+	until   int    // so many, then another is remembered
+	started bool
+	empty   int
+	pages   int
+}
+
+// Next returns an error that matches [ErrEndless] if a page with so many entries,
+// which names the next one by token, goes round in circles or brings nothing.
+func (p *Pages) Next(token string, entries int) error {
+	if token == "" || p.started && token == p.seen {
+		return fmt.Errorf("%w: a page does not lead to a new one", ErrEndless)
+	}
+	if p.empty++; entries > 0 {
+		p.empty = 0
+	}
+	p.pages++
+	switch {
+	case p.empty > maxEmpty:
+		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrEndless, p.empty)
+	case p.pages > maxPages:
+		return fmt.Errorf("%w: it has more than %d pages", ErrEndless, maxPages)
+	}
+	// The distance doubles each time, so that a circle of any length is found.
+	if p.since++; !p.started || p.since == p.until {
+		p.seen, p.since, p.until, p.started = token, 0, max(1, 2*p.until), true
+	}
+	return nil
+}
+
+// maxNames bounds the names of one listing of registers, in bytes: callers keep them.
+const maxNames = 32 << 20
+
+// nameCost is what a name costs beside its bytes.
+const nameCost = 16
+
+var errNames = errors.New("list what lies below a longer prefix")
+
+// BoundNames ends a listing with an error when its names take more than 32 MiB, of
+// which each takes its length and 16 bytes.
+func BoundNames(names iter.Seq2[string, error]) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		size := 0
+		for name, err := range names {
+			if err == nil {
+				if size += len(name) + nameCost; size > maxNames {
+					err = fmt.Errorf("there are more names than %d MiB hold: %w", maxNames>>20, errNames)
+					name = ""
+				}
+			}
+			if !yield(name, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// The bounds of an answer, in bytes unless they say something else. Each is several
+// times what the services send.
+const (
+	// MaxHeader bounds the header.
+	MaxHeader = 64 << 10
+
+	// MaxError bounds a body that comes with a status of 300 or more, but for those of
+	// DynamoDB, where a refusal may show an item.
+	MaxError = 256 << 10
+
+	// MaxXML bounds an answer of S3, such as a page of a listing: 1,000 keys of 1 KiB
+	// each, of which every byte is escaped, take 6 MiB.
+	MaxXML = 8 << 20
+
+	// MaxJSON bounds an answer of DynamoDB: a page of a query has at most 1 MiB, an
+	// item 400 KiB.
+	MaxJSON = 2 << 20
+
+	// MaxOther bounds other answers: those of the services that give credentials.
+	MaxOther = 256 << 10
+
+	// MaxElements bounds the elements of a document of XML: 1,000 versions with a
+	// dozen fields each.
+	MaxElements = 50_000
+
+	// MaxXMLDepth bounds how deep elements lie in each other.
+	MaxXMLDepth = 32
+
+	// MaxTag bounds a tag with its attributes, and MaxXMLText the text between two tags.
+	MaxTag     = 4 << 10
+	MaxXMLText = 64 << 10
+
+	// MaxValues bounds the values of a document of JSON: a page of a query of the
+	// smallest items has fewer than 90,000.
+	MaxValues = 100_000
+
+	// MaxJSONDepth bounds how deep values lie in each other. DynamoDB nests 32 deep,
+	// and each level is two.
+	MaxJSONDepth = 100
+)
+
+// BoundError says that an answer is damaged: it is larger than anything that the
+// service sends, or not as long as it says, or in a form that was not asked for.
+type BoundError struct{ Found string }
+
+func (e *BoundError) Error() string { return "the answer is damaged: " + e.Found }
+
+func damaged(format string, args ...any) error {
+	return &BoundError{fmt.Sprintf(format, args...)}
+}
+
+// kind is what is expected as the body of a good answer.
+type kind int
+
+const (
+	other kind = iota
+	document
+	stream
+)
+
+type kindKey struct{}
+
+// ExpectDocument returns the context of a request whose good answer is a document of
+// S3 or DynamoDB.
+func ExpectDocument(ctx context.Context) context.Context {
+	if ctx.Value(kindKey{}) == stream {
+		return ctx
+	}
+	return context.WithValue(ctx, kindKey{}, document)
+}
+
+// ExpectStream returns the context of a request whose good answer is an object of the
+// user's, of any size. Who reads it has to bound what is read.
+func ExpectStream(ctx context.Context) context.Context {
+	return context.WithValue(ctx, kindKey{}, stream)
+}
+
+// bound bounds the answer to r.
+func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
+	fail := func(err error) (*http.Response, error) {
+		if resp.Body != nil {
+			resp.Body.Close()
+		}
+		return nil, err
+	}
+	size := 0
+	for name, values := range resp.Header {
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	if size > MaxHeader {
+		return fail(damaged("its header has %d bytes, at most %d are read", size, MaxHeader))
+	}
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return resp, nil
+	}
+	b := &body{ReadCloser: resp.Body, limit: MaxOther, length: resp.ContentLength}
+	if r.Method == http.MethodHead || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified {
+		b.length, b.limit = -1, 0 // there is none, whatever the header says
+	}
+	k, _ := r.Context().Value(kindKey{}).(kind)
+	good := resp.StatusCode < http.StatusMultipleChoices
+	isJSON := r.Header.Get("X-Amz-Target") != ""
+	switch {
+	case b.limit == 0:
+	case k == document && isJSON: // a refusal may hold an item
+		b.limit, b.scan = MaxJSON, new(jsonScan)
+	case !good:
+		b.limit = MaxError
+	case k == stream:
+		b.limit = -1
+	case k == document:
+		b.limit, b.scan = MaxXML, new(xmlScan)
+	}
+	if b.limit >= 0 {
+		if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") && e != "aws-chunked" {
+			return fail(damaged("it is encoded as %.20q, which was not asked for", e))
+		}
+		if resp.ContentLength > b.limit && b.limit > 0 {
+			return fail(damaged("it has %d bytes, at most %d are read", resp.ContentLength, b.limit))
+		}
+	}
+	resp.Body = b
+	return resp, nil
+}
+
+// body is the body of an answer with a bound.
+type body struct {
+	io.ReadCloser
+	limit  int64 // negative: none
+	length int64 // that the header tells; negative: not told
+	size   int64 // read so far
+	scan   interface{ scan([]byte) error }
+	err    error
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.size += int64(n)
+	switch {
+	case b.limit >= 0 && b.size > b.limit:
+		err = damaged("it has more than %d bytes", b.limit)
+	case b.length >= 0 && b.size > b.length:
+		err = damaged("it is longer than the %d bytes that it announces", b.length)
+	case err == io.EOF && b.length >= 0 && b.size < b.length:
+		err = damaged("it ends after %d of the %d bytes that it announces", b.size, b.length)
+	case b.scan != nil:
+		if wrong := b.scan.scan(p[:n]); wrong != nil {
+			err = wrong
+		}
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+		if _, ok := err.(*BoundError); ok {
+			n = 0
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,160 @@
+// Package transport is the HTTP client through which every request of the stores in
+// this module goes. It trusts neither the server nor what lies in between:
+//
+//   - An answer is bounded before it is read: its header, its body, and what a body
+//     of XML or JSON can make of the memory (see [MaxHeader] and the other bounds).
+//     Only the body of an object that the caller reads as a stream has no bound.
+//   - No answer is asked for in a compressed form, and one that comes so is refused.
+//   - A redirect to another scheme, host or port is not followed: the next server
+//     would get the credentials. The caller gets the redirect itself as the answer.
+//   - Credentials that go unencrypted to another machine are told once per process
+//     and endpoint.
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+)
+
+// Doer is what the clients of the SDK send through.
+type Doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Client sends requests through another client, and guards what comes back.
+type Client struct {
+	inner Doer
+	log   *slog.Logger
+}
+
+// maxRedirects is how often a server may redirect to itself.
+const maxRedirects = 3
+
+// Guard returns a client that sends through inner and warns through log, which may be
+// nil. The redirects of a client that is neither an [http.Client] nor one of the SDK
+// are its own affair.
+//
+// A client of the SDK gets a new pool of connections, so that it is to be guarded once
+// and not for each request.
+func Guard(inner Doer, log *slog.Logger) *Client {
+	switch c := inner.(type) {
+	case *Client:
+		if log == nil {
+			log = c.log
+		}
+		return &Client{c.inner, log}
+	case *http.Client:
+		inner = guardRedirects(c)
+	case *awshttp.BuildableClient:
+		t := c.GetTransport()
+		t.MaxResponseHeaderBytes = MaxHeader
+		t.DisableCompression = true
+		inner = guardRedirects(&http.Client{Transport: t, Timeout: c.GetTimeout()})
+	}
+	return &Client{inner, log}
+}
+
+// New returns a guarded client for requests to a store, and for those of the SDK for
+// credentials.
+func New() *Client {
+	quick := &net.Dialer{Timeout: metadataTimeout}
+	return Guard(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		dial := t.DialContext
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if isMetadata(address) {
+				return quick.DialContext(ctx, network, address)
+			}
+			return dial(ctx, network, address)
+		}
+	}), nil)
+}
+
+// metadataTimeout is how long it may take to reach the metadata service of a machine
+// at Amazon. Elsewhere nothing answers at its address, and a program without
+// credentials would wait long to hear that it has none.
+const metadataTimeout = time.Second
+
+func isMetadata(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return host == "169.254.169.254" || host == "fd00:ec2::254"
+}
+
+// guardRedirects returns a copy of c that follows no redirect to another origin.
+func guardRedirects(c *http.Client) *http.Client {
+	guarded := *c
+	guarded.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		status := r.Response.StatusCode
+		// The other statuses make a GET of a PUT.
+		keeps := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+		if !keeps || len(via) > maxRedirects || !sameOrigin(r.URL, via[0].URL) {
+			return http.ErrUseLastResponse
+		}
+		if c.CheckRedirect != nil {
+			return c.CheckRedirect(r, via)
+		}
+		return nil
+	}
+	return &guarded
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// Do sends a request. The body of the answer is bounded; see [Answer].
+func (c *Client) Do(r *http.Request) (*http.Response, error) {
+	c.warn(r)
+	if r.Header.Get("Accept-Encoding") == "" {
+		// Without this Go asks for gzip, and unpacks it without a bound.
+		r = r.Clone(r.Context())
+		r.Header.Set("Accept-Encoding", "identity")
+	}
+	resp, err := c.inner.Do(r)
+	if err != nil {
+		return resp, err
+	}
+	return bound(r, resp)
+}
+
+// warned are the endpoints that were warned of: once per process, however many stores
+// are opened there.
+var warned sync.Map
+
+// warn tells of credentials that go unencrypted over a network.
+func (c *Client) warn(r *http.Request) {
+	if c.log == nil || r.URL.Scheme != "http" || r.Header.Get("Authorization") == "" || isLoopback(r.URL.Hostname()) {
+		return
+	}
+	if !c.log.Enabled(r.Context(), slog.LevelWarn) {
+		return
+	}
+	if _, before := warned.LoadOrStore(r.URL.Host, true); !before {
+		c.log.WarnContext(r.Context(), "credentials go over http://: everyone on the way to this endpoint can read and alter what is sent; use https://", "endpoint", "http://"+r.URL.Host)
+	}
+}
+
+func isLoopback(host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
