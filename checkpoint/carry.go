@@ -140,7 +140,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	defer l.mu.Unlock()
 	p := plan{base: base, next: base.rec, verdicts: make([]verdict, len(batch))}
 	for i, c := range batch {
-		if c.gone {
+		if c.Gone {
 			continue
 		}
 		if c.Epoch == 0 && base.certain {
@@ -164,7 +164,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	// What stands in the way of the others is what the batch comes to: states
 	// between are never seen by anybody.
 	for i, c := range batch {
-		if v := &p.verdicts[i]; c.Verb == VerbAdvance && !c.gone && !v.Write && v.Status != RolledBack {
+		if v := &p.verdicts[i]; c.Verb == VerbAdvance && !c.Gone && !v.Write && v.Status != RolledBack {
 			v.Status = c.on(p.next).Status
 		}
 	}
@@ -174,7 +174,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		return p, store.MarkNotApplied(&store.OpError{Op: "put", Key: l.register, Err: err})
 	}
 	for i, c := range batch {
-		c.sent = p.verdicts[i].Write
+		c.Sent = p.verdicts[i].Write
 	}
 	return p, nil
 }
@@ -183,7 +183,7 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 // it may act on that as on its own write, so that must survive as well.
 func (p *plan) relies(batch []*call) bool {
 	for i, c := range batch {
-		if s := p.verdicts[i].Status; !c.gone && (s == Unchanged || s == Behind) {
+		if s := p.verdicts[i].Status; !c.Gone && (s == Unchanged || s == Behind) {
 			return true
 		}
 	}
@@ -195,7 +195,7 @@ func (l *line) unsend(batch []*call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range batch {
-		c.sent = false
+		c.Sent = false
 	}
 }
 
@@ -280,7 +280,7 @@ func (l *line) finish(batch []*call, p plan, current state) {
 	}
 	shown := false
 	for i, c := range batch {
-		if v := p.verdicts[i]; c.Verb != VerbAdvance && !c.gone && v.Err == nil {
+		if v := p.verdicts[i]; c.Verb != VerbAdvance && !c.Gone && v.Err == nil {
 			shown = true // its caller asked for the state, and goes on from it
 		}
 	}
@@ -292,7 +292,7 @@ func (l *line) finish(batch []*call, p plan, current state) {
 	if shown || l.epoch == 0 {
 		l.epoch = came.epoch
 	}
-	l.want = len(batch) + len(l.queue)
+	l.want = len(batch) + l.queue.Len()
 	for i, c := range batch {
 		v := p.verdicts[i]
 		c.conclude(answer{v.Status, came.checkpoint(l.key)}, v.Err)
@@ -309,7 +309,7 @@ func (l *line) fail(batch []*call, err error) {
 		l.last.certain = false
 	}
 	for _, c := range batch {
-		if unknown && c.sent {
+		if unknown && c.Sent {
 			c.conclude(c.answer, err)
 		} else {
 			c.conclude(c.answer, store.MarkNotApplied(err))

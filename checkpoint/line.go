@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -50,7 +51,7 @@ type line struct {
 	register string
 
 	mu     sync.Mutex // never held during I/O
-	queue  []*call
+	queue  group.Queue[*call]
 	flying bool
 	want   int           // callers that the next batch waits for, for a moment
 	full   chan struct{} // closed when they are there; nil while nobody waits
@@ -61,13 +62,8 @@ type line struct {
 // call is a change on its way. Its fields are guarded by the line's mutex.
 type call struct {
 	Change
-	done   chan struct{} // closed when answer and err are set
+	*group.Ticket
 	answer answer
-	err    error
-
-	flight *flight // that has taken it off the queue
-	gone   bool    // its caller has left
-	sent   bool    // it is part of a write that may have been applied
 }
 
 // answer is what became of a change.
@@ -80,6 +76,14 @@ type answer struct {
 type flight struct {
 	cancel  context.CancelFunc // without a cause: that might claim an outcome
 	waiting int                // callers that are still there
+}
+
+// leave notes that a caller has left. The last one ends the flight.
+func (f *flight) leave() {
+	f.waiting--
+	if f.waiting == 0 {
+		f.cancel()
+	}
 }
 
 // memory returns the newest state seen.
@@ -146,19 +150,19 @@ func (l *line) parse(value []byte, version store.Version) (state, error) {
 
 // do queues a change and waits for what becomes of it.
 func (l *line) do(ctx context.Context, c Change) (answer, error) {
-	call := &call{Change: c, done: make(chan struct{})}
+	call := &call{Change: c, Ticket: group.NewTicket()}
 	l.mu.Lock()
 	if call.Epoch == 0 {
 		call.Epoch = l.epoch
 	}
-	l.queue = append(l.queue, call)
-	if l.full != nil && len(l.queue) >= l.want {
+	l.queue.Add(call)
+	if l.full != nil && l.queue.Len() >= l.want {
 		close(l.full)
 		l.full = nil
 	}
 	if !l.flying {
 		if !l.k.takeOff() {
-			l.queue = nil
+			l.queue.Take(nil)
 			l.mu.Unlock()
 			return answer{}, ErrClosed
 		}
@@ -168,37 +172,11 @@ func (l *line) do(ctx context.Context, c Change) (answer, error) {
 		go l.fly(context.WithoutCancel(ctx))
 	}
 	l.mu.Unlock()
-	select {
-	case <-call.done:
-	case <-ctx.Done():
-		if err := l.leave(ctx, call); err != nil {
-			return answer{}, err
-		}
+	answered, err := l.queue.Wait(ctx, call)
+	if !answered {
+		return answer{}, err
 	}
-	return call.answer, call.err
-}
-
-// leave takes a call back whose context has ended, as far as that is possible. It
-// returns nil if the answer has come meanwhile.
-func (l *line) leave(ctx context.Context, c *call) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-c.done:
-		return nil
-	default:
-	}
-	c.gone = true
-	if f := c.flight; f != nil {
-		f.waiting--
-		if f.waiting == 0 {
-			f.cancel()
-		}
-	}
-	if c.sent {
-		return store.MarkUnknown(context.Cause(ctx))
-	}
-	return store.MarkNotApplied(context.Cause(ctx))
+	return call.answer, err
 }
 
 // fly writes until the queue is empty.
@@ -229,7 +207,7 @@ func (l *line) fly(values context.Context) {
 func (l *line) gather(patience time.Duration) {
 	l.mu.Lock()
 	full := make(chan struct{})
-	if l.want < 2 || len(l.queue) >= l.want || patience <= 0 {
+	if l.want < 2 || l.queue.Len() >= l.want || patience <= 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -251,19 +229,9 @@ func (l *line) gather(patience time.Duration) {
 func (l *line) board(f *flight) []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var batch []*call
-	for len(l.queue) > 0 {
-		c := l.queue[0]
-		if !c.gone && len(batch) > 0 && !(c.shared() && batch[0].shared()) {
-			break
-		}
-		l.queue[0] = nil
-		l.queue = l.queue[1:]
-		if c.gone {
-			continue
-		}
-		c.flight = f
-		batch = append(batch, c)
+	batch := l.queue.Take(func(first, c *call) bool { return first.shared() && c.shared() })
+	for _, c := range batch {
+		c.Left = f.leave
 	}
 	// They all wait at the same time, so that any order is right; in this one fences
 	// come first, and nobody is behind who could advance.
@@ -281,6 +249,6 @@ func (l *line) board(f *flight) []*call {
 
 // conclude answers the call.
 func (c *call) conclude(a answer, err error) {
-	c.answer, c.err = a, err
-	close(c.done)
+	c.answer = a
+	c.Conclude(err)
 }

@@ -31,15 +31,15 @@ func TestMutants(t *testing.T) {
 		{"a delete keeps the epoch", "change.go",
 			"	next.Epoch++", "	if c.Verb == VerbReset {\n		next.Epoch++\n	}"},
 		{"an unknown outcome is said to be a definite one", "carry.go",
-			"if unknown && c.sent {", "if unknown && !c.sent {"},
-		{"whoever leaves is told that nothing was written", "line.go",
-			"	if c.sent {", "	if c.sent && c.flight == nil {"},
+			"if unknown && c.Sent {", "if unknown && !c.Sent {"},
+		{"whoever leaves is told that nothing was written", "internal/group/group.go",
+			"	if t.Sent {", "	if t.Sent && !t.Gone {"},
 		{"memory stays certain after an unknown outcome", "carry.go",
 			"		l.last.certain = false\n", ""},
 		{"behind and fenced are answered from memory", "carry.go",
 			"		if !p.write && !fresh {", "		if !p.write && !fresh && l == nil {"},
 		{"calls are written whose callers have left", "carry.go",
-			"		if c.gone {\n", "		if c.gone && l == nil {\n"},
+			"		if c.Gone {\n", "		if c.Gone && l == nil {\n"},
 		{"a conflict still counts as sent", "carry.go",
 			"		l.unsend(batch)\n", ""},
 		{"a lower token passes", "change.go",
@@ -65,9 +65,9 @@ func TestMutants(t *testing.T) {
 		{"a flight ends with its first caller", "line.go",
 			"go l.fly(context.WithoutCancel(ctx))", "go l.fly(ctx)"},
 		{"a flight goes on when nobody waits", "line.go",
-			"			f.cancel()\n", ""},
+			"		f.cancel()\n", ""},
 		{"each caller writes alone", "line.go",
-			"if !c.gone && len(batch) > 0 && !(c.shared() && batch[0].shared()) {", "if !c.gone && len(batch) > 0 {"},
+			"return first.shared() && c.shared() })", "return false })"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			source, err := os.ReadFile(m.file)
@@ -78,7 +78,7 @@ func TestMutants(t *testing.T) {
 				t.Fatalf("%q occurs %d times in %s, want 1", m.old, n, m.file)
 			}
 			dir := t.TempDir()
-			mutant := filepath.Join(dir, m.file)
+			mutant := filepath.Join(dir, filepath.Base(m.file))
 			if err := os.WriteFile(mutant, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}

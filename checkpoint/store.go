@@ -144,6 +144,7 @@ func (k *StoreKeeper) line(key string) (*line, error) {
 	l := k.lines[key]
 	if l == nil {
 		l = &line{k: k, key: key, register: register}
+		l.queue.Mu = &l.mu
 		k.lines[key] = l
 	}
 	return l, nil

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -37,12 +38,8 @@ type Commit struct {
 // op is a change on its way. Its fields are guarded by the store's mutex.
 type op struct {
 	change
-	done  chan struct{} // closed when answer and err are set
-	taken bool          // it is part of a commit
-	gone  bool          // its caller has left
-
+	*group.Ticket
 	answer answer
-	err    error
 }
 
 // run commits until nobody waits any more.
@@ -64,7 +61,9 @@ func (s *Store) run() {
 		c.Held = time.Since(held)
 		s.next = time.Now().Add(min(max(c.Held/gapShare, minGap), maxGap))
 		if errors.Is(err, errMoved) && store.OutcomeOf(err) == store.NotApplied {
-			s.putBack(batch)
+			s.mu.Lock()
+			s.queue.PutBack(batch)
+			s.mu.Unlock()
 			continue
 		}
 		c.Err = err

@@ -4,21 +4,21 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Calls that need the lock join a queue. While there are any, one goroutine takes
-// the lock, carries all that have come by then out together, and answers them. A
-// caller waits for its answer or for the end of its own context, whichever is first:
-// what was begun is brought to its end without it, so that memory always follows the
-// disk.
+// Calls that need the lock wait in a queue. While there are any, one goroutine takes
+// the lock, carries all that have come by then out together, and answers them. What was
+// begun is brought to its end without callers that leave, so that memory always follows
+// the disk.
 
 // do queues a change and waits for what becomes of it.
 func (s *Store) do(ctx context.Context, c change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return answer{}, err
 	}
-	o := &op{change: c, done: make(chan struct{})}
+	o := &op{change: c, Ticket: group.NewTicket()}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -30,58 +30,33 @@ func (s *Store) do(ctx context.Context, c change) (answer, error) {
 			o.Epoch = shown.Epoch
 		}
 	}
-	s.queue = append(s.queue, o)
+	s.queue.Add(o)
 	if !s.running {
 		s.running = true
 		s.idle = make(chan struct{})
 		go s.run()
 	}
 	s.mu.Unlock()
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		if err := s.leave(ctx, o); err != nil {
-			return answer{}, err
-		}
+	answered, err := s.queue.Wait(ctx, o)
+	if !answered {
+		return answer{}, err
 	}
-	return o.answer, o.err
-}
-
-// leave takes a call back whose context has ended, as far as that is possible. It
-// returns nil if the answer has come meanwhile.
-func (s *Store) leave(ctx context.Context, o *op) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-o.done:
-		return nil
-	default:
-	}
-	o.gone = true
-	if o.taken {
-		return store.MarkUnknown(context.Cause(ctx))
-	}
-	return store.MarkNotApplied(context.Cause(ctx))
+	return o.answer, err
 }
 
 // anybody reports whether a call waits. If none does, the goroutine of the queue is
 // over. After the end of Close none may wait.
 func (s *Store) anybody() bool {
 	s.mu.Lock()
-	waiting := s.queue[:0]
-	for _, o := range s.queue {
-		switch {
-		case o.gone:
-		case s.killed:
-			o.err = checkpoint.ErrClosed
-			close(o.done)
-		default:
-			waiting = append(waiting, o)
+	waiting := s.queue.Take(nil)
+	if s.killed {
+		for _, o := range waiting {
+			o.Conclude(checkpoint.ErrClosed)
 		}
+		waiting = nil
 	}
-	clear(s.queue[len(waiting):])
-	s.queue = waiting
 	if len(waiting) > 0 {
+		s.queue.PutBack(waiting)
 		s.mu.Unlock()
 		return true
 	}
@@ -98,25 +73,11 @@ func (s *Store) anybody() bool {
 func (s *Store) take() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var batch []*op
-	for _, o := range s.queue {
-		if !o.gone {
-			o.taken = true
-			batch = append(batch, o)
-		}
-	}
-	s.queue = nil
-	return batch
-}
-
-// putBack puts calls of which nothing was written back to the head of the queue.
-func (s *Store) putBack(batch []*op) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	batch := s.queue.Take(nil)
 	for _, o := range batch {
-		o.taken = false
+		o.Sent = true
 	}
-	s.queue = append(batch, s.queue...)
+	return batch
 }
 
 // finish answers the calls of a batch. err, if not nil, is the answer to all.
@@ -125,12 +86,11 @@ func (s *Store) finish(batch []*op, err error) {
 	defer s.mu.Unlock()
 	for _, o := range batch {
 		if err != nil {
-			o.answer, o.err = answer{}, err
+			o.answer = answer{err: err}
 		} else {
-			o.err = o.answer.err
 			s.note(o)
 		}
-		close(o.done)
+		o.Conclude(o.answer.err)
 	}
 }
 
@@ -139,7 +99,7 @@ func (s *Store) finish(batch []*op, err error) {
 func (s *Store) note(o *op) {
 	now := o.answer.current
 	if o.Verb != checkpoint.VerbAdvance {
-		if !o.gone && o.err == nil {
+		if !o.Gone && o.answer.err == nil {
 			s.shown[o.key] = now
 		}
 		return

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -80,7 +81,7 @@ type Store struct {
 	mu      sync.Mutex // never held during I/O
 	known   *view      // nil: nothing is known
 	changed chan struct{}
-	queue   []*op
+	queue   group.Queue[*op]
 	running bool
 	idle    chan struct{} // closed when running ends
 	closed  bool
@@ -108,6 +109,7 @@ func Open(path string, opts *Options) (*Store, error) {
 		changed: make(chan struct{}),
 		shown:   make(map[digest]checkpoint.Checkpoint),
 	}
+	s.queue.Mu = &s.mu
 	if s.path, err = absolute(path); err != nil {
 		return nil, err
 	}

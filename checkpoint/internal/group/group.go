@@ -1,0 +1,106 @@
+// Package group is the queue of a group commit: calls that come while a writer is busy
+// wait, and the writer takes all that have come by then off the queue at once.
+//
+// A caller waits for its answer or for the end of its context, whichever is first. So
+// the end of one caller's context never tears what is on disk from what is in memory:
+// the writer goes on for the others.
+package group
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Ticket is the part of a call that the queue knows. The mutex of its [Queue] guards
+// the fields.
+type Ticket struct {
+	Gone bool   // the caller has left
+	Sent bool   // the call is part of a write that may have been applied
+	Left func() // called with the mutex held when the caller leaves, if not nil
+
+	err  error
+	done chan struct{} // closed by Conclude
+}
+
+// NewTicket returns the ticket of a call that is about to wait.
+func NewTicket() *Ticket { return &Ticket{done: make(chan struct{})} }
+
+// GroupTicket returns the ticket. A call embeds *Ticket, and so can wait in a [Queue].
+func (t *Ticket) GroupTicket() *Ticket { return t }
+
+// Conclude answers the call. What else the answer consists of must be set before. The
+// caller holds the mutex.
+func (t *Ticket) Conclude(err error) {
+	t.err = err
+	close(t.done)
+}
+
+// Queue holds calls in the order in which they came. Its zero value is not usable: it
+// shares the mutex of its owner, which is held by the callers of all methods but Wait.
+type Queue[C interface{ GroupTicket() *Ticket }] struct {
+	Mu      *sync.Mutex
+	waiting []C
+}
+
+// Add puts a call at the end of the queue.
+func (q *Queue[C]) Add(c C) { q.waiting = append(q.waiting, c) }
+
+// Len returns how many calls are in the queue, those whose callers have left included.
+func (q *Queue[C]) Len() int { return len(q.waiting) }
+
+// Take takes calls off the queue whose callers still wait: the first, and those after it
+// up to the one that does not fit with the first. A nil fits takes all of them.
+func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
+	var batch []C
+	for i, c := range q.waiting {
+		if c.GroupTicket().Gone {
+			continue
+		}
+		if len(batch) > 0 && fits != nil && !fits(batch[0], c) {
+			clear(q.waiting[:i])
+			q.waiting = q.waiting[i:]
+			return batch
+		}
+		batch = append(batch, c)
+	}
+	q.waiting = nil
+	return batch
+}
+
+// PutBack puts calls of which nothing was written back to the head of the queue.
+func (q *Queue[C]) PutBack(batch []C) {
+	for _, c := range batch {
+		c.GroupTicket().Sent = false
+	}
+	q.waiting = append(batch, q.waiting...)
+}
+
+// Wait waits until the call is concluded, and returns the error that it was concluded
+// with. If ctx ends before, it takes the call back: answered is then false, and the
+// error the cause of ctx, with an unknown outcome if the call is part of a write that
+// may have been applied. The rest of the answer may be read only if answered is true.
+func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
+	t := c.GroupTicket()
+	select {
+	case <-t.done:
+		return true, t.err
+	case <-ctx.Done():
+	}
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	select {
+	case <-t.done:
+		return true, t.err
+	default:
+	}
+	t.Gone = true
+	if t.Left != nil {
+		t.Left()
+	}
+	if t.Sent {
+		return false, store.MarkUnknown(context.Cause(ctx))
+	}
+	return false, store.MarkNotApplied(context.Cause(ctx))
+}
