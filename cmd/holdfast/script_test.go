@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Under nohup the hang-up signal is ignored, and programs that the tests start
+	// would inherit that. A signal that is handled here has its default effect there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Main(m, map[string]func(){
 		"holdfast": main,
 		"worker":   worker,
