@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 )
@@ -21,10 +22,14 @@ type Set struct {
 
 // All takes all of several locks or none, waiting like [Handle.Acquire]. The locks
 // may be in different stores, through different clients. They are taken one after
-// the other, in the order of their names and then of their stores' names, the same
-// in every program, so that programs which take overlapping sets do not wait for
-// each other for ever. If one of the locks is lost while the next is waited for,
-// all are released and taken anew.
+// the other, in the order of their keys and then of their stores' IDs (see
+// [store.Traits]), the same in every program, so that programs which take overlapping
+// sets do not wait for each other for ever. If one of the locks is lost while the next
+// is waited for, all are released and taken anew.
+//
+// Two handles on one lock would wait for each other: the error matches [ErrOptions],
+// and nothing is sent. It is found out where the two have one client, or stores that
+// tell their IDs. One handle may be named twice.
 func All(ctx context.Context, handles ...*Handle) (*Set, error) {
 	for {
 		set, lost, err := all(ctx, handles, (*Handle).Acquire)
@@ -43,8 +48,17 @@ func TryAll(ctx context.Context, handles ...*Handle) (*Set, error) {
 func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.Context) (*Guard, error)) (_ *Set, lost bool, _ error) {
 	ordered := slices.Clone(handles)
 	slices.SortStableFunc(ordered, func(a, b *Handle) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.set.traits.Name, b.c.set.traits.Name), cmp.Compare(a.key, b.key))
+		aStore, aKey := a.register()
+		bStore, bKey := b.register()
+		return cmp.Or(cmp.Compare(aKey, bKey), cmp.Compare(aStore, bStore))
 	})
+	for i, h := range ordered {
+		for _, other := range ordered[:i] {
+			if other != h && other.same(h) {
+				return nil, false, fmt.Errorf("%w: lock %q is in the set twice, through two handles that exclude each other", ErrOptions, h.name)
+			}
+		}
+	}
 	s := &Set{done: make(chan struct{})}
 	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, h := range ordered {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -33,6 +34,23 @@ type Handle struct {
 
 // Name returns the lock's name.
 func (h *Handle) Name() string { return h.name }
+
+// register names the register of the lock: the id of its store, empty if that is not
+// known, and the key with all prefixes.
+func (h *Handle) register() (storeID, key string) {
+	return h.c.set.traits.ID, h.c.set.traits.Prefix + h.key
+}
+
+// same reports whether another handle is on the same register, as far as the stores
+// tell.
+func (h *Handle) same(other *Handle) bool {
+	id, key := h.register()
+	otherID, otherKey := other.register()
+	if id == "" && otherID == "" {
+		return h.key == other.key && reflect.TypeOf(h.c.st).Comparable() && h.c.st == other.c.st
+	}
+	return id == otherID && key == otherKey
+}
 
 // maxRounds bounds how often one attempt begins anew after others were faster.
 const maxRounds = 8

@@ -19,8 +19,8 @@ import (
 // that a holder is dead, and a lock that this machine released last is taken again
 // without reading first.
 type Sighting struct {
-	Store   string        `json:"store"` // the store's name
-	Key     string        `json:"key"`
+	Store   string        `json:"store"` // the ID of its traits; see store.Traits
+	Key     string        `json:"key"`   // with the prefix of its traits
 	Version store.Version `json:"version"`
 	Value   []byte        `json:"value"`
 
@@ -38,7 +38,7 @@ type Sighting struct {
 // called by several goroutines at the same time.
 type Memory interface {
 	// Load returns what was saved last for a key of a store.
-	Load(storeName, key string) (Sighting, bool)
+	Load(storeID, key string) (Sighting, bool)
 
 	// Save keeps s. An earlier sighting of the same version in the same epoch is
 	// not replaced.
@@ -61,24 +61,24 @@ type fileMemory struct{ dir string }
 // base64, and what names it.
 const maxSighting = 256 << 10
 
-func sightingName(storeName, key string) string {
-	sum := sha256.Sum256([]byte(storeName + "\x00" + key))
+func sightingName(storeID, key string) string {
+	sum := sha256.Sum256([]byte(storeID + "\x00" + key))
 	return hex.EncodeToString(sum[:16]) + ".json"
 }
 
-func (m fileMemory) Load(storeName, key string) (Sighting, bool) {
+func (m fileMemory) Load(storeID, key string) (Sighting, bool) {
 	dir, err := private.OpenPrivateDir(m.dir)
 	if err != nil {
 		return Sighting{}, false
 	}
 	defer dir.Close()
-	return loadSighting(dir, storeName, key)
+	return loadSighting(dir, storeID, key)
 }
 
-func loadSighting(dir *private.Dir, storeName, key string) (Sighting, bool) {
+func loadSighting(dir *private.Dir, storeID, key string) (Sighting, bool) {
 	var s Sighting
-	b, err := dir.ReadFile(sightingName(storeName, key), maxSighting)
-	if err != nil || json.Unmarshal(b, &s) != nil || s.Store != storeName || s.Key != key || s.Version == "" {
+	b, err := dir.ReadFile(sightingName(storeID, key), maxSighting)
+	if err != nil || json.Unmarshal(b, &s) != nil || s.Store != storeID || s.Key != key || s.Version == "" {
 		return Sighting{}, false
 	}
 	return s, true
@@ -144,10 +144,11 @@ func sweepSightings(dir *private.Dir) {
 // since every write is conditional on them.
 func (h *Handle) recall() *seen {
 	m := h.c.set.Memory
-	if m == nil || h.c.set.traits.Name == "" {
-		return nil // without a name one store's sightings can't be told from another's
+	id, key := h.register()
+	if m == nil || id == "" {
+		return nil // without an id one store's sightings can't be told from another's
 	}
-	s, ok := m.Load(h.c.set.traits.Name, h.key)
+	s, ok := m.Load(id, key)
 	if !ok {
 		return nil
 	}
@@ -168,14 +169,15 @@ func (h *Handle) recall() *seen {
 // keep hands a sighting to the memory.
 func (h *Handle) keep(s *seen) {
 	m := h.c.set.Memory
-	if m == nil || s.rec == nil || h.c.set.traits.Name == "" {
+	id, key := h.register()
+	if m == nil || s.rec == nil || id == "" {
 		return
 	}
 	value, err := s.rec.encode()
 	if err != nil {
 		return
 	}
-	sighting := Sighting{Store: h.c.set.traits.Name, Key: h.key, Version: s.version, Value: value, Epoch: sysclock.Epoch()}
+	sighting := Sighting{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch()}
 	// The sight may be older than this call. In this order, as above.
 	ago := h.c.clock.monotonic().Sub(s.at)
 	if now, ok := sysclock.Monotonic(); ok {

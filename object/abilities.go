@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,11 @@ type Traits struct {
 	// Name names the bucket for people, usually as a URL without secrets.
 	Name string
 
+	// ID names the bucket among all buckets, for programs: values with one ID reach
+	// the same objects, and others do not. It has no secret in it. Empty means that
+	// the name tells.
+	ID string
+
 	// Local says that a request reaches the bucket without a network.
 	Local bool
 
@@ -87,12 +93,16 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value.
+// TraitsOf returns the traits of b, or the zero value. Their ID is the name where the
+// bucket tells none.
 func TraitsOf(b Bucket) Traits {
-	if d, ok := As[Describer](b); ok {
-		return d.Traits()
+	d, ok := As[Describer](b)
+	if !ok {
+		return Traits{}
 	}
-	return Traits{}
+	t := d.Traits()
+	t.ID = cmp.Or(t.ID, t.Name)
+	return t
 }
 
 // Ability names something that some buckets can do and others cannot, or do not

@@ -96,3 +96,22 @@ func TestPrefixLongest(t *testing.T) {
 		t.Errorf("a key too long together with its prefix: %v", err)
 	}
 }
+
+// The traits of part of a store tell which part it is, however it was made.
+func TestPrefixTraits(t *testing.T) {
+	m := memstore.New()
+	whole, deep := store.TraitsOf(m), store.TraitsOf(prefix(t, prefix(t, m, "a"), "b/c"))
+	if whole.Prefix != "" || deep.Prefix != "a/b/c/" || deep != store.TraitsOf(prefix(t, m, "a/b/c")) {
+		t.Errorf("the whole is %+v, the part %+v", whole, deep)
+	}
+	if other := store.TraitsOf(memstore.New()); whole.ID == "" || other.ID == whole.ID {
+		t.Errorf("two stores are %q and %q", whole.ID, other.ID)
+	}
+	if got := store.TraitsOf(prefix(t, called{m}, "a")); got.ID != "by its name" || got.Prefix != "a/" {
+		t.Errorf("a store with no more than a name: %+v", got)
+	}
+}
+
+type called struct{ store.Store }
+
+func (called) Traits() store.Traits { return store.Traits{Name: "by its name"} }

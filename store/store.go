@@ -36,6 +36,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -88,6 +89,17 @@ type Traits struct {
 	// Name names the store for people, usually as a URL without secrets.
 	Name string
 
+	// ID names the space of registers among all spaces, for programs that order
+	// stores or remember what they saw of them: two stores with one ID and one
+	// Prefix are the same registers, and others are not. It lasts as long as the
+	// registers do, is the same for every program that reaches them as far as that
+	// can be, and has no secret in it. Empty means that the name tells.
+	ID string
+
+	// Prefix is what the store puts before each key, with the slash: with it two
+	// stores of one ID tell whether two keys are one register.
+	Prefix string
+
 	// Local says that a request reaches the store without a network, so that short
 	// leases make sense.
 	Local bool
@@ -119,12 +131,16 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of s, or the zero value.
+// TraitsOf returns the traits of s, or the zero value. Their ID is the name where the
+// store tells none.
 func TraitsOf(s Store) Traits {
-	if d, ok := As[Describer](s); ok {
-		return d.Traits()
+	d, ok := As[Describer](s)
+	if !ok {
+		return Traits{}
 	}
-	return Traits{}
+	t := d.Traits()
+	t.ID = cmp.Or(t.ID, t.Name)
+	return t
 }
 
 // CheckKey reports why key cannot name a register; the error matches [ErrKey].

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/url"
-	"reflect"
 	"strings"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -79,6 +78,7 @@ type Store struct {
 	where  string // the table and its endpoint, for people
 	prefix string // ends with a slash unless it is empty
 	o      Options
+	id     string // for programs
 	onAWS  bool
 	probe  probe
 }
@@ -102,11 +102,11 @@ func New(client *dynamodb.Client, table string, opts *Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), table: table, where: "dynamodb://" + table, o: o, onAWS: isAWS(client.Options())}
-	if e := client.Options().BaseEndpoint; e != nil {
-		if u, err := url.Parse(*e); err == nil {
-			s.where += " at " + u.Host
-		}
+	s := &Store{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), table: table, where: "dynamodb://" + table, o: o, onAWS: endpoint.IsDynamoDB(client.Options())}
+	at := client.Options()
+	s.id = endpoint.DynamoDBID(at, table)
+	if host := endpoint.Host(at.BaseEndpoint); host != "" {
+		s.where += " at " + host
 	}
 	if o.Prefix != "" {
 		s.prefix = o.Prefix + "/"
@@ -141,30 +141,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-// isAWS reports whether a client talks to Amazon DynamoDB itself.
-func isAWS(o dynamodb.Options) bool {
-	if o.EndpointResolverV2 != nil && reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(dynamodb.NewDefaultEndpointResolverV2()) {
-		return false
-	}
-	if o.BaseEndpoint == nil {
-		return true
-	}
-	u, err := url.Parse(*o.BaseEndpoint)
-	if err != nil || u.Scheme != "https" {
-		return false
-	}
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
-		if strings.HasSuffix(u.Hostname(), domain) {
-			return true
-		}
-	}
-	return false
-}
-
-// Traits implements [store.Describer].
+// Traits implements [store.Describer]. Their ID has endpoint, region and table. It does
+// not have the account: name the tables of several accounts by their ARNs.
 func (s *Store) Traits() store.Traits {
 	return store.Traits{
 		Name:          strings.TrimSuffix("dynamodb://"+s.table+"/"+s.prefix, "/"),
+		ID:            s.id,
+		Prefix:        s.prefix,
 		ConflictTells: true,
 		Trusted:       s.onAWS || s.o.Trusted,
 		MinTTL:        MinTTL,

@@ -222,6 +222,17 @@ func TestOpen(t *testing.T) {
 	if got := s.Traits(); got.Name != "dynamodb://table/a/b" || got.Trusted || got.MinTTL != dynamostore.MinTTL {
 		t.Errorf("got %+v", got)
 	}
+	ids := map[string]bool{s.Traits().ID: true}
+	for _, at := range []string{"endpoint=http://127.0.0.1:8001", "endpoint=http://127.0.0.1:8000&region=x", "region=x", "region=y"} {
+		s, err := dynamostore.Open(t.Context(), "dynamodb://table/a/b?"+at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := s.Traits(); of.Name != "dynamodb://table/a/b" || of.Prefix != "a/b/" || ids[of.ID] {
+			t.Errorf("at %s: %+v, others are %v", at, of, ids)
+		}
+		ids[s.Traits().ID] = true
+	}
 	for _, url := range []string{
 		"s3://table", "dynamodb://", "dynamodb://table?unsafe=x", "dynamodb://table?foo=1", "dynamodb://u:p@table", "dynamodb://table?timeout=never",
 	} {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/object"
 )
@@ -107,6 +106,7 @@ type Bucket struct {
 	name   string
 	where  string // the bucket and its endpoint, for people
 	o      Options
+	id     string // the same, for programs
 	onAWS  bool
 	known  *known
 
@@ -136,9 +136,10 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		return nil, err
 	}
 	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o}
-	b.onAWS = isAWS(client.Options())
+	b.onAWS = endpoint.IsS3(client.Options())
+	b.id = endpoint.S3ID("s3", client.Options(), bucket)
 	b.where = "s3://" + bucket
-	if host := endpointHost(client.Options()); host != "" {
+	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
 		b.where += " at " + host
 	}
 	b.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
@@ -192,39 +193,6 @@ func (o *Options) check() error {
 	return fmt.Errorf("s3bucket: Options: %w: %s", object.ErrInvalid, wrong)
 }
 
-// isAWS reports whether a client talks to Amazon S3 itself: no other endpoint is
-// set, by whatever means.
-func isAWS(o s3.Options) bool {
-	if o.EndpointResolverV2 != nil && reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(s3.NewDefaultEndpointResolverV2()) {
-		return false
-	}
-	if o.BaseEndpoint == nil {
-		return true
-	}
-	u, err := url.Parse(*o.BaseEndpoint)
-	if err != nil || u.Scheme != "https" {
-		return false
-	}
-	host := u.Hostname()
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
-		if strings.HasSuffix(host, domain) {
-			return true
-		}
-	}
-	return false
-}
-
-func endpointHost(o s3.Options) string {
-	if o.BaseEndpoint == nil {
-		return ""
-	}
-	u, err := url.Parse(*o.BaseEndpoint)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
 // Name returns the name of the bucket.
 func (b *Bucket) Name() string { return b.name }
 
@@ -233,7 +201,7 @@ func (b *Bucket) OnAWS() bool { return b.onAWS }
 
 // Traits implements [object.Describer].
 func (b *Bucket) Traits() object.Traits {
-	return object.Traits{Name: "s3://" + b.name, Trusted: b.onAWS}
+	return object.Traits{Name: "s3://" + b.name, ID: b.id, Trusted: b.onAWS}
 }
 
 // call sends one request through f, with the SDK's retries off, and classifies what

@@ -410,6 +410,9 @@ func TestOpen(t *testing.T) {
 	if traits := s.Traits(); traits.Name != "s3://bucket/a/b" || traits.Trusted || traits.MinTTL != s3store.MinTTL || traits.Local {
 		t.Errorf("got %+v", traits)
 	}
+	if traits := s.Traits(); traits.ID != "bucketstore:s3://127.0.0.1:1/x/bucket" || traits.Prefix != "a/b/" {
+		t.Errorf("its identity is %+v", traits)
+	}
 	if got := s.ObjectKey("k"); got != "a/b/k.json" {
 		t.Errorf("got %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -194,7 +195,9 @@ const Scheme = "s3+versioned"
 // Traits implements [store.Describer].
 func (s *Store) Traits() store.Traits {
 	return store.Traits{
-		Name: s.where,
+		Name:   s.where,
+		ID:     endpoint.S3ID(Scheme, s.client.Options(), s.bucket),
+		Prefix: s.prefix,
 		// Conditions are not asked of the server, so that there is nothing to probe.
 		Trusted:    true,
 		NoReadBack: true,

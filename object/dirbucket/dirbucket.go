@@ -151,7 +151,11 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 
 // Traits implements [object.Describer].
 func (b *Bucket) Traits() object.Traits {
-	return object.Traits{Name: b.name, Local: true, Trusted: true, UniqueVersions: true}
+	of, id := store.TraitsOf(b.index), ""
+	if of.ID != "" {
+		id = "dir:" + of.ID + "#" + of.Prefix // the index decides what is there
+	}
+	return object.Traits{Name: b.name, ID: id, Local: true, Trusted: true, UniqueVersions: true}
 }
 
 // register returns the key of the register of an object: the object's key, with

@@ -29,7 +29,7 @@ import (
 // use. It must not be copied after its first use.
 type Bucket struct {
 	mu      sync.Mutex
-	id      uint32 // part of every version, so that another bucket's version never fits
+	id      uint64 // part of every version, so that another bucket's version never fits
 	writes  uint64 // counts over all keys
 	objects map[string]stored
 }
@@ -52,7 +52,17 @@ func New() *Bucket { return new(Bucket) }
 // Traits tells that the bucket is local and trusted, and that versions never come
 // back.
 func (b *Bucket) Traits() object.Traits {
-	return object.Traits{Name: "memory", Local: true, Trusted: true, UniqueVersions: true}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return object.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: true}
+}
+
+// identify returns the bucket's id. It is called with the mutex held.
+func (b *Bucket) identify() uint64 {
+	for b.id == 0 {
+		b.id = rand.Uint64()
+	}
+	return b.id
 }
 
 // Get implements [object.Bucket]. It reads the state that was there when it was
@@ -228,12 +238,9 @@ func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (
 	if c.ifAbsent && current != "" || c.ifMatch != "" && current != c.ifMatch {
 		return object.Info{}, &object.ConflictError{Key: key, Known: true, Version: current}
 	}
-	for b.id == 0 {
-		b.id = rand.Uint32()
-	}
 	b.writes++
 	s.info.Key = key
-	s.info.Version = object.Version(fmt.Sprintf("%d-%08x", b.writes, b.id))
+	s.info.Version = object.Version(fmt.Sprintf("%d-%016x", b.writes, b.identify()))
 	s.info.Size = int64(len(s.body))
 	s.info.Modified = time.Now()
 	if b.objects == nil {

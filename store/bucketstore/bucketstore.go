@@ -105,7 +105,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	}
 	of := object.TraitsOf(b)
 	name := o.Name
-	if name == "" {
+	if name == "" && of.Name != "" {
 		name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
 	}
 	s := &Store{
@@ -121,6 +121,9 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 			Trusted: of.Trusted || o.Trusted,
 			MinTTL:  o.MinTTL,
 		},
+	}
+	if of.ID != "" {
+		s.traits.ID, s.traits.Prefix = "bucketstore:"+of.ID, prefix
 	}
 	s.probe.slot = make(chan struct{}, 1)
 	return s, nil

@@ -58,6 +58,7 @@ type Store struct {
 	dir     string // absolute
 	root    *os.Root
 	info    os.FileInfo // of root
+	id      string      // of root, for programs
 	modes   modes
 	limits  limits
 	network bool
@@ -135,6 +136,9 @@ func (s *Store) prepare(opts *Options) error {
 	if s.info, err = s.root.Stat("."); err != nil {
 		return err
 	}
+	if s.id, err = identify(s.dir, s.info); err != nil {
+		return err
+	}
 	kind, local, err := fileSystem(s.dir)
 	if err != nil {
 		return err
@@ -200,6 +204,7 @@ func (s *Store) end() {
 func (s *Store) Traits() store.Traits {
 	return store.Traits{
 		Name:          "file:" + s.dir,
+		ID:            s.id,
 		Local:         !s.network,
 		ConflictTells: true,
 		Trusted:       !s.network,

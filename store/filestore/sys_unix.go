@@ -3,6 +3,8 @@
 package filestore
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -42,6 +44,17 @@ func ownerOf(info os.FileInfo) (user, group int) {
 		return int(st.Uid), int(st.Gid)
 	}
 	return -1, -1
+}
+
+// identify names a directory by its inode and its device, since its path depends on who
+// looks: in containers, through links and bind mounts. The inode comes first, as machines
+// that share a file system agree on it alone.
+func identify(_ string, info os.FileInfo) (string, error) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", errors.New("its inode is not known")
+	}
+	return fmt.Sprintf("file:%016x:%x", uint64(st.Ino), uint64(st.Dev)), nil
 }
 
 // lockFile locks a file, for this open file and its duplicates alone or for reading,

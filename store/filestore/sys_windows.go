@@ -32,6 +32,12 @@ func syncDir(*os.File) error { return nil }
 // ownerOf knows nothing: owners are not a matter of modes here.
 func ownerOf(os.FileInfo) (user, group int) { return -1, -1 }
 
+// identify names a directory by its path without links.
+func identify(dir string, _ os.FileInfo) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	return "file:" + strings.ToLower(real), err
+}
+
 // fileSystem tells whether a directory lies on a drive of this machine.
 func fileSystem(dir string) (name string, local bool, err error) {
 	volume := filepath.VolumeName(dir)

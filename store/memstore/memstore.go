@@ -27,7 +27,7 @@ import (
 // use. It must not be copied after its first use.
 type Store struct {
 	mu        sync.Mutex
-	id        uint32 // part of every version, so that another store's version never fits
+	id        uint64 // part of every version, so that another store's version never fits
 	writes    uint64 // counts over all keys, so that a key's versions go on behind a delete
 	registers map[string]register
 	waiting   map[string]*waiters
@@ -58,7 +58,9 @@ func New() *Store { return new(Store) }
 // Traits tells that the store is local and trusted, and that its conflicts carry
 // the current state.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: "memory", Local: true, ConflictTells: true, Trusted: true}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", s.identify()), Local: true, ConflictTells: true, Trusted: true}
 }
 
 // Get implements [store.Store].
@@ -162,11 +164,16 @@ func (s *Store) swap(key string, prev store.Version, r *register) (store.Version
 
 // nextVersion is called with the mutex held.
 func (s *Store) nextVersion() store.Version {
-	for s.id == 0 {
-		s.id = rand.Uint32()
-	}
 	s.writes++
-	return store.Version(fmt.Sprintf("%d-%08x", s.writes, s.id))
+	return store.Version(fmt.Sprintf("%d-%016x", s.writes, s.identify()))
+}
+
+// identify returns the store's id. It is called with the mutex held.
+func (s *Store) identify() uint64 {
+	for s.id == 0 {
+		s.id = rand.Uint64()
+	}
+	return s.id
 }
 
 // takeWaiters is called with the mutex held. Later calls of Watch get a new channel.

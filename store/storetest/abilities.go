@@ -106,7 +106,7 @@ func readCases() []testCase {
 		{"GetIfChanged", "GetIfChanged is Get, except that it does not tell the value of the version that was seen.", caseGetIfChanged},
 		{"Peek", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", casePeek},
 		{"TokenFloor", "TokenFloor is a number that no token in any write to the key exceeds, refused writes and deleted registers included.", caseTokenFloor},
-		{"Traits", "Traits are the same at each call, name no secret, and bound no lease below zero.", func(e *env) {
+		{"Traits", "Traits are the same at each call and in another opening of the store, name no secret, and bound no lease below zero.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
 				e.absent("the store is no Describer")
@@ -115,6 +115,9 @@ func readCases() []testCase {
 			first, second := d.Traits(), d.Traits()
 			if first != second {
 				e.errorf("got %+v, then %+v", first, second)
+			}
+			if of, other := store.TraitsOf(e.s), store.TraitsOf(e.other); of.ID != other.ID || of.Prefix != other.Prefix {
+				e.errorf("one opening is %q below %q, another is %q below %q", of.ID, of.Prefix, other.ID, other.Prefix)
 			}
 			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
 				e.errorf("got %+v", first)
