@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -120,17 +122,25 @@ func (c *child) wait(target int) {
 	}
 }
 
-// signal sends sig to the whole group.
-func (c *child) signal(sig syscall.Signal) { _ = unix.Kill(-c.cmd.Process.Pid, sig) }
+// signal sends sig to the whole group. It fails with EPERM if no process of the group
+// may be sent it, since all of them have become another user's.
+func (c *child) signal(sig syscall.Signal) error { return unix.Kill(-c.cmd.Process.Pid, sig) }
 
-// forward passes a signal on that this process received.
-func (c *child) forward(sig os.Signal) {
-	if s, ok := sig.(syscall.Signal); ok {
-		c.signal(s)
-		if s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGINT {
-			c.signal(syscall.SIGCONT) // a stopped child could not act on it
-		}
+// forward passes a signal on that this process received. An error says that it was
+// refused.
+func (c *child) forward(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return nil
 	}
+	err := c.signal(s)
+	if s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGINT {
+		_ = c.signal(syscall.SIGCONT) // a stopped child could not act on it
+	}
+	if errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return nil // or there is nobody left
 }
 
 // stopped is called when the child was stopped from the terminal: this process
@@ -141,7 +151,7 @@ func (c *child) stopped(still func() bool) {
 		return // stopped by a signal; whoever sent it will continue it
 	}
 	// All of the group: nobody goes on while the lease is not renewed.
-	c.signal(syscall.SIGSTOP)
+	_ = c.signal(syscall.SIGSTOP)
 	c.takeTerminal()
 	suspend()
 	// Here the shell continued this process: fg gave it the terminal, bg did not.
@@ -151,7 +161,7 @@ func (c *child) stopped(still func() bool) {
 	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == unix.Getpgrp() {
 		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.cmd.Process.Pid)
 	}
-	c.signal(syscall.SIGCONT)
+	_ = c.signal(syscall.SIGCONT)
 }
 
 func (c *child) takeTerminal() {
@@ -161,14 +171,14 @@ func (c *child) takeTerminal() {
 }
 
 // kill ends the whole group: TERM now, KILL after grace. It returns when none of
-// the group is left, or soon after the KILL.
+// the group is left, or soon after the KILL: then [child.left] tells.
 func (c *child) kill(grace time.Duration) {
-	c.signal(syscall.SIGTERM)
-	c.signal(syscall.SIGCONT)
+	_ = c.signal(syscall.SIGTERM)
+	_ = c.signal(syscall.SIGCONT)
 	if c.gone(grace) {
 		return
 	}
-	c.signal(syscall.SIGKILL)
+	_ = c.signal(syscall.SIGKILL)
 	c.gone(time.Second)
 }
 
@@ -176,13 +186,81 @@ func (c *child) kill(grace time.Duration) {
 // reaped, which the leader is at once.
 func (c *child) gone(d time.Duration) bool {
 	for limit := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
-		if errors.Is(unix.Kill(-c.cmd.Process.Pid, 0), unix.ESRCH) {
+		if errors.Is(c.signal(0), unix.ESRCH) {
 			return true
 		}
 		if !time.Now().Before(limit) {
 			return false
 		}
 	}
+}
+
+// left describes what lives of the group; it is empty if nothing does. With refusing,
+// only those count that this process may not signal.
+func (c *child) left(refusing bool) string {
+	group := c.cmd.Process.Pid
+	all := c.signal(0)
+	if errors.Is(all, unix.ESRCH) {
+		return ""
+	}
+	members, known := groupMembers(group)
+	if !known {
+		switch {
+		case errors.Is(all, unix.EPERM):
+			return fmt.Sprintf("process group %d belongs to another user", group)
+		case refusing:
+			return ""
+		}
+		return fmt.Sprintf("process group %d does not end", group)
+	}
+	var texts []string
+	for _, m := range members {
+		refuses := errors.Is(unix.Kill(m.pid, 0), unix.EPERM)
+		switch {
+		case refuses:
+			texts = append(texts, fmt.Sprintf("process %d belongs to user %d", m.pid, m.user))
+		case !refusing:
+			texts = append(texts, fmt.Sprintf("process %d does not end", m.pid))
+		}
+	}
+	if more := len(texts) - 5; more > 0 {
+		texts = append(texts[:5], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// member is a living process of a group.
+type member struct{ pid, user int }
+
+// groupMembers returns the living processes of a group, zombies left out. It reports
+// false where the system does not tell.
+func groupMembers(group int) (members []member, known bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, false
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		state, _, pgrp, ok := processOf(pid)
+		if !ok || pgrp != group {
+			continue
+		}
+		known = true
+		if state == 'Z' || state == 'X' {
+			continue
+		}
+		user := -1
+		if info, err := entry.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				user = int(st.Uid)
+			}
+		}
+		members = append(members, member{pid, user})
+	}
+	return members, known
 }
 
 // close gives everything back. Once is enough.
@@ -234,17 +312,23 @@ func orphaned() bool {
 
 // parentOf returns the parent of a process, and 0 where that cannot be known.
 func parentOf(pid int) int {
+	_, parent, _, _ := processOf(pid)
+	return parent
+}
+
+// processOf reads the state, the parent and the group of a process, where the system
+// tells.
+func processOf(pid int) (state byte, parent, group int, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return 0, 0, 0, false
 	}
 	// The name in brackets may contain anything.
-	var state byte
-	var parent int
-	if _, err := fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %c %d", &state, &parent); err != nil {
-		return 0
+	_, err = fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %c %d %d", &state, &parent, &group)
+	if err != nil {
+		return 0, 0, 0, false
 	}
-	return parent
+	return state, parent, group, true
 }
 
 // inheritable returns a duplicate of f that children inherit, high enough not to

@@ -66,8 +66,9 @@ func terminating(os.Signal) bool { return true }
 
 func signalNumber(os.Signal) int { return 2 }
 
-func (c *child) forward(os.Signal) {
+func (c *child) forward(os.Signal) error {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(c.cmd.Process.Pid))
+	return nil
 }
 
 func ignorePipe() {}
@@ -81,10 +82,13 @@ func suspend() {}
 func suspends(os.Signal) bool { return false }
 
 func (c *child) kill(grace time.Duration) {
-	c.forward(os.Interrupt)
+	_ = c.forward(os.Interrupt)
 	time.Sleep(grace)
 	_ = windows.TerminateJobObject(c.job, 1)
 }
+
+// left is empty: the end of a job reaches all of its processes, whose they are.
+func (c *child) left(bool) string { return "" }
 
 func (c *child) close() {
 	if c.job != 0 {

@@ -123,6 +123,11 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 // notef writes a message for people, unless quiet.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+		a.warnf(format, args...)
 	}
+}
+
+// warnf writes a message that people must not miss.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
 }

@@ -49,6 +49,10 @@ group gets TERM, and KILL after the grace, so that it is dead before anybody els
 can take the lock. The exit status is the command's own, or 128+n if signal n
 ended it; 75 if the lock is busy, 76 if the lease was lost.
 
+A command that runs as another user could not be stopped: sudo holdfast run ..., not
+holdfast run ... -- sudo. While one that cannot be stopped goes on, run says so, stays,
+and keeps the lock.
+
 The command finds in its environment HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the
 fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 		Example: `  holdfast run nightly -- ./job.sh
@@ -413,35 +417,69 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		defer timer.Stop()
 		tooLong = timer.C
 	}
-	lost := set.Context().Done()
-	status, wasLost := statusFailed, false
-	told := false // a signal asked for the end
+	var (
+		lost    = set.Context().Done()
+		ended   = c.events // nil when the command has ended
+		status  = statusFailed
+		wasLost bool
+		asked   bool // a signal asked for the end
+		killed  bool // all of the group should be dead
+		again   <-chan time.Time
+		said    bool
+	)
+	// stop ends the group. What cannot be ended is told at once, and keeps the locks
+	// that can be kept.
+	stop := func(grace time.Duration) {
+		killed = true
+		c.kill(grace)
+		if left := c.left(false); left != "" {
+			said = true
+			a.unstoppable(left, wasLost)
+		}
+	}
 	for {
-		select {
-		case ws, ok := <-c.events:
+		if ended == nil {
+			if !wasLost && lost != nil && set.Err() != nil {
+				// Both at once: the rest of the group must not go on.
+				wasLost = true
+				stop(0)
+			}
+			left := ""
+			if killed || asked {
+				left = c.left(!killed)
+			}
 			switch {
-			case !ok:
-				if !wasLost && lost != nil && set.Err() != nil {
-					// Both at once: the rest of the group must not go on.
-					wasLost = true
-					c.kill(0)
-				}
-				if wasLost {
-					return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
-				}
-				if !told {
+			case left != "" && !said:
+				said = true
+				a.unstoppable(left, wasLost)
+			case left != "":
+			case wasLost:
+				return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
+			default:
+				if !asked {
 					c.close() // Ctrl-C and Ctrl-Z are ours now
 					a.atLeast(f, began, set, signals)
 				}
 				return status, nil
+			}
+			again = time.After(lookAgain)
+		}
+		select {
+		case <-again:
+		case ws, ok := <-ended:
+			switch {
+			case !ok:
+				ended = nil
 			case ws.Stopped():
 				c.stopped(func() bool { return set.Err() == nil })
 			default:
 				status = exitStatus(ws)
 			}
 		case sig := <-signals:
-			told = told || terminating(sig)
-			c.forward(sig)
+			asked = asked || terminating(sig)
+			if err := c.forward(sig); err != nil && ended != nil {
+				a.warnf("%v was not passed on: %v: %s; the lock is kept until the command ends", sig, err, c.left(true))
+			}
 		case <-lost:
 			lost = nil
 			if f.onLost == "warn" {
@@ -449,13 +487,25 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				continue
 			}
 			wasLost = true
-			c.kill(graceLeft(set))
+			stop(graceLeft(set))
 		case <-tooLong:
 			tooLong = nil
-			a.notef("the command runs for %v (--max): it is stopped", f.atMost)
-			c.kill(graceLeft(set))
+			a.notef("the command runs for %v (--max): it is ended", f.atMost)
+			stop(graceLeft(set))
 		}
 	}
+}
+
+// lookAgain is how often it is looked whether what could not be ended has ended.
+const lookAgain = 200 * time.Millisecond
+
+// unstoppable tells what goes on although it got the signals that end a command.
+func (a *app) unstoppable(left string, lost bool) {
+	if lost {
+		a.warnf("THE COMMAND GOES ON WITHOUT ITS LOCK: it could not be ended: %s", left)
+		return
+	}
+	a.warnf("the command could not be ended: %s; the lock is kept until it ends", left)
 }
 
 // inheritPresence opens a descriptor that a child inherits, and with it the presence of

@@ -18,8 +18,10 @@ func TestMain(m *testing.M) {
 	// would inherit that. A signal that is handled here has its default effect there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Main(m, map[string]func(){
-		"holdfast": main,
-		"worker":   worker,
+		"holdfast":   main,
+		"worker":     worker,
+		"becomeroot": becomeRoot,
+		"hostile":    hostile,
 	})
 }
 
