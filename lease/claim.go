@@ -98,9 +98,7 @@ func (c *Client) put(ctx context.Context, key string, prev store.Version, value 
 // newRecord makes the record of a new grant that follows base.
 func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	c := h.c
-	rec := &Record{
-		Name: h.name, State: Held, Holder: c.set.Holder, Grant: rand.Text(), TTL: c.set.TTL, Process: processID(),
-	}
+	rec := &Record{Name: h.name, State: Held, Grant: rand.Text(), TTL: c.set.TTL}
 	if base.rec != nil {
 		token, err := base.rec.nextToken()
 		if err != nil {
@@ -146,11 +144,18 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			return nil, err
 		}
 	}
+	c.sign(ctx, rec)
+	return rec, nil
+}
+
+// sign makes rec name who holds the lease from now on: this process, and nothing of
+// who held it before. Others judge by it whether the holder lives.
+func (c *Client) sign(ctx context.Context, rec *Record) {
+	rec.Holder, rec.Process, rec.Presence = c.set.Holder, processID(), ""
 	if c.presence != nil {
 		// Without an announcement a dead holder is waited out; no more is lost.
 		rec.Presence, _ = c.presence.Announce(ctx)
 	}
-	return rec, nil
 }
 
 // begin makes the grant that was written, and its first guard.

@@ -51,6 +51,11 @@
 //     same is sent again. Anything else: lost. Unreadable: unknown, until the
 //     deadline. An acquire that is given up while unknown first writes a free
 //     record on the same predecessor, so that it cannot land later.
+//   - A record names who holds the lease now: the process, its presence, the holder.
+//     The first write of a process that takes a lease up with a [Ticket] puts its own
+//     in. A ticket is good once: it works on the one version that it names, or on a
+//     write whose nonce it announces, and a guard trusts only in a write that no
+//     ticket has announced. A ticket that is too late frees that version alone.
 //   - Losing is told with its reason, and at risk is told before it.
 //
 // The idea of a lease with a clock-rate bound is from Gray and Cheriton (Leases: an

@@ -13,7 +13,7 @@ var (
 	ErrHeld = errors.New("lock is held")
 
 	// ErrLost: the lease is over although it was not released. The error is a
-	// [*LostError], whose Reason is one of the next five.
+	// [*LostError], whose Reason is one of the next six.
 	ErrLost = errors.New("lease lost")
 
 	// ErrStolen: another grant stands in the record.
@@ -27,6 +27,10 @@ var (
 
 	// ErrRemoved: the record is gone from the store.
 	ErrRemoved = errors.New("record removed from the store")
+
+	// ErrUsed: the ticket was used before, or it is a copy of one that was. The lease
+	// goes on, and the [LostError] tells in whose hands; this ticket is void.
+	ErrUsed = errors.New("the ticket was used before")
 
 	// ErrReleased: the guard was released. It is the cause of the end of a guard's
 	// context after Release, and no [ErrLost].
@@ -55,6 +59,9 @@ var (
 
 	// ErrFormat: the record is of a newer format than this program knows.
 	ErrFormat = errors.New("record of a newer format")
+
+	// ErrTicket: a [Ticket] contradicts the record that it names, or itself.
+	ErrTicket = errors.New("invalid ticket")
 
 	// ErrOptions: an option is out of its bounds.
 	ErrOptions = errors.New("invalid lease option")
@@ -98,7 +105,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 type LostError struct {
 	Name   string
 	Token  uint64
-	Reason error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved
+	Reason error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved, ErrUsed
 	By     string // who holds the lock now, if known
 	Cause  error  // the last error of the store, if any
 }

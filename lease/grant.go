@@ -28,11 +28,13 @@ type grant struct {
 	problem   error // of the last renewal
 	timer     *time.Timer
 
-	// write is taken by whoever writes the record. It guards the next three.
+	// write is taken by the goroutine that writes the record. It alone changes the
+	// next four, with mu taken, too; so either is enough to read them.
 	write   chan struct{}
 	version store.Version
 	rec     *Record
-	pending map[string]time.Duration // nonces sent over version, of unknown outcome
+	firm    bool                     // the record survives a power cut
+	pending map[string]time.Duration // nonces sent over version, of unknown outcome, and when
 
 	stop     chan struct{} // closed when belief ends
 	renewals sync.WaitGroup
@@ -48,7 +50,7 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 	g := &grant{
 		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
 		guards: map[*Guard]bool{}, data: now.rec.Data,
-		write: make(chan struct{}, 1), version: now.version, rec: now.rec,
+		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: true,
 		pending: map[string]time.Duration{},
 		stop:    make(chan struct{}), finished: make(chan struct{}),
 	}

@@ -111,7 +111,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
-		err := g.g.renew(ctx, durably, func(r *Record) { r.Data = data })
+		err := g.g.renew(ctx, true, func(r *Record) { r.Data = data })
 		if err == nil && bytes.Equal(g.Data(), data) {
 			return nil
 		}
@@ -139,7 +139,7 @@ func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	return g.g.renew(ctx, durably, nil)
+	return g.g.renew(ctx, true, nil)
 }
 
 // Release ends this guard, its context first. The last guard of a grant ends the

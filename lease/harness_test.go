@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,4 +225,17 @@ func (c *clocks) change(f func(*clocks)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(c)
+}
+
+// volatileStore offers volatile puts, and counts them.
+type volatileStore struct {
+	store.Store
+	puts atomic.Int64
+}
+
+func (s *volatileStore) Unwrap() store.Store { return s.Store }
+
+func (s *volatileStore) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	s.puts.Add(1)
+	return s.Put(ctx, key, prev, value)
 }

@@ -87,7 +87,7 @@ type Options struct {
 
 	// ReclaimOwn takes a lock at once whose record names the same Holder and
 	// another process than this one. The caller vouches that no other running
-	// process has this Holder, which must be given.
+	// process and no [Ticket] has this Holder, which must be given.
 	ReclaimOwn bool
 
 	// Fresh says that names are used once only: a handle that knows nothing of a

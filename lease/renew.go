@@ -33,7 +33,7 @@ func (g *grant) renewAll(ctx context.Context) {
 		if g.check() <= 0 {
 			return
 		}
-		if err := g.renew(ctx, store.PutVolatile, nil); err == nil {
+		if err := g.renew(ctx, false, nil); err == nil {
 			pause.next = 0
 			timer.Reset(next())
 		} else {
@@ -44,17 +44,10 @@ func (g *grant) renewAll(ctx context.Context) {
 	}
 }
 
-// putter is Put or PutVolatile.
-type putter func(ctx context.Context, st store.Store, key string, prev store.Version, value []byte) (store.Version, error)
-
-func durably(ctx context.Context, st store.Store, key string, prev store.Version, value []byte) (store.Version, error) {
-	return st.Put(ctx, key, prev, value)
-}
-
 // renew writes the record anew, with other data if change is given, and finds out
-// what became of it, once. A nil error means that the lease counts from the
+// what became of it, once. If it is not firm the write need not survive a power cut. A nil error means that the lease counts from the
 // sending of this write, or of an earlier one that turned out to be applied.
-func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) error {
+func (g *grant) renew(ctx context.Context, firm bool, change func(*Record)) error {
 	select {
 	case g.write <- struct{}{}:
 		defer func() { <-g.write }()
@@ -83,27 +76,38 @@ func (g *grant) renew(ctx context.Context, put putter, change func(*Record)) err
 		return err
 	}
 	at := g.c.clock.look()
-	version, err := put(ctx, g.c.st, g.h.key, g.version, value)
+	// Before it is sent: a ticket that is made while the write hangs announces it.
+	g.mu.Lock()
+	g.pending[rec.Nonce] = at
+	g.mu.Unlock()
+	put := g.c.st.Put
+	if volatile, ok := store.As[store.VolatilePutter](g.c.st); ok && !firm {
+		put = volatile.PutVolatile
+	} else {
+		firm = true
+	}
+	version, err := put(ctx, g.h.key, g.version, value)
 	if mutant == "deadline from the reply" {
 		at = g.c.clock.look()
 	}
 	if err == nil {
-		return g.renewed(version, &rec, at)
+		return g.renewed(version, &rec, at, firm)
 	}
-	if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
+	if certain(err) {
+		g.mu.Lock()
+		delete(g.pending, rec.Nonce)
+		g.mu.Unlock()
 		return err
 	}
-	// Even a conflict can be with this very write, where a transport repeats it.
-	g.pending[rec.Nonce] = at
 	return g.resolve(ctx, err)
 }
 
 // renewed notes a write that is known to be applied and was sent at the time at.
 // If the lease is over nevertheless it says so: the reply can have come too late.
-func (g *grant) renewed(version store.Version, rec *Record, at time.Duration) error {
-	g.version, g.rec = version, rec
-	clear(g.pending) // their predecessor is gone
+func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
+	g.version, g.rec, g.firm = version, rec, firm
+	clear(g.pending) // their predecessor is gone
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
 	g.data = rec.Data
@@ -143,7 +147,7 @@ func (g *grant) resolve(ctx context.Context, err error) error {
 			return err // never adopted: unknown, until the deadline
 		}
 		if at, ours := g.pending[now.rec.Nonce]; ours {
-			return g.renewed(now.version, now.rec, at)
+			return g.renewed(now.version, now.rec, at, false)
 		}
 		g.lose(ErrStolen, "a copy of this lease", nil)
 	default:

@@ -36,66 +36,6 @@ func TestHandleAcquireThatEndsAtOnce(t *testing.T) {
 	})
 }
 
-// Of two that attach with one ticket, one goes on.
-func TestHandleTicketUsedTwice(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		o := &lease.Options{TTL: time.Minute, NoPresence: true, Manual: true}
-		a, b := client(t, st, o), client(t, st, o)
-		ticket, err := mustTry(t, a, "job").Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := a.Attach(t.Context(), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second, err := b.Attach(t.Context(), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("Renew of the first = %v", err)
-		}
-		if err := first.Release(t.Context()); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("Release of the first = %v", err)
-		}
-		if err := second.Renew(t.Context()); err != nil {
-			t.Errorf("the second: %v", err)
-		}
-		wantState(t, a, "job", lease.Held)
-		mustRelease(t, second)
-		wantState(t, a, "job", lease.Free)
-	})
-}
-
-// A release does not free a lease that went on under another copy of its ticket.
-func TestHandleReleaseOfACopy(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		o := &lease.Options{TTL: time.Minute, NoPresence: true, Manual: true}
-		a, b := client(t, st, o), client(t, st, o)
-		ticket, err := mustTry(t, a, "job").Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := a.Attach(t.Context(), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second, err := b.Attach(t.Context(), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Release(t.Context()); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("Release of the first = %v", err)
-		}
-		if err := second.Err(); err != nil {
-			t.Error(err)
-		}
-		wantState(t, b, "job", lease.Held)
-		mustRelease(t, second)
-	})
-}
-
 // What went on in a ticket may have been changed by others.
 func TestHandleContinuousAfterDetach(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -6,14 +6,25 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Ticket carries a lease from one process to another: it can be stored as JSON.
-// Whoever has it can renew and release the lease, so keep it as one keeps a key.
+// Ticket carries a lease from one process to another: it can be stored as JSON. The
+// process that has it can renew and release the lease, so keep it as one keeps a key.
+//
+// A ticket is good once. It names the version of the record that its lease was left
+// at, and works on exactly that version, or on a write that the ticket announces.
+// The use of a ticket changes the version: every copy of the ticket is then refused
+// with [ErrUsed] and changes nothing. [Guard.Detach] and [Client.RenewTicket] return
+// the next ticket.
+//
+// A ticket is input. All of it is checked against the record, and none of it makes a
+// holder trust its lease for longer.
 type Ticket struct {
 	Name    string        `json:"name"`
 	Token   uint64        `json:"token"`
@@ -21,118 +32,304 @@ type Ticket struct {
 	Version store.Version `json:"version"`
 	TTL     time.Duration `json:"ttl_ns"`
 
-	// When the last write that is known to be applied was sent: by the wall clock,
-	// and by the boot-time clock of an epoch. The later reading of the two counts.
+	// When the write that made Version was sent: by the wall clock, and by the
+	// boot-time clock of an epoch. The clock that says more has passed counts.
+	Sent     time.Time     `json:"sent"`
+	Epoch    string        `json:"epoch,omitempty"`
+	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
+
+	// Announced are writes over Version of which it is not known whether they were
+	// or will be applied. At most one of them can be. No guard trusts in them.
+	Announced []Announced `json:"announced,omitempty"`
+}
+
+// Announced is a write that a [Ticket] announces: its nonce, and when it was sent,
+// like the fields of the ticket.
+type Announced struct {
+	Nonce    string        `json:"nonce"`
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 }
 
-// Detach ends the guard without releasing the lock, and returns a ticket with
-// which any process can go on; see [Client.Attach]. Nobody renews the lease until
-// then. The contexts of all guards of the handle end, with the cause
-// [ErrDetached]. Take such leases with Options.NoPresence, or others may take the
-// lock as soon as this process ends.
+// maxAnnounced bounds the writes of unknown outcome that a ticket carries.
+const maxAnnounced = 64
+
+// TicketError tells that a ticket was used and that it is not known whether the write
+// was or will be applied. Ticket takes the place of the one that was passed: it is
+// good in either case.
+type TicketError struct {
+	Ticket Ticket
+	Err    error
+}
+
+func (e *TicketError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *TicketError) Unwrap() error { return e.Err }
+
+// Detach ends the guard without releasing the lock, and returns a ticket with which
+// any process can go on, once; see [Client.Attach]. Nobody renews the lease until
+// then. The contexts of all guards of the handle end, with the cause [ErrDetached].
+//
+// The record must not name the presence of this process any more, and has to survive
+// a power cut. Where the last write did not see to that, or where its outcome is not
+// known, Detach renews the lease once more. If the store does not answer, within half
+// of Options.ReleaseTimeout, the ticket announces the writes of unknown outcome, and
+// others may take the lock as soon as this process ends. A lease that outlives its
+// process is best taken with Options.NoPresence.
 func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
-	gr := g.g
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
 	}
-	if !gr.halt(ErrDetached) {
-		return Ticket{}, gr.cause()
+	if !g.g.halt(ErrDetached) {
+		return Ticket{}, g.g.cause()
 	}
-	if gr.finishing.CompareAndSwap(false, true) {
-		gr.drain(ctx)
-		gr.c.remove(gr)
-		close(gr.finished)
+	return g.g.detach(ctx)
+}
+
+// detach makes the ticket of a grant that was halted for it.
+func (g *grant) detach(ctx context.Context) (Ticket, error) {
+	if g.finishing.CompareAndSwap(false, true) {
+		g.drain(ctx)
+		g.c.remove(g)
+		close(g.finished)
 	}
-	<-gr.finished
-	now := gr.standing() // draining has cut off whoever was writing
-	t := Ticket{Name: g.Name(), Token: gr.token, Grant: gr.id, Version: now.version, TTL: gr.c.set.TTL, Epoch: sysclock.Epoch()}
-	// In this order: a process that is stopped in between makes the ticket older.
-	wall := gr.c.clock.wall()
-	boot, ok := sysclock.Boottime()
-	gr.mu.Lock()
-	ago := gr.c.clock.look() - gr.sent
-	gr.mu.Unlock()
-	t.Sent = wall.Add(-ago)
-	if ok {
-		t.SentBoot = boot - ago
+	<-g.finished
+	ctx, cancel := context.WithTimeout(ctx, g.c.set.ReleaseTimeout/2)
+	defer cancel()
+	idle := false // whether no write is in flight
+	select {
+	case g.write <- struct{}{}:
+		idle = true
+		defer func() { <-g.write }()
+	case <-ctx.Done():
 	}
-	return t, nil
+	g.mu.Lock()
+	base := &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
+	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: g.rec.TTL}
+	t.stands(g.c.clock, g.version, g.sent)
+	nonces := slices.SortedFunc(maps.Keys(g.pending), func(a, b string) int { return cmp.Compare(g.pending[a], g.pending[b]) })
+	for _, nonce := range nonces[max(0, len(nonces)-maxAnnounced):] { // the last ones
+		t.announce(g.c.clock, nonce, g.pending[nonce])
+	}
+	settled := g.firm && len(nonces) == 0 || g.c.set.traits.NoReadBack
+	g.mu.Unlock()
+	if !idle || settled && base.rec.Presence == "" {
+		return t, nil
+	}
+	u := ticketUse{c: g.c, h: g.h, t: t, base: base, next: func(r *Record) { r.Presence = "" }}
+	if err := u.write(ctx); errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {
+		return Ticket{}, err
+	}
+	return u.t, nil
 }
 
 // Attach takes up a lease that another process, or an earlier life of this one,
-// detached. It reads the record and renews the lease, in two requests, and fails
-// with a [*LostError] if the lease is over, be it that its time has passed by any of
-// the clocks of this machine, or that somebody else holds the lock. Of two that
-// attach with one ticket the later one wins, and the other's guard is lost. The
-// client must have the TTL of the ticket. With Options.Manual the guard makes no
-// further renewals: call [Guard.Renew].
+// detached. It reads the record and renews the lease, in two requests, and trusts the
+// lease from the sending of that renewal on. The record then names this process. With
+// Options.Manual the guard makes no further renewals: call [Guard.Renew]. The client
+// must have the TTL of the lease.
 //
-// A lease whose time has passed, but which nobody took, is freed in the store
-// before the error is returned.
+// The error is a [*LostError] if the lease is over: its time has passed by any of the
+// clocks of this machine, another has the lock, or the ticket was used before, so that
+// the lease goes on in other hands ([ErrUsed]). It matches [ErrReleased] if the lease
+// was released, and [ErrTicket] if the ticket contradicts the record or names a time
+// that cannot be. A [*TicketError] carries the ticket to try again with. After any
+// other error the ticket is as good as it was.
+//
+// If its time has passed, the lock is freed where the record still stands as the
+// ticket says, before the error is returned.
 func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
+	ctx, cancel := c.bind(ctx)
+	defer cancel(nil)
+	// What the ticket says of time is another machine's word. So the lease counts
+	// from a write of this process's own, with a nonce that no ticket has announced:
+	// of two that attach with one ticket, only one writes over the version it names.
+	u, err := c.use(ctx, t, func(r *Record) { c.sign(ctx, r) })
+	if err != nil {
+		return nil, err
+	}
+	before := u.base
+	if err := u.write(ctx); err != nil {
+		return nil, u.failed(ctx, err)
+	}
+	g := newGrant(ctx, u.h, before, u.base, u.at)
+	guard := g.guard(ctx)
+	if guard == nil {
+		g.drain(ctx)
+		return nil, u.failed(ctx, u.lost(ErrExpired))
+	}
+	if !c.add(g) {
+		g.halt(ErrDetached)
+		t, err := g.detach(ctx)
+		if err != nil {
+			return nil, errors.Join(ErrClosed, err)
+		}
+		return nil, &TicketError{t, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)}
+	}
+	u.h.mu.Lock()
+	u.h.grant = g
+	u.h.mu.Unlock()
+	u.h.saw(u.base)
+	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
+	return guard, nil
+}
+
+// RenewTicket renews the lease of a ticket for another TTL, in two requests, and
+// returns the ticket that takes its place. The lease stays detached: the record names
+// this process and Holder, but no presence.
+//
+// Before each write RenewTicket calls announce with the ticket to go on with if the
+// caller dies before RenewTicket returns: store it durably in the place of t. An error
+// of announce ends the call, and that write is not sent. Nil announces nothing: then
+// the lease is lost with a caller that dies in the middle.
+//
+// The errors are those of [Client.Attach].
+func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket) error) (Ticket, error) {
+	ctx, cancel := c.bind(ctx)
+	defer cancel(nil)
+	u, err := c.use(ctx, t, func(r *Record) {
+		r.Holder, r.Process, r.Presence = c.set.Holder, processID(), ""
+	})
+	if err != nil {
+		return Ticket{}, err
+	}
+	u.told = announce
+	if err := u.write(ctx); err != nil {
+		return Ticket{}, u.failed(ctx, err)
+	}
+	if c.clock.look() >= u.at+c.set.trust {
+		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
+	}
+	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.clock.wall().Add(c.set.trust - u.t.age(c.clock))})
+	return u.t, nil
+}
+
+// ReleaseTicket releases the lease of a ticket, in two requests. A nil error means
+// that the lock was freed in time. A lease whose time had passed is freed, too, where
+// the record still stands as the ticket says, and the error is a [*LostError]. The
+// other errors are those of [Client.Attach]; after one that is neither [ErrLost] nor
+// [ErrReleased] call it again with the same ticket.
+func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
+	ctx, cancel := c.bind(ctx)
+	defer cancel(nil)
+	u, err := c.use(ctx, t, nil)
+	if err != nil {
+		return err
+	}
+	if err := u.free(ctx); err != nil {
+		return err
+	}
+	c.emit(Event{Kind: EventReleased, Name: t.Name, Token: t.Token})
+	return nil
+}
+
+// ticketUse is one use of a ticket: one write over the version that it names.
+type ticketUse struct {
+	c    *Client
+	h    *Handle
+	t    Ticket             // the ticket to go on with
+	base *seen              // where it stands
+	next func(*Record)      // makes the record to write
+	told func(Ticket) error // hears of the ticket before a write is sent; may be nil
+	at   time.Duration      // when the write that is the base now was sent
+
+	unclear bool // whether a write may have been applied and written over since
+}
+
+// use reads the record and checks that the ticket is good for it. If the ticket is
+// too late, it frees the lock, unless it was to be released.
+func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticketUse, error) {
 	h, err := c.Handle(t.Name)
 	if err != nil {
 		return nil, err
 	}
-	if t.TTL != c.set.TTL {
-		return nil, fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", ErrOptions, t.TTL, c.set.TTL)
+	if c.life.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
 	}
-	if t.Grant == "" || t.Token == 0 {
-		return nil, fmt.Errorf("%w: the ticket is empty", ErrOptions)
+	if err := t.check(c); err != nil {
+		return nil, err
 	}
-	ctx, cancel := c.bind(ctx)
-	defer cancel(nil)
 	call, done := context.WithTimeout(ctx, c.set.callTimeout())
 	now, err := c.fetch(call, h.name, h.key)
 	done()
 	if err != nil {
 		return nil, err
 	}
-	lost := &LostError{Name: t.Name, Token: t.Token, Reason: ErrStolen}
+	t.Announced = slices.Clone(t.Announced)
+	u := &ticketUse{c: c, h: h, t: t, next: next}
+	if err := u.found(now); err != nil {
+		return nil, err
+	}
+	if next != nil && u.left() <= 0 {
+		return nil, u.failed(ctx, u.lost(ErrExpired))
+	}
+	return u, nil
+}
+
+// check checks what can be checked of a ticket alone.
+func (t *Ticket) check(c *Client) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: lock %q: %s", ErrTicket, t.Name, fmt.Sprintf(format, args...))
+	}
 	switch {
-	case now.rec == nil:
-		lost.Reason = ErrRemoved
-		return nil, lost
-	case now.rec.State == Broken:
-		lost.Reason = ErrBroken
-		return nil, lost
-	case now.rec.State == Free && now.rec.Grant == t.Grant:
-		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrReleased)
-	case now.rec.State == Free || now.rec.Grant != t.Grant || now.rec.Token != t.Token:
-		lost.By = now.rec.Holder
-		return nil, lost
+	case t.Grant == "" || t.Token == 0 || t.Version == "":
+		return bad("it is empty")
+	case len(t.Announced) > maxAnnounced:
+		return bad("it announces %d writes, at most %d are allowed", len(t.Announced), maxAnnounced)
+	case t.TTL != c.set.TTL:
+		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", ErrOptions, t.TTL, c.set.TTL)
+	case slices.ContainsFunc(t.Announced, func(a Announced) bool { return a.Nonce == "" }):
+		return bad("it announces a write without a nonce")
 	}
-	if t.age(c.clock) >= c.set.trust {
-		lost.Reason = ErrExpired
-		return nil, errors.Join(lost, c.freeExpired(ctx, h.key, now))
+	return nil
+}
+
+// found judges a state of the record that was read. It returns nil if the ticket is
+// good for it, and then stands there.
+func (u *ticketUse) found(now *seen) error {
+	t, rec := &u.t, now.rec
+	switch {
+	case rec == nil:
+		return u.lost(ErrRemoved)
+	case rec.State == Broken:
+		return u.lost(ErrBroken)
+	case rec.State == Free && rec.Grant == t.Grant:
+		return fmt.Errorf("lock %q: %w", t.Name, ErrReleased)
+	case rec.State == Free || rec.Grant != t.Grant:
+		return u.lostTo(ErrStolen, rec)
+	case rec.Token != t.Token || rec.TTL != t.TTL:
+		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
 	}
-	// What the ticket says of time is another machine's word. So the lease counts
-	// from a write of this process's own, conditional on what it has read: nobody
-	// has taken the lock before it, and no other copy of the ticket goes on beside.
-	g := newGrant(ctx, h, now, now, c.clock.look())
-	guard := g.guard(ctx)
-	if guard == nil || !c.add(g) {
-		g.halt(ErrClosed)
-		g.drain(ctx)
-		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
-	}
-	h.mu.Lock()
-	h.grant = g
-	h.mu.Unlock()
-	for pause := c.settling(); ; {
-		err := guard.Renew(ctx)
-		if err == nil {
-			return guard, nil
+	if now.version != t.Version {
+		i := slices.IndexFunc(t.Announced, func(a Announced) bool { return a.Nonce == rec.Nonce })
+		if i < 0 {
+			return u.lostTo(ErrUsed, rec)
 		}
-		if lost := guard.Err(); lost != nil || permanent(err) || pause.wait(ctx) != nil {
-			// As it was: the ticket is still good, unless the lease is lost.
-			_, _ = guard.Detach(ctx)
-			return nil, cmp.Or(lost, err)
+		if u.c.set.traits.NoReadBack {
+			return fmt.Errorf("lock %q: %w: on this store a write of unknown outcome is never relied on; the lease ends with its TTL", t.Name, ErrUnresolved)
 		}
+		a := t.Announced[i]
+		t.Version, t.Sent, t.Epoch, t.SentBoot = now.version, a.Sent, a.Epoch, a.SentBoot
+		t.Announced = nil // their predecessor is gone
 	}
+	u.base = now
+	return u.plausible()
+}
+
+// plausible checks the times of the ticket. A ticket of a machine whose clock is ahead
+// by more than a TTL looks like one that somebody altered.
+func (u *ticketUse) plausible() error {
+	t, c := &u.t, u.c
+	boot, known := sysclock.Boottime()
+	switch {
+	case t.Sent.Sub(c.clock.wall()) > c.set.TTL:
+	case known && t.Epoch != "" && t.Epoch == sysclock.Epoch() && t.SentBoot > boot:
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: lock %q: it is from the future: it was altered, or the clocks of two machines differ", ErrTicket, t.Name)
 }
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
@@ -140,24 +337,208 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 func (t *Ticket) age(c *clock) time.Duration {
 	age := c.wall().Sub(t.Sent)
 	if boot, ok := sysclock.Boottime(); ok && t.Epoch != "" && t.Epoch == sysclock.Epoch() {
-		age = max(age, boot-t.SentBoot)
+		// No lease is as long, and the difference of any two numbers may not fit.
+		age = max(age, boot-max(t.SentBoot, boot-2*MaxTTL))
 	}
 	return max(age, 0)
 }
 
-// freeExpired frees a lease that is over and that nobody took. The write names the
-// version that was read, so that it hurts nobody.
-func (c *Client) freeExpired(ctx context.Context, key string, now *seen) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)
+// left is the trust that is left in the ticket's lease, by the ticket and by the
+// record.
+func (u *ticketUse) left() time.Duration {
+	age := max(u.t.age(u.c.clock), u.c.clock.wall().Sub(u.base.rec.Renewed))
+	return u.c.set.trust - age
+}
+
+// stands makes t the ticket of a version that was sent at a time.
+func (t *Ticket) stands(c *clock, version store.Version, at time.Duration) {
+	t.Version, t.Announced = version, nil
+	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
+}
+
+// announce adds a write over the ticket's version.
+func (t *Ticket) announce(c *clock, nonce string, at time.Duration) {
+	a := Announced{Nonce: nonce}
+	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
+	t.Announced = append(t.Announced, a)
+}
+
+// retract takes a write back that is certainly not applied.
+func (t *Ticket) retract(nonce string) {
+	t.Announced = slices.DeleteFunc(t.Announced, func(a Announced) bool { return a.Nonce == nonce })
+}
+
+// instant tells a time of this client's clock for other processes.
+func instant(c *clock, at time.Duration) (wall time.Time, epoch string, boottime time.Duration) {
+	// In this order: a process that is stopped in between makes the time earlier.
+	wall = c.wall()
+	boot, ok := sysclock.Boottime()
+	ago := c.look() - at
+	if ok {
+		epoch, boottime = sysclock.Epoch(), boot-ago
+	}
+	return wall.Add(-ago), epoch, boottime
+}
+
+func (u *ticketUse) lost(reason error) *LostError {
+	return &LostError{Name: u.t.Name, Token: u.t.Token, Reason: reason}
+}
+
+func (u *ticketUse) lostTo(reason error, rec *Record) error {
+	lost := u.lost(reason)
+	lost.By = rec.Holder
+	return lost
+}
+
+// write renews the lease of the ticket and finds out what became of it. On success
+// base is the state that it made, at is when that was sent, and the ticket stands
+// there. Otherwise the ticket announces every write that may yet be applied.
+//
+// Between any two steps another copy of the ticket may be used: then the version is
+// gone, and found tells it.
+func (u *ticketUse) write(ctx context.Context) error {
+	c := u.c
+	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	rec := *now.rec
-	rec.State, rec.Presence, rec.Nonce, rec.Renewed = Free, "", rand.Text(), c.clock.wall()
+	sent := map[string]time.Duration{} // over the present base
+	var rec Record
+	for pause := c.settling(); ; {
+		left := u.left()
+		switch {
+		case left <= 0:
+			return u.lost(ErrExpired)
+		case len(u.t.Announced) < maxAnnounced:
+			rec = *u.base.rec
+			u.next(&rec)
+			rec.Nonce, rec.Renewed = rand.Text(), c.clock.wall()
+			at := c.clock.look()
+			u.t.announce(c.clock, rec.Nonce, at)
+			if err := u.tell(); err != nil {
+				u.t.retract(rec.Nonce)
+				return err
+			}
+			sent[rec.Nonce] = at
+		case len(sent) == 0:
+			return fmt.Errorf("lock %q: %w: %d writes with this ticket have no known outcome", u.t.Name, ErrUnresolved, maxAnnounced)
+		} // else the last one is sent again
+		bounded, done := context.WithTimeout(ctx, left)
+		now, err := u.send(bounded, &rec)
+		done()
+		switch {
+		case now != nil && err == nil:
+			if at, ours := sent[now.rec.Nonce]; ours {
+				u.base, u.at = now, at
+				u.t.stands(c.clock, now.version, at)
+				return nil
+			}
+			clear(sent) // a write that an earlier use of the ticket announced came first
+		case now != nil, permanent(err):
+			return err
+		default:
+			if ended := pause.wait(ctx); ended != nil {
+				return fmt.Errorf("%w: %w", err, ended)
+			}
+		}
+	}
+}
+
+// tell hands the ticket on before a write is sent.
+func (u *ticketUse) tell() error {
+	if u.told == nil {
+		return nil
+	}
+	t := u.t
+	t.Announced = slices.Clone(t.Announced)
+	return u.told(t)
+}
+
+// send sends one write over the base. It returns the state that stands in the place
+// of the base, with an error if the ticket is not good for it; or no state and an
+// error, after which the base may still stand.
+func (u *ticketUse) send(ctx context.Context, rec *Record) (*seen, error) {
 	value, err := rec.encode()
 	if err != nil {
+		return nil, err
+	}
+	version, err := u.c.put(ctx, u.h.key, u.base.version, value)
+	if err == nil {
+		written := *rec
+		return &seen{version: version, rec: &written, at: u.c.clock.monotonic(), age: -1}, nil
+	}
+	err = fmt.Errorf("lock %q: %w", u.t.Name, err)
+	u.unclear = u.unclear || !certain(err) && !conflictTells(err)
+	if certain(err) {
+		u.t.retract(rec.Nonce)
+		return nil, err
+	}
+	err = fmt.Errorf("%w: %w", ErrUnresolved, err)
+	if u.c.set.traits.NoReadBack && store.OutcomeOf(err) == store.Unknown {
+		return nil, err
+	}
+	now, seeErr := u.c.after(ctx, u.h.name, u.h.key, err)
+	switch {
+	case seeErr != nil:
+		return nil, errors.Join(err, seeErr)
+	case now.version == u.base.version:
+		return nil, err // not applied yet
+	}
+	return now, u.found(now)
+}
+
+// certain reports whether err proves that a write was not applied. A conflict does
+// not: it can be with this very write, where a transport repeats it.
+func certain(err error) bool {
+	return store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict)
+}
+
+// failed turns the error of a use into the one for the caller: a lease whose time has
+// passed is freed first, and a ticket that changed is handed on.
+func (u *ticketUse) failed(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrExpired):
+		freeErr := u.free(context.WithoutCancel(ctx))
+		if freeErr != nil && !errors.Is(freeErr, ErrLost) && !errors.Is(freeErr, ErrReleased) {
+			return errors.Join(err, fmt.Errorf("it was not freed: %w", freeErr))
+		}
+		return err
+	case errors.Is(err, ErrLost), errors.Is(err, ErrReleased), len(u.t.Announced) == 0:
 		return err
 	}
-	if _, err = c.put(ctx, key, now.version, value); err != nil && !errors.Is(err, store.ErrConflict) {
-		return fmt.Errorf("lock %q was not freed: %w", rec.Name, err)
+	return &TicketError{u.t, err}
+}
+
+// free frees the lock where the ticket stands, and nowhere else.
+func (u *ticketUse) free(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, u.c.set.ReleaseTimeout)
+	defer cancel()
+	late := u.left() <= 0
+	sent := map[string]bool{}
+	u.unclear = false
+	for pause := u.c.settling(); ; {
+		rec := *u.base.rec
+		rec.State, rec.Presence, rec.Nonce, rec.Renewed = Free, "", rand.Text(), u.c.clock.wall()
+		sent[rec.Nonce] = true
+		now, err := u.send(ctx, &rec)
+		over := now != nil && (err != nil || sent[now.rec.Nonce])
+		switch {
+		case over && now.rec != nil && sent[now.rec.Nonce]:
+			u.h.saw(now)
+		case over && u.unclear && !late && !errors.Is(err, ErrUsed):
+			// Another's state, on top of ours for all that can be known.
+		case over, permanent(err):
+			return err
+		default:
+			if err == nil {
+				continue // on a write that the ticket announces
+			}
+			if ended := pause.wait(ctx); ended != nil {
+				return fmt.Errorf("%w: %w", err, ended)
+			}
+			continue
+		}
+		if late {
+			return u.lost(ErrExpired)
+		}
+		return nil
 	}
-	return nil
 }

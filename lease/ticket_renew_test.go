@@ -1,0 +1,261 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var errStopped = errors.New("stopped here")
+
+// A step that dies between the announcement and the next ticket loses nothing, wherever
+// it dies and whatever became of its write.
+func TestTicketRenewalThatDiesLosesNothing(t *testing.T) {
+	for name, what := range map[string]fault{"not sent": hang, "applied": lose, "applied late": late, "failed": fail} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				a, b := client(t, st, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+				ticket := mustDetach(t, mustTry(t, a, "job"))
+				time.Sleep(20 * time.Second)
+				w := newWire(st)
+				dying := client(t, w, pipeline(time.Minute))
+				file := ticket
+				ctx, cancel := context.WithCancel(t.Context())
+				w.set(func(op *store.Op) fault {
+					switch {
+					case op.Kind.Write():
+						return what
+					case file.Announced != nil:
+						return hang
+					}
+					return pass
+				})
+				if _, err := dying.RenewTicket(ctx, ticket, func(next lease.Ticket) error {
+					file = next
+					time.AfterFunc(time.Millisecond, cancel)
+					return nil
+				}); err == nil {
+					t.Fatal("it did not die")
+				}
+				next, err := b.RenewTicket(t.Context(), file, nil)
+				if err != nil {
+					t.Fatalf("the next step: %v", err)
+				}
+				if len(next.Announced) != 0 || next.Token != ticket.Token {
+					t.Errorf("the next ticket is %+v", next)
+				}
+				time.Sleep(10 * time.Second)
+				w.after.Wait()
+				// All that were before are void, and change nothing.
+				for _, old := range []lease.Ticket{ticket, file} {
+					if _, err := a.Attach(t.Context(), old); !errors.Is(err, lease.ErrUsed) {
+						t.Errorf("Attach of an old ticket = %v", err)
+					}
+					if err := a.ReleaseTicket(t.Context(), old); !errors.Is(err, lease.ErrUsed) {
+						t.Errorf("ReleaseTicket of an old ticket = %v", err)
+					}
+					time.Sleep(30 * time.Second)
+					if next, err = b.RenewTicket(t.Context(), next, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				mustRelease(t, mustAttach(t, a, next))
+			})
+		})
+	}
+}
+
+// What was announced is counted from its own sending: a step that died late loses
+// nothing of the time that its write gave.
+func TestTicketRenewalCountsFromTheAnnouncedWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+		file := mustDetach(t, mustTry(t, b, "job"))
+		time.Sleep(40 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		w.set(nth(1, lose))
+		_, err := a.RenewTicket(ctx, file, func(next lease.Ticket) error {
+			file = next
+			w.set(func(op *store.Op) fault {
+				if op.Kind.Write() {
+					return lose
+				}
+				return hang
+			})
+			return nil
+		})
+		var unresolved *lease.TicketError
+		if !errors.As(err, &unresolved) || !errors.Is(err, lease.ErrUnresolved) || len(unresolved.Ticket.Announced) == 0 {
+			t.Fatalf("RenewTicket = %v", err)
+		}
+		time.Sleep(40 * time.Second) // 82 s after the grant, and 42 s after that write
+		mustRelease(t, mustAttach(t, b, file))
+	})
+}
+
+// A renewal that cannot be announced is not sent.
+func TestTicketRenewalIsAnnouncedFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a := client(t, w, pipeline(time.Minute))
+		ticket := mustDetach(t, mustTry(t, a, "job"))
+		w.requests()
+		if _, err := a.RenewTicket(t.Context(), ticket, func(lease.Ticket) error { return errStopped }); !errors.Is(err, errStopped) {
+			t.Errorf("RenewTicket = %v", err)
+		}
+		if n := w.requests(); n != 1 {
+			t.Errorf("%d requests, want the read alone", n)
+		}
+		next, err := a.RenewTicket(t.Context(), ticket, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := w.requests(); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+		if err := a.ReleaseTicket(t.Context(), next); err != nil {
+			t.Error(err)
+		}
+		if n := w.requests(); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+		wantState(t, a, "job", lease.Free)
+		if err := a.ReleaseTicket(t.Context(), next); !errors.Is(err, lease.ErrReleased) {
+			t.Errorf("a second release = %v", err)
+		}
+	})
+}
+
+// Announcements do not pile up without a bound.
+func TestTicketAnnouncesSoManyWrites(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a := client(t, w, pipeline(24*time.Hour))
+		ticket := mustDetach(t, mustTry(t, a, "job"))
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() {
+				return fail
+			}
+			return pass
+		})
+		var err error
+		for range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = a.RenewTicket(ctx, ticket, nil)
+			cancel()
+			var unresolved *lease.TicketError
+			if !errors.As(err, &unresolved) {
+				t.Fatal(err)
+			}
+			ticket = unresolved.Ticket
+		}
+		if n := len(ticket.Announced); n != 64 || !errors.Is(err, lease.ErrUnresolved) {
+			t.Errorf("%d announced; %v", n, err)
+		}
+		w.set(nil)
+		if err := a.ReleaseTicket(t.Context(), ticket); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An Attach whose outcome is not known hands on the ticket to try again with; no guard
+// of it believes.
+func TestTicketUnresolvedAttach(t *testing.T) {
+	for name, what := range map[string]fault{"applied": lose, "late": late, "not applied": fail} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+				ticket := mustDetach(t, mustTry(t, b, "job"))
+				reads := 0
+				w.set(func(op *store.Op) fault {
+					if op.Kind.Write() {
+						return what
+					}
+					if reads++; reads == 1 {
+						return pass
+					}
+					return hang
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				g, err := a.Attach(ctx, ticket)
+				var unresolved *lease.TicketError
+				if g != nil || !errors.As(err, &unresolved) {
+					t.Fatalf("Attach = %v, %v", g, err)
+				}
+				w.after.Wait()
+				if err := a.Close(t.Context()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+				mustRelease(t, mustAttach(t, b, unresolved.Ticket))
+			})
+		})
+	}
+}
+
+// A release with a ticket frees the lock, whatever becomes of replies, and nothing but
+// what the ticket names.
+func TestTicketRelease(t *testing.T) {
+	for i, what := range []fault{pass, fail, refuse, lose, repeat} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+				ticket := mustDetach(t, mustTry(t, b, "job"))
+				w.set(nth(1, what))
+				if err := a.ReleaseTicket(t.Context(), ticket); err != nil {
+					t.Errorf("ReleaseTicket = %v", err)
+				}
+				wantState(t, b, "job", lease.Free)
+				g := mustTry(t, b, "job")
+				if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrStolen) {
+					t.Errorf("a second release = %v", err)
+				}
+				// Too late: freed, and told.
+				ticket = mustDetach(t, g)
+				time.Sleep(58 * time.Second)
+				w.set(nth(1, what))
+				if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrExpired) {
+					t.Errorf("a late release = %v", err)
+				}
+				wantState(t, b, "job", lease.Free)
+			})
+		})
+	}
+}
+
+// A client that is closed under an Attach leaves the lease to the ticket.
+func TestTicketAttachOfAClosedClient(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+		ticket := mustDetach(t, mustTry(t, b, "job"))
+		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			if op.Kind.Write() {
+				time.Sleep(time.Second) // it does not heed ctx
+			}
+			return err
+		})
+		closing := client(t, slow, pipeline(time.Minute))
+		time.AfterFunc(500*time.Millisecond, func() { _ = closing.Close(context.Background()) })
+		_, err := closing.Attach(t.Context(), ticket)
+		var unresolved *lease.TicketError
+		if !errors.Is(err, lease.ErrClosed) || !errors.As(err, &unresolved) {
+			t.Fatalf("Attach = %v", err)
+		}
+		if _, err := closing.Attach(t.Context(), unresolved.Ticket); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("Attach of a closed client = %v", err)
+		}
+		mustRelease(t, mustAttach(t, a, unresolved.Ticket))
+	})
+}
