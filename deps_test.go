@@ -54,6 +54,7 @@ internal/...:         store internal/...
 internal/localfs:     -
 internal/private:     -
 internal/suitetest:   -
+internal/trust:       store
 
 # Vendors' modules know the registers, the buckets and the tables, and never what
 # stands on them: nor each other.

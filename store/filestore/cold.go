@@ -2,11 +2,14 @@ package filestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,6 +25,10 @@ const (
 	// removalPause is for how long a log that was removed is not yet called absent:
 	// with the directory of the store it is lost, which is another thing.
 	removalPause = 100 * time.Millisecond
+
+	// maxSegments is how many names are read in the directory of a log. It has two or
+	// three segments; more where old ones cannot be removed.
+	maxSegments = 10_000
 )
 
 // cold finds the newest segment of a log that this process knows nothing of: COLD.
@@ -79,15 +86,22 @@ func (s *Store) look(l *log) ([]uint64, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := namesIn(dir, ".")
-	if err != nil {
-		return nil, err
-	}
+	var names []string
 	var numbers []uint64
-	for _, name := range names {
-		if n := segmentNumber(name); n > 0 {
+	err = trust.EachName(dir, ".", maxSegments, func(name string) {
+		n := segmentNumber(name)
+		if n > 0 {
 			numbers = append(numbers, n)
 		}
+		if n > 0 || strings.HasPrefix(name, tmpPrefix) {
+			names = append(names, name)
+		}
+	})
+	if errors.Is(err, trust.ErrTooMany) {
+		return nil, fmt.Errorf("%w: %s holds more than %d files, a log has three", store.ErrCorrupt, l.dir(), maxSegments)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(numbers) == 0 {
 		return nil, nil

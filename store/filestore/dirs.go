@@ -3,12 +3,17 @@ package filestore
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The directories of a store. The last one is for what is made under another name
@@ -23,43 +28,40 @@ const (
 // longer between making one and using it finds it gone, and starts again.
 const staleAge = time.Hour
 
+// maxSweep is how many names of a directory one sweep looks at.
+const maxSweep = 10_000
+
 // modes are those of what the store makes.
 type modes struct {
-	dir, file fs.FileMode
-	owner     int  // to whom it is given; -1: left as it is
-	group     int  // likewise
-	shared    bool // with the group
+	top, dir, file fs.FileMode // of the directories of the layout, of those of logs, of files
+	owner          int         // to whom it is given; -1: left as it is
+	group          int         // likewise
+	shared         bool        // with the group, or with everybody
 }
 
 // modesOf tells the modes from the directory of the store: one that its group may
 // write was made for the group. What root makes in the directory of another user
 // belongs to that user, who could not read it otherwise.
+//
+// The sticky bit, which keeps users from removing what belongs to others, goes on to
+// the directories of the layout. Those of logs do without: the next segment of a log
+// is made, and the old ones are removed, by any of those who write to it.
 func modesOf(root os.FileInfo) modes {
-	m := modes{dir: 0o700, file: 0o600, owner: -1, group: -1}
-	owner, group := ownerOf(root)
-	if os.Geteuid() == 0 && owner != 0 {
+	m := modes{top: 0o700, dir: 0o700, file: 0o600, owner: -1, group: -1}
+	owner, group := trust.OwnerOf(root), trust.GroupOf(root)
+	if os.Geteuid() == 0 && owner > 0 {
 		m.owner, m.group = owner, group
 	}
-	if mode := root.Mode(); mode&0o020 != 0 {
+	if mode := root.Mode(); owner >= 0 && mode&0o022 != 0 {
 		m.shared, m.group = true, group
 		m.dir, m.file = mode.Perm()|mode&fs.ModeSetgid, mode.Perm()&0o666
+		m.top = m.dir | mode&fs.ModeSticky
 	}
 	return m
 }
 
 // own reports whether what is made is right as it is.
 func (m modes) own() bool { return m.owner < 0 && m.group < 0 && !m.shared }
-
-// unfinished reports whether a directory was made by this user, who did not come to
-// give it its owner, its group and its mode.
-func (m modes) unfinished(info os.FileInfo) bool {
-	owner, group := ownerOf(info)
-	if m.own() || owner != os.Geteuid() {
-		return false
-	}
-	return (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group) ||
-		(m.shared && info.Mode()&(fs.ModePerm|fs.ModeSetgid) != m.dir)
-}
 
 // makeDirs makes a directory and its parents, durably.
 func makeDirs(dir string, l limits) error {
@@ -91,7 +93,7 @@ func syncOutside(dir string, l limits) error {
 	if l.noDirSync {
 		return nil
 	}
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return err
 	}
@@ -134,56 +136,106 @@ func (s *Store) syncTop() error {
 	return nil
 }
 
-// mkdir makes a directory of the store. That it exists is an error.
-func (s *Store) mkdir(name string) error {
-	if err := s.root.Mkdir(name, s.modes.dir.Perm()); err != nil || s.modes.own() {
+// makeKeys makes the directory of keys.
+func (s *Store) makeKeys() error {
+	if made, err := s.mkdirTop(keysDir); err != nil || !made {
 		return err
 	}
-	return s.applyTo(name)
+	return s.syncTop()
 }
 
-// applyTo gives a directory of the store its owner, its group and its mode.
-func (s *Store) applyTo(name string) error {
-	f, err := s.root.Open(name)
+// mkdirTop makes one of the directories of the layout, if it is not there. What is no
+// directory is refused: a symbolic link would lead somewhere else.
+func (s *Store) mkdirTop(name string) (made bool, err error) {
+	info, err := s.root.Lstat(name)
+	switch {
+	case err == nil && !info.IsDir():
+		return false, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	case err == nil || !gone(err):
+		return false, err
+	case s.modes.own():
+		err = s.root.Mkdir(name, s.modes.top)
+	default:
+		err = s.giveTop(name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil // another process was faster
+	} else if err == nil {
+		made = true
+	}
+	return made, err
+}
+
+// giveTop makes one of the directories of the layout for others.
+func (s *Store) giveTop(name string) error {
+	st, err := s.newStage(tmpPrefix + random())
 	if err != nil {
 		return err
+	}
+	defer st.remove()
+	dir, err := st.mkdir(s.modes.top)
+	if err != nil {
+		return err
+	}
+	return st.install(dir, name)
+}
+
+// stage is a directory for this process alone, in which it makes what is then renamed
+// into the store.
+//
+// Giving something away (its owner, its group, its mode) must not hit what others put in
+// its place: the owner of a directory can exchange what lies in it at any time. In a
+// stage, which only this user can enter, nobody can. What was there before is never
+// given away, and what was left half made has no name in the store.
+type stage struct {
+	s    *Store
+	name string // below the store
+	dir  *os.Root
+}
+
+// tmpStage makes a stage among the temporaries.
+func (s *Store) tmpStage() (*stage, error) {
+	if _, err := s.mkdirTop(tmpDir); err != nil {
+		return nil, err
+	}
+	s.sweepTmp()
+	return s.newStage(tmpDir + "/" + random())
+}
+
+func (s *Store) newStage(name string) (*stage, error) {
+	dir, err := trust.Private(s.root, name)
+	if err != nil {
+		return nil, err
+	}
+	return &stage{s, name, dir}, nil
+}
+
+// mkdir makes a directory in the stage, complete with its owner, group and mode. Its name
+// cannot be guessed: so what has that name in the stage's directory, whatever that is by
+// then, is this one.
+func (st *stage) mkdir(mode fs.FileMode) (name string, err error) {
+	name = random()
+	if err := st.dir.Mkdir(name, 0o700); err != nil || st.s.modes.own() {
+		return name, err
+	}
+	f, err := st.dir.Open(name)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
-	return s.modes.apply(f, s.modes.dir)
+	return name, st.s.modes.apply(f, mode)
 }
 
-// makeKeys makes the directory of keys, if it is not there.
-func (s *Store) makeKeys() error {
-	made, err := s.mkdirTop(keysDir)
-	if made {
-		s.mu.Lock()
-		s.topSynced = false
-		s.mu.Unlock()
-	}
-	return err
+// install gives what is in the stage its name in the store.
+func (st *stage) install(name, to string) error {
+	return st.s.root.Rename(st.name+"/"+name, to)
 }
 
-// mkdirTop makes one of the directories of the layout, if it is not there, and
-// finishes one whose maker came to no end. What is no directory is refused: a symbolic
-// link would lead somewhere else.
-func (s *Store) mkdirTop(name string) (made bool, err error) {
-	if err := s.mkdir(name); !errors.Is(err, fs.ErrExist) {
-		return true, err
-	}
-	info, err := s.root.Lstat(name)
-	if gone(err) {
-		return false, nil // whoever needs it will see that
-	}
-	if err != nil {
-		return false, err
-	}
-	if !info.IsDir() {
-		return false, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	}
-	if !s.modes.unfinished(info) {
-		return false, nil
-	}
-	return false, s.applyTo(name)
+// remove removes the stage and what is left in it. What it cannot remove is swept.
+func (st *stage) remove() {
+	removeLeftovers(st.dir, 0)
+	st.dir.Close()
+	_ = st.s.root.Remove(st.name)
 }
 
 // apply gives what was just made its owner, its group, and its mode, whatever the
@@ -194,7 +246,7 @@ func (m modes) apply(f *os.File, mode fs.FileMode) error {
 		if err != nil {
 			return err
 		}
-		owner, group := ownerOf(info)
+		owner, group := trust.OwnerOf(info), trust.GroupOf(info)
 		differs := (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group)
 		if differs {
 			// It does not matter where the mode lets everybody in.
@@ -224,15 +276,6 @@ func (s *Store) newFile(dir *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// tmpName returns a new name for a temporary, and makes their directory.
-func (s *Store) tmpName() (string, error) {
-	if _, err := s.mkdirTop(tmpDir); err != nil {
-		return "", err
-	}
-	s.sweepTmp()
-	return tmpDir + "/" + random(), nil
-}
-
 // sweepTmp removes temporaries that were left behind, at most once an hour. It
 // does what it can: whatever it cannot remove does no harm.
 func (s *Store) sweepTmp() {
@@ -246,38 +289,165 @@ func (s *Store) sweepTmp() {
 	if !due {
 		return
 	}
-	names, err := s.names(tmpDir)
-	if err != nil {
-		return
-	}
+	s.sweepStages(".", tmpPrefix)
+	s.sweepStages(tmpDir, "")
+}
+
+// sweepStages removes old stages, and files in the making, whose names have a prefix.
+func (s *Store) sweepStages(parent, prefix string) {
+	var names []string
+	// Where there are too many, the next sweep has fewer to look at.
+	_ = trust.EachName(s.root, parent, maxSweep, func(name string) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && isRandom(strings.TrimSuffix(rest, sweptMark)) {
+			names = append(names, name)
+		}
+	})
 	for _, name := range names {
-		path := tmpDir + "/" + name
+		path := parent + "/" + name
 		info, err := s.root.Lstat(path)
-		if err != nil || now.Sub(info.ModTime()) < staleAge {
+		if err != nil || time.Since(info.ModTime()) < staleAge {
 			continue
 		}
-		// A directory gets another name first: its maker, should he wake up, must
-		// not find it half empty.
-		if info.IsDir() && !strings.HasSuffix(name, "-") {
-			if s.root.Rename(path, path+"-") != nil {
-				continue
-			}
-			path += "-"
+		if !info.IsDir() {
+			removeLeftover(s.root, path)
+			continue
 		}
-		_ = s.root.RemoveAll(path)
+		s.sweepStage(path)
 	}
 }
 
-// names lists a directory of the store.
-func (s *Store) names(dir string) ([]string, error) { return namesIn(s.root, dir) }
+// sweptMark ends the name of a stage that is being swept.
+const sweptMark = "-"
 
-func namesIn(root *os.Root, dir string) ([]string, error) {
-	f, err := root.Open(dir)
+func (s *Store) sweepStage(path string) {
+	dir, info, err := trust.OpenBelow(s.root, path)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if time.Since(info.ModTime()) < staleAge || !onlyLeftovers(dir, 0) {
+		return
+	}
+	// It gets another name first: its maker, should he wake up, must not find it half
+	// empty.
+	if !strings.HasSuffix(path, sweptMark) {
+		if s.root.Rename(path, path+sweptMark) != nil {
+			return
+		}
+		path += sweptMark
+	}
+	removeLeftovers(dir, 0)
+	_ = s.root.Remove(path)
+}
+
+// A stage holds one thing: a presence file, or the directory of a log with its first
+// segment. A sweep
+// removes these, and nothing else that lies there: somebody may have moved a directory
+// of this user's to where the sweep looks.
+
+// onlyLeftovers reports whether a directory, which is open, holds nothing but what makers
+// of logs and presence files leave.
+func onlyLeftovers(dir *os.Root, depth int) bool {
+	return eachLeftover(dir, depth, func(name string, sub *os.Root) bool {
+		if sub != nil {
+			return onlyLeftovers(sub, depth+1)
+		}
+		return isLeftover(dir, name)
+	})
+}
+
+// removeLeftovers removes what makers of logs and presence files leave, from a directory
+// that is open.
+func removeLeftovers(dir *os.Root, depth int) {
+	eachLeftover(dir, depth, func(name string, sub *os.Root) bool {
+		if sub == nil {
+			removeLeftover(dir, name)
+			return true
+		}
+		removeLeftovers(sub, depth+1)
+		_ = dir.Remove(name) // only if it is empty
+		return true
+	})
+}
+
+// eachLeftover calls f with each name in a directory of a stage; sub is the directory of
+// that name, open, if it is one. It reports false if the directory holds more than a
+// stage does, or f does.
+func eachLeftover(dir *os.Root, depth int, f func(name string, sub *os.Root) bool) bool {
+	const most = 4
+	var names []string
+	if trust.EachName(dir, ".", most, func(name string) { names = append(names, name) }) != nil {
+		return false
+	}
+	for _, name := range names {
+		var sub *os.Root
+		if info, err := dir.Lstat(name); err == nil && info.IsDir() {
+			if depth > 0 || !isRandom(name) {
+				return false
+			}
+			if sub, _, err = trust.OpenBelow(dir, name); err != nil {
+				return false
+			}
+		}
+		ok := f(name, sub)
+		if sub != nil {
+			sub.Close()
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// removeLeftover removes a file if it is what a maker of logs and presence files leaves.
+func removeLeftover(dir *os.Root, name string) {
+	if isLeftover(dir, name) {
+		_ = dir.Remove(name)
+	}
+}
+
+// isLeftover reports whether a file is the beginning of a segment or of a presence file,
+// or empty. It is judged after it was opened.
+func isLeftover(dir *os.Root, name string) bool {
+	base := path.Base(name)
+	if rest, ok := strings.CutPrefix(base, tmpPrefix); !isRandom(base) && segmentNumber(base) == 0 && !(ok && isRandom(rest)) {
+		return false
+	}
+	f, err := openRegular(dir, name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, 8)
+	n, err := f.ReadAt(start, 0)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	text := string(start[:n])
+	return text == "" || begins(text, "\n"+string(kindKey)+" ") || begins(text, presenceStart)
+}
+
+// begins reports whether a text begins with another, or is the beginning of it.
+func begins(text, with string) bool {
+	return strings.HasPrefix(text, with) || strings.HasPrefix(with, text)
+}
+
+// openRegular opens a file for reading, and nothing else that lies in its place.
+func openRegular(dir *os.Root, name string) (*os.File, error) {
+	f, err := dir.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return f.Readdirnames(-1)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // lost reports that the directory of the store is not the one that was opened: it

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -26,6 +27,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return fmt.Errorf("%w: something else lies where a directory of the store should be: %w", store.ErrCorrupt, err)
+	case errors.Is(err, trust.ErrReplaced):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EIO):
 		return fmt.Errorf("%w: the disk reports a fault: %w", store.ErrUnavailable, err)
 	}

@@ -16,6 +16,9 @@ func Impatient() *Options { return &Options{limits: limits{patience: 100 * time.
 // NoDirSync returns options with which names are not made durable: a fault.
 func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }
 
+// FewKeys returns options with which a listing reads no more names than this.
+func FewKeys(n int) *Options { return &Options{limits: limits{keys: n}} }
+
 var (
 	EncodeKey = encodeKey
 	DecodeKey = decodeKey

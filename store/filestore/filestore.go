@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -36,6 +38,21 @@ type Options struct {
 	// the same time.
 	AllowNetwork bool
 
+	// Unsafe names the risks of a directory that is opened all the same. Open refuses
+	// a directory that users who are not trusted with the store could change or
+	// exchange, with an error that matches [store.ErrUnsafe] and names the risk:
+	//
+	//   - "link": the directory is named by a symbolic link.
+	//   - "owner": it belongs to another user, and this one is root; or this user may
+	//     write to it, and it is not shared with a group that this user is in. What
+	//     root makes there then belongs to that user. What was there before keeps its
+	//     owner and mode.
+	//   - "writable": every user may write to it.
+	//
+	// The users who are trusted with a store are root, the owner of its directory, and
+	// the members of its group where the group may write.
+	Unsafe []string
+
 	// MaxOpen bounds the logs that are kept open between calls, one descriptor
 	// each. The default is [DefaultMaxOpen]; the bounds are 1 and 65536.
 	MaxOpen int
@@ -50,6 +67,7 @@ type limits struct {
 	noDirSync   bool // the control of the power cuts: names are not made durable
 	poll        bool // do as if the system could not tell of changes
 	patience    time.Duration
+	keys        int // that one listing reads
 }
 
 // Store is a store in a directory. It may be used by any number of goroutines, and
@@ -82,7 +100,8 @@ type Store struct {
 // user alone.
 //
 // On a file system that is not known to append atomically (NFS, SMB, FUSE, ...) the
-// error matches [store.ErrUnsafe], unless [Options.AllowNetwork] is set.
+// error matches [store.ErrUnsafe], unless [Options.AllowNetwork] is set; likewise for a
+// directory that users who are not trusted with it could change, see [Options.Unsafe].
 func Open(dir string, opts *Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -101,6 +120,9 @@ func open(dir string, opts *Options) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("no directory is given")
 	}
+	if err := trust.CheckNames(opts.Unsafe); err != nil {
+		return nil, err
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -114,13 +136,16 @@ func open(dir string, opts *Options) (*Store, error) {
 	if s.limits.sealBytes == 0 {
 		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
 	}
+	if s.limits.keys == 0 {
+		s.limits.keys = maxKeys
+	}
 	if s.limits.patience == 0 {
 		s.limits.patience = coldPatience
 	}
 	if err := makeDirs(dir, s.limits); err != nil {
 		return nil, err
 	}
-	if s.root, err = os.OpenRoot(dir); err != nil {
+	if s.root, s.info, err = trust.OpenDir(dir, opts.Unsafe); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(opts); err != nil {
@@ -133,19 +158,16 @@ func open(dir string, opts *Options) (*Store, error) {
 // prepare looks at the directory that was opened and makes what belongs into it.
 func (s *Store) prepare(opts *Options) error {
 	var err error
-	if s.info, err = s.root.Stat("."); err != nil {
-		return err
-	}
 	if s.id, err = identify(s.dir, s.info); err != nil {
 		return err
 	}
-	kind, local, err := fileSystem(s.dir)
+	kind, local, err := localfs.Check(s.dir)
 	if err != nil {
 		return err
 	}
 	s.network = !local
 	if s.network && !opts.AllowNetwork {
-		return fmt.Errorf("%w: the file system is %s, which is not known to append atomically; choose a directory on a local disk, or allow it (network=allow) after a test with holdfast doctor", store.ErrUnsafe, kind)
+		return fmt.Errorf("%w: the file system is of the kind %s, which is not known to append atomically; choose a directory on a local disk, or allow it (network=allow) after a test with holdfast doctor", store.ErrUnsafe, kind)
 	}
 	s.modes = modesOf(s.info)
 	s.watch.poll = s.limits.poll || s.network

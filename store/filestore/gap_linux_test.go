@@ -2,6 +2,7 @@ package filestore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -148,25 +149,27 @@ func TestLinkInTheWay(t *testing.T) {
 	}
 }
 
-// TestUnfinishedDirectory: a process that was killed between making a directory and
-// giving it to the group does not lock the group out for ever.
-func TestUnfinishedDirectory(t *testing.T) {
+// TestKilledWhileMaking: a process that is killed between making a directory and giving
+// it to the group leaves a temporary, and locks nobody out.
+func TestKilledWhileMaking(t *testing.T) {
 	dir := memoryDir(t)
 	if err := os.Chmod(dir, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"k", "tmp", "alive"}
-	for _, name := range names {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	stage := filepath.Join(dir, "tmp-"+rand.Text())
+	if err := os.MkdirAll(filepath.Join(stage, rand.Text()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(stage, old, old); err != nil {
+		t.Fatal(err)
 	}
 	s := open(t, dir, nil)
 	put(t, s, "key", "", "1")
 	if _, err := s.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
+	for _, name := range []string{"k", "tmp", "alive"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -174,5 +177,8 @@ func TestUnfinishedDirectory(t *testing.T) {
 		if got := info.Mode().Perm(); got != 0o770 {
 			t.Errorf("%s has mode %o, want 770", name, got)
 		}
+	}
+	if _, err := os.Stat(stage); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old stage: got %v, want that it is gone", err)
 	}
 }

@@ -12,10 +12,16 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// maxKeys is how many names one listing reads.
+const maxKeys = 1 << 20
+
 // List implements [store.Lister]. It opens the log of each key below prefix.
+// It fails with an error that matches [store.ErrTooLarge] where the store has more than
+// 1,048,576 keys.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		err := s.list(ctx, prefix, func(key string) bool { return yield(key, nil) })
@@ -33,6 +39,9 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 		prefix += "/"
 	}
 	names, err := s.dirNames(ctx)
+	if errors.Is(err, trust.ErrTooMany) {
+		return fmt.Errorf("%w: the store holds more than %d keys, which are not listed", store.ErrTooLarge, s.limits.keys)
+	}
 	if err != nil {
 		return explain(err)
 	}
@@ -75,7 +84,12 @@ func (s *Store) dirNames(ctx context.Context) ([]string, error) {
 	if err := s.lost(); err != nil {
 		return nil, err
 	}
-	names, err := s.names(keysDir)
+	var names []string
+	err := trust.EachName(s.root, keysDir, s.limits.keys, func(name string) {
+		if len(name) <= maxName {
+			names = append(names, name)
+		}
+	})
 	if gone(err) {
 		return nil, nil
 	}
@@ -88,44 +102,50 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 		return "", false
 	}
 	defer s.end()
-	dir := keysDir + "/" + name
-	names, err := s.names(dir)
+	dir, _, err := trust.OpenBelow(s.root, keysDir+"/"+name)
 	if err != nil {
 		return "", false
 	}
-	for _, file := range names {
-		if segmentNumber(file) == 0 {
-			continue
+	defer dir.Close()
+	var files []string
+	_ = trust.EachName(dir, ".", maxSegments, func(name string) { // some may do
+		if segmentNumber(name) > 0 {
+			files = append(files, name)
 		}
-		data, err := s.readFile(dir + "/" + file)
-		if err != nil {
-			continue
-		}
-		fold.Scan(data, func(e fold.Entry) {
-			if key == "" && e.Kind == kindKey && json.Unmarshal(e.Value, &key) != nil {
-				key = ""
-			}
-		})
-		if store.CheckKey(key) == nil && encodeKey(key) == name {
+	})
+	for _, file := range files {
+		if key, ok := keyOf(dir, file); ok && encodeKey(key) == name {
 			return key, true
 		}
 	}
 	return "", false
 }
 
-// readFile reads a file of the store, and nothing else that lies in its place.
-func (s *Store) readFile(name string) ([]byte, error) {
-	f, err := s.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+// keyOf reads the key that stands at the start of a segment.
+func keyOf(dir *os.Root, file string) (key string, ok bool) {
+	f, err := openRegular(dir, file)
 	if err != nil {
-		return nil, err
+		return "", false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	start := make([]byte, 8<<10) // a key is at most 512 bytes, which JSON can make 3 KiB
+	n, err := f.ReadAt(start, 0)
+	if err != nil && err != io.EOF {
+		return "", false
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	fold.Scan(start[:n], func(e fold.Entry) {
+		if key == "" && e.Kind == kindKey && json.Unmarshal(e.Value, &key) != nil {
+			key = ""
+		}
+	})
+	return key, store.CheckKey(key) == nil
+}
+
+// readBounded reads a file that was just opened, unless it is larger than limit bytes.
+func readBounded(f *os.File, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%w: the file has more than %d bytes", store.ErrCorrupt, limit)
 	}
-	return io.ReadAll(f)
+	return text, err
 }

@@ -278,17 +278,17 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.makeKeys(); err != nil {
 		return "", notApplied(err)
 	}
-	tmp, err := s.tmpName()
+	st, err := s.tmpStage()
 	if err != nil {
-		return "", notApplied(err)
+		return "", s.notStaged(err)
 	}
+	defer st.remove()
 	base := fold.Entry{Kind: fold.Base, Number: 1, Nonce: random(), Value: c.value}
-	if err := s.prepareDir(l, tmp, base); err != nil {
-		_ = s.root.RemoveAll(tmp) // a leftover is swept
-		return "", notApplied(err)
+	dir, err := s.prepareDir(st, l, base)
+	if err != nil {
+		return "", s.notStaged(err)
 	}
-	if err := s.root.Rename(tmp, l.dir()); err != nil {
-		_ = s.root.RemoveAll(tmp)
+	if err := st.install(dir, l.dir()); err != nil {
 		info, statErr := s.root.Lstat(l.dir())
 		return "", notCreated(err, statErr == nil && info.IsDir())
 	}
@@ -318,15 +318,25 @@ func notCreated(err error, there bool) error {
 	return unknown(err) // what is there may be ours
 }
 
-// prepareDir makes the directory of a new log under a temporary name.
-func (s *Store) prepareDir(l *log, tmp string, base fold.Entry) error {
-	if err := s.mkdir(tmp); err != nil {
-		return err
+// notStaged tells what became of a new log that could not be prepared. It is nil where
+// the directory of temporaries was exchanged meanwhile: two processes that make it at the
+// same time can do that.
+func (s *Store) notStaged(err error) error {
+	if gone(err) {
+		err = s.lost()
 	}
-	seg, err := s.newSegment(s.root, tmp+"/"+segmentName(1), l, 1, base)
+	return notApplied(err)
+}
+
+// prepareDir makes the directory of a new log in a stage.
+func (s *Store) prepareDir(st *stage, l *log, base fold.Entry) (dir string, err error) {
+	if dir, err = st.mkdir(s.modes.dir); err != nil {
+		return "", err
+	}
+	seg, err := s.newSegment(st.dir, dir+"/"+segmentName(1), l, 1, base)
 	if err != nil {
-		return err
+		return "", err
 	}
 	seg.release()
-	return s.syncNames(s.root, tmp)
+	return dir, s.syncNames(st.dir, dir)
 }

@@ -1,17 +1,16 @@
 package filestore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -40,22 +39,8 @@ func (e *endError) Unwrap() error { return e.err }
 // openDir opens the directory of a log. What follows is done in that directory, so
 // that it cannot hit another one which somebody puts in its place meanwhile.
 func (s *Store) openDir(l *log) (*os.Root, error) {
-	info, err := s.root.Lstat(l.dir())
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("%s: %w", l.dir(), syscall.ENOTDIR)
-	}
-	dir, err := s.root.OpenRoot(l.dir())
-	if err != nil {
-		return nil, err
-	}
-	if opened, err := dir.Stat("."); err != nil || !os.SameFile(opened, info) {
-		dir.Close()
-		return nil, cmp.Or[error](err, fmt.Errorf("%s: %w", l.dir(), syscall.ENOTDIR))
-	}
-	return dir, nil
+	dir, _, err := trust.OpenBelow(s.root, l.dir())
+	return dir, err
 }
 
 // next goes on from a sealed segment: NEXT. It leaves l.seg nil where the log is to
@@ -191,7 +176,7 @@ func sweep(dir *os.Root, names []string, high uint64) {
 			stuck = err != nil && !gone(err)
 		case strings.HasPrefix(name, tmpPrefix):
 			if info, err := dir.Lstat(name); err == nil && time.Since(info.ModTime()) > staleAge {
-				_ = dir.Remove(name)
+				removeLeftover(dir, name)
 			}
 		}
 	}

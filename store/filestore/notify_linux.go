@@ -15,7 +15,7 @@ import (
 const linger = time.Second
 
 const (
-	selfEvents = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
+	selfEvents = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF | syscall.IN_DONT_FOLLOW
 
 	// A log changes when one of its files does, or gets a name.
 	logEvents = syscall.IN_MODIFY | syscall.IN_CREATE | syscall.IN_MOVED_TO | selfEvents
@@ -81,7 +81,7 @@ func (n *notify) alive(path string) (waiter, bool) {
 	if n.poll {
 		return waiter{}, false
 	}
-	w, err := process.add(path, aliveEvents|syscall.IN_DONT_FOLLOW, "")
+	w, err := process.add(path, aliveEvents, "")
 	return w, err == nil
 }
 

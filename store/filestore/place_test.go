@@ -1,6 +1,7 @@
 package filestore_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -326,14 +327,18 @@ func TestSweepTmp(t *testing.T) {
 		return file
 	}
 	gone := []string{
-		leave(true, "tmp", "OLDFILE"),
-		leave(true, "tmp", "OLDDIR", "000000000001"),
-		leave(true, "k", "key", "tmp-OLD"),
+		leave(true, "tmp", rand.Text()),
+		leave(true, "tmp", rand.Text(), "000000000001"),
+		leave(true, "tmp", rand.Text(), rand.Text()),
+		leave(true, "k", "key", "tmp-"+rand.Text()),
 	}
 	stay := []string{
-		leave(false, "tmp", "NEWDIR", "000000000001"),
-		leave(false, "k", "key", "tmp-NEW"),
+		leave(false, "tmp", rand.Text(), "000000000001"),
+		leave(false, "k", "key", "tmp-"+rand.Text()),
 		leave(true, "k", "key", "unknown"),
+		leave(true, "tmp", "notes"),
+		leave(true, "tmp", rand.Text(), "notes"),
+		leave(true, "k", "key", "tmp-notes"),
 	}
 	s = open(t, dir, nil)
 	if _, _, err := s.Get(t.Context(), "key"); err != nil {
@@ -354,7 +359,7 @@ func TestSweepTmp(t *testing.T) {
 
 // TestOptions: what makes no sense is refused.
 func TestOptions(t *testing.T) {
-	for _, opts := range []*filestore.Options{{MaxOpen: -1}, {MaxOpen: 1 << 20}} {
+	for _, opts := range []*filestore.Options{{MaxOpen: -1}, {MaxOpen: 1 << 20}, {Unsafe: []string{""}}, {Unsafe: []string{"all"}}} {
 		if _, err := filestore.Open(t.TempDir(), opts); err == nil {
 			t.Errorf("%+v: no error", opts)
 		}

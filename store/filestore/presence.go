@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -69,27 +70,34 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 	if err != nil || boot == "" || s.network {
 		return "", errNoPresence
 	}
-	if _, err := s.mkdirTop(aliveDir); err != nil {
-		return "", err
-	}
 	s.sweepAlive()
-	err = s.makePresence(boot)
+	for range 10 {
+		// Two processes that make the directories of the store at the same time can
+		// each put theirs in the place of the other's, as long as that is empty.
+		if _, err = s.mkdirTop(aliveDir); err == nil {
+			err = s.makePresence(boot)
+		}
+		if !gone(err) || s.lost() != nil {
+			break
+		}
+	}
 	return s.own.text, err
 }
 
 // makePresence makes the file of this process: under a temporary name first, so that
 // nobody sees it before it is locked.
 func (s *Store) makePresence(boot string) error {
-	tmp, err := s.tmpName()
+	st, err := s.tmpStage()
 	if err != nil {
 		return err
 	}
-	f, err := s.newFile(s.root, tmp)
+	defer st.remove()
+	fd, name := -1, random()
+	f, err := s.newFile(st.dir, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	fd, name := -1, random()
 	err = func() error {
 		if free, err := lockFile(f, true); err != nil || !free {
 			return cmpLock(err)
@@ -100,10 +108,9 @@ func (s *Store) makePresence(boot string) error {
 		if fd, err = dup(f); err != nil {
 			return err
 		}
-		return s.root.Rename(tmp, aliveDir+"/"+name)
+		return st.install(name, aliveDir+"/"+name)
 	}()
 	if err != nil {
-		_ = s.root.Remove(tmp) // a leftover is swept
 		if fd >= 0 {
 			closeFD(fd)
 		}
@@ -114,15 +121,20 @@ func (s *Store) makePresence(boot string) error {
 	return nil
 }
 
-// presenceText is for people only.
+// presenceRecord is what stands in a presence file, for people only.
+type presenceRecord struct {
+	PID   int       `json:"pid"`
+	Start time.Time `json:"start"`
+	Boot  string    `json:"boot"`
+	Host  string    `json:"host"`
+}
+
+// presenceStart is how the text of a presence file starts.
+const presenceStart = `{"pid":`
+
 func presenceText(boot string) []byte {
-	host, _ := os.Hostname() // for people only
-	b, _ := json.Marshal(struct {
-		PID   int       `json:"pid"`
-		Start time.Time `json:"start"`
-		Boot  string    `json:"boot"`
-		Host  string    `json:"host"`
-	}{os.Getpid(), time.Now().UTC(), boot, host}) // cannot fail
+	host, _ := os.Hostname()                                                        // for people only
+	b, _ := json.Marshal(presenceRecord{os.Getpid(), time.Now().UTC(), boot, host}) // cannot fail
 	return append(b, '\n')
 }
 
@@ -289,34 +301,56 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 // free proves that; and since the file tells no time of death, the first who notices
 // writes it down.
 func (s *Store) sweepAlive() {
-	names, err := s.names(aliveDir)
-	if err != nil {
-		return
-	}
+	var names []string
+	// Where there are too many, the next sweep has fewer to look at.
+	_ = trust.EachName(s.root, aliveDir, maxSweep, func(name string) {
+		if isRandom(name) {
+			names = append(names, name)
+		}
+	})
 	for _, name := range names {
-		path := aliveDir + "/" + name
-		info, err := s.root.Lstat(path)
-		if err != nil || !isRandom(name) || time.Since(info.ModTime()) < staleAge {
+		info, err := s.root.Lstat(aliveDir + "/" + name)
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < staleAge {
 			continue
 		}
-		if verdict, _ := s.judge(name, ""); verdict != store.Dead {
-			continue
-		}
-		text, err := s.readFile(path)
-		switch {
-		case err != nil:
-		case !strings.HasSuffix(string(text), deadMark):
-			if f, err := s.root.OpenFile(path, os.O_WRONLY|os.O_APPEND|openFlags, 0); err == nil {
-				_, _ = f.WriteString(deadMark) // without it the file stays
-				f.Close()
-			}
-		case time.Since(info.ModTime()) > deadAge:
-			_ = s.root.Remove(path) // or the next one does
+		if verdict, _ := s.judge(name, ""); verdict == store.Dead {
+			s.sweepPresence(aliveDir + "/" + name)
 		}
 	}
 }
 
+// sweepPresence marks or removes the file of a dead process. It is judged after it was
+// opened: somebody may have put another file of this user's in its place.
+func (s *Store) sweepPresence(path string) {
+	f, err := s.root.OpenFile(path, os.O_RDWR|os.O_APPEND|openFlags, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	text, err := readBounded(f, maxPresence)
+	if err != nil {
+		return
+	}
+	first, marks, ok := strings.Cut(string(text), "\n")
+	var p presenceRecord
+	switch {
+	case !ok || json.Unmarshal([]byte(first), &p) != nil || p.PID == 0 || p.Boot == "":
+	case strings.ReplaceAll(marks, deadMark, "") != "":
+	case marks == "":
+		_, _ = f.WriteString(deadMark) // without it the file stays
+	case time.Since(info.ModTime()) > deadAge:
+		_ = s.root.Remove(path) // or the next one does
+	}
+}
+
 const deadMark = "dead\n"
+
+// maxPresence is the largest presence file that is read, in bytes.
+const maxPresence = 4 << 10
 
 // cmpLock names the reason why a new file could not be locked.
 func cmpLock(err error) error {

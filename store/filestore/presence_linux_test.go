@@ -4,13 +4,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestPresenceContainers (A29): between name spaces, where pids mean something else,
 // the living are alive and the dead dead, in both directions.
 func TestPresenceContainers(t *testing.T) {
-	needRoot(t)
+	suitetest.NeedRoot(t, "a name space")
 	apart := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
 	dir := t.TempDir()
 	s := open(t, dir, nil)

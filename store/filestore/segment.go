@@ -30,6 +30,20 @@ const (
 // format is the format that this package writes, and the highest that it reads.
 const format = 1
 
+const (
+	// maxSegment is the largest segment that is read, in bytes. One is sealed at 32 KiB;
+	// what processes that write at the same time add after that is void, and bounded by
+	// their number.
+	maxSegment = 256 << 20
+
+	// maxLine is more than the longest entry has: a value of 64 KiB in base64, and 300
+	// bytes. A longer line is void.
+	maxLine = 128 << 10
+
+	// readSize is how much of a segment is read at a time.
+	readSize = 2 * maxLine
+)
+
 // segment is one open file of a log.
 type segment struct {
 	key    string
@@ -49,6 +63,7 @@ type segment struct {
 	// What was read so far; guarded by the slot of the log.
 	state    fold.State
 	off      int64 // of the first line that was not read
+	long     bool  // off is within a line that is too long
 	entries  int
 	header   bool // the first entry names the key
 	newer    uint64
@@ -182,26 +197,53 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 	if size < g.off {
 		return fmt.Errorf("%w: the log became shorter", store.ErrCorrupt)
 	}
-	data := make([]byte, size-g.off)
-	n, err := g.file.ReadAt(data, g.off)
-	if err != nil && err != io.EOF {
-		var p *fs.PathError // with the name that the file had when it was made
-		if errors.As(err, &p) {
-			p.Path = g.path()
-		}
-		return err
+	if size > maxSegment {
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log goes on in a new file at %d bytes, so another program has written here", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
 	}
 	value := g.state.Value
-	g.off += int64(fold.Scan(data[:n], func(e fold.Entry) {
-		counts := g.take(e)
-		if e.Nonce == nonce {
-			met(counts)
+	data := make([]byte, min(size-g.off, readSize))
+	for g.off < size {
+		n, err := g.file.ReadAt(data[:min(size-g.off, readSize)], g.off)
+		if err != nil && err != io.EOF {
+			var p *fs.PathError // with the name that the file had when it was made
+			if errors.As(err, &p) {
+				p.Path = g.path()
+			}
+			return err
 		}
-	}))
-	if len(g.state.Value) > 0 && (len(value) == 0 || &value[0] != &g.state.Value[0]) {
-		g.state.Value = bytes.Clone(g.state.Value) // not to keep all of data
+		used := g.scan(data[:n], func(e fold.Entry) {
+			counts := g.take(e)
+			if e.Nonce == nonce {
+				met(counts)
+			}
+		})
+		if len(g.state.Value) > 0 && (len(value) == 0 || &value[0] != &g.state.Value[0]) {
+			value = bytes.Clone(g.state.Value) // data is used again
+			g.state.Value = value
+		}
+		g.off += int64(used)
+		if used == 0 {
+			break // the last line is not complete
+		}
 	}
 	return nil
+}
+
+// scan is [fold.Scan] with a bound for lines: of one that is too long it passes over as
+// much as there is.
+func (g *segment) scan(data []byte, f func(fold.Entry)) (n int) {
+	if g.long {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			return len(data)
+		}
+		g.long, n = false, end+1
+	}
+	n += fold.Scan(data[n:], f)
+	if len(data)-n > maxLine {
+		g.long, n = true, len(data)
+	}
+	return n
 }
 
 // take folds one entry, and reports whether it counts.
@@ -220,7 +262,7 @@ func (g *segment) take(e fold.Entry) bool {
 		return false
 	}
 	g.entries++
-	return g.header && g.state.Apply(e)
+	return g.header && len(e.Value) <= store.MaxValue && g.state.Apply(e)
 }
 
 // append appends an entry, and reads the log up to it. It reports whether the entry

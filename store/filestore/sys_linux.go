@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -16,42 +15,6 @@ func syncData(f *os.File) error {
 			return err
 		}
 	}
-}
-
-// fileSystem names the file system of a directory, and tells whether it is known to
-// be local and to append atomically.
-func fileSystem(dir string) (name string, local bool, err error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return "", false, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	switch uint32(st.Type) {
-	case 0xEF53:
-		return "ext", true, nil
-	case 0x58465342:
-		return "XFS", true, nil
-	case 0x9123683E:
-		return "btrfs", true, nil
-	case 0x01021994:
-		return "tmpfs", true, nil
-	case 0x858458F6:
-		return "ramfs", true, nil
-	case 0x794C7630:
-		return "overlay", true, nil
-	case 0xF2F52010:
-		return "F2FS", true, nil
-	case 0x2FC12FC1:
-		return "ZFS", true, nil
-	case 0x6969:
-		return "NFS", false, nil
-	case 0xFF534D42, 0xFE534D42, 0x517B:
-		return "SMB", false, nil
-	case 0x01021997:
-		return "9p", false, nil
-	case 0x65735546:
-		return "FUSE", false, nil
-	}
-	return fmt.Sprintf("of the unknown type %#x", uint32(st.Type)), false, nil
 }
 
 // bootID returns a text that is new with each start of the machine.

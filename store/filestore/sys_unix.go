@@ -12,6 +12,9 @@ import (
 // openFlags keep an open from waiting for a FIFO that somebody put in the way.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 
+// noWait keeps an open of a directory from waiting for a FIFO that took its place.
+const noWait = syscall.O_NONBLOCK
+
 // writeOnce writes with one system call, which on a file that is open for appending
 // makes one piece of it. A rest is not written: others may have written meanwhile.
 func writeOnce(f *os.File, b []byte) (int, error) {
@@ -37,14 +40,6 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 
 // syncDir makes the names in a directory durable.
 func syncDir(f *os.File) error { return f.Sync() }
-
-// ownerOf returns the user and the group of a file.
-func ownerOf(info os.FileInfo) (user, group int) {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid), int(st.Gid)
-	}
-	return -1, -1
-}
 
 // identify names a directory by its inode and its device, since its path depends on who
 // looks: in containers, through links and bind mounts. The inode comes first, as machines

@@ -10,30 +10,20 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// needRoot ends a test that only root can run; where nothing may be left out, it fails.
-func needRoot(t *testing.T) {
-	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv("CI") == "true":
-		t.Fatal("this needs root, and CI has to have it")
-	default:
-		t.Skip("only root can mount, change users and make name spaces")
-	}
-}
-
 // mount mounts something for as long as the test runs.
 func mount(t *testing.T, source, target, kind string, flags uintptr, options string) {
 	t.Helper()
-	needRoot(t)
+	suitetest.NeedRoot(t, "a mount")
 	if err := syscall.Mount(source, target, kind, flags, options); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +38,7 @@ func mount(t *testing.T, source, target, kind string, flags uintptr, options str
 func mountTmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
-	mount(t, "tmpfs", dir, "tmpfs", 0, options)
+	mount(t, "tmpfs", dir, "tmpfs", 0, strings.TrimPrefix(options+",mode=0700", ","))
 	return dir
 }
 
@@ -290,16 +280,19 @@ func TestModes(t *testing.T) {
 		mode        fs.FileMode // of the directory before; 0: none
 		umask       int
 		dir, file   fs.FileMode
+		top         fs.FileMode // of the directories of the layout; 0: that of dir
 		ofDirectory bool
 		owner       int
+		unsafe      []string
 	}{
 		{name: "made", umask: 0, dir: 0o700, file: 0o600},
 		{name: "plain", mode: 0o755, umask: 0o022, dir: 0o700, file: 0o600},
 		{name: "readable", mode: 0o750, umask: 0, dir: 0o700, file: 0o600},
 		{name: "group", mode: 0o770, umask: 0o077, dir: 0o770, file: 0o660, ofDirectory: true},
 		{name: "setgid", mode: 0o2775, umask: 0o077, dir: 0o2775, file: 0o664, ofDirectory: true},
-		{name: "owned", mode: 0o700, umask: 0, dir: 0o700, file: 0o600, owner: 54322, ofDirectory: true},
-		{name: "sticky", mode: 0o1777, umask: 0o022, dir: 0o777, file: 0o666, ofDirectory: true},
+		{name: "owned", mode: 0o700, umask: 0, dir: 0o700, file: 0o600, owner: 54322, ofDirectory: true, unsafe: []string{"owner"}},
+		{name: "sticky", mode: 0o1777, umask: 0o022, dir: 0o777, top: 0o1777, file: 0o666, ofDirectory: true, unsafe: []string{"writable"}},
+		{name: "sticky group", mode: 0o3770, umask: 0o022, dir: 0o2770, top: 0o3770, file: 0o660, ofDirectory: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -318,7 +311,9 @@ func TestModes(t *testing.T) {
 				}
 			}
 			defer syscall.Umask(syscall.Umask(test.umask))
-			s := open(t, dir, filestore.Tiny())
+			opts := filestore.Tiny()
+			opts.Unsafe = test.unsafe
+			s := open(t, dir, opts)
 			v := put(t, s, "a/b", "", "1")
 			for range 5 {
 				v = put(t, s, "a/b", v, "1")
@@ -338,6 +333,9 @@ func TestModes(t *testing.T) {
 				want := test.file
 				if d.IsDir() {
 					want = test.dir
+					if filepath.Dir(path) == dir && test.top != 0 {
+						want = test.top
+					}
 				}
 				if got := fs.FileMode(st.Mode & 0o7777); got != want {
 					t.Errorf("%s: mode %o, want %o", path, got, want)
@@ -358,7 +356,7 @@ func TestModes(t *testing.T) {
 // TestUnsafe: a file system that is not known to append atomically is refused, unless
 // it is allowed.
 func TestUnsafe(t *testing.T) {
-	const dir = "/proc/self"
+	const dir = "/proc/1"
 	if _, err := filestore.Open(dir, nil); !errors.Is(err, store.ErrUnsafe) {
 		t.Errorf("got %v, want unsafe", err)
 	}
@@ -417,7 +415,7 @@ func TestManyKeys(t *testing.T) {
 // TestForeignUser: without rights the errors say so. It needs a process of another
 // user.
 func TestForeignUser(t *testing.T) {
-	needRoot(t)
+	suitetest.NeedRoot(t, "a process of another user")
 	base := memoryDir(t)
 	if err := os.Chmod(base, 0o755); err != nil {
 		t.Fatal(err)

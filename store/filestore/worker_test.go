@@ -16,14 +16,16 @@ const workerEnv = "HOLDFAST_FILESTORE_WORKER"
 
 // workers are what a process can be asked to do, with its arguments.
 var workers = map[string]func(args []string) error{
-	"fight":   fight,
-	"present": present,
-	"foreign": foreign,
-	"hostile": hostile,
-	"ops":     operate,
-	"short":   short,
-	"sync":    syncTogether,
-	"wait":    waitForChange,
+	"fight":     fight,
+	"present":   present,
+	"foreign":   foreign,
+	"neighbour": neighbour,
+	"exchange":  exchange,
+	"hostile":   hostile,
+	"ops":       operate,
+	"short":     short,
+	"sync":      syncTogether,
+	"wait":      waitForChange,
 }
 
 // A worker that ends by itself, with an error, fails the test through its command.

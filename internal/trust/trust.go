@@ -1,0 +1,214 @@
+// Package trust tells whether users other than this one can change what a program
+// keeps in a directory, and opens directories without being led elsewhere.
+//
+// # The rule
+//
+// A program trusts itself (its effective user) and root. A directory that its group
+// may write, and whose group this user is in, was made to be shared with that group:
+// its members are trusted with what lies there. Everything else is a risk:
+//
+//   - "link": the name is a symbolic link, and leads where its owner wants.
+//   - "owner": the directory belongs to another user. Root never takes part in the
+//     directory of another user, since that user could lead it to files that only
+//     root may change. Other users take part where the group's rights let them; where
+//     they may only read, reading is all that they do.
+//   - "writable": every user may write to the directory.
+//
+// A risk is refused unless the caller accepts it by its name. Where the system knows no
+// owners (Windows), there is no risk of the last two kinds.
+//
+// What is not looked at are the directories above: their owners can put another
+// directory in the place of this one, which is then judged by its own owner and mode.
+package trust
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The risks that a caller can accept.
+const (
+	Link     = "link"
+	Owner    = "owner"
+	Writable = "writable"
+)
+
+// CheckNames reports a name that is no risk's.
+func CheckNames(accepted []string) error {
+	for _, name := range accepted {
+		if !slices.Contains([]string{Link, Owner, Writable}, name) {
+			return fmt.Errorf("unsafe: %.40q is unknown (known: %s, %s, %s)", name, Link, Owner, Writable)
+		}
+	}
+	return nil
+}
+
+// Directory reports the risk of a directory that was opened, unless it is accepted.
+// Its errors match [store.ErrUnsafe].
+func Directory(path string, info fs.FileInfo, accepted []string) error {
+	owner := OwnerOf(info)
+	me := os.Geteuid()
+	foreign := owner >= 0 && owner != 0 && owner != me
+	switch {
+	case owner < 0:
+	case foreign && me == 0 && !slices.Contains(accepted, Owner):
+		return fmt.Errorf("%w: %s belongs to user %d, who could lead root to other files; run this program as that user (sudo -u '#%d' ..., or in that user's crontab), or accept it (unsafe=%s)",
+			store.ErrUnsafe, path, owner, owner, Owner)
+	case foreign && me != 0 && !sharedWith(info) && canWrite(path) && !slices.Contains(accepted, Owner):
+		return fmt.Errorf("%w: %s belongs to user %d and is not shared with a group of this user's; use a directory of your own, share one with a group (chmod 2770), or accept it (unsafe=%s)",
+			store.ErrUnsafe, path, owner, Owner)
+	case info.Mode()&0o002 != 0 && !slices.Contains(accepted, Writable):
+		return fmt.Errorf("%w: every user may write to %s (%v), and so take, free or damage what lies there; use a directory below it, share one with a group (chmod 2770), or accept it (unsafe=%s)",
+			store.ErrUnsafe, path, info.Mode(), Writable)
+	}
+	return nil
+}
+
+// sharedWith reports whether a directory is writable for a group that this user is in.
+func sharedWith(info fs.FileInfo) bool {
+	if info.Mode()&0o020 == 0 {
+		return false
+	}
+	group := GroupOf(info)
+	if group == os.Getegid() {
+		return true
+	}
+	groups, err := os.Getgroups()
+	return err == nil && slices.Contains(groups, group)
+}
+
+// SymbolicLink reports the risk of following a symbolic link, unless it is accepted.
+func SymbolicLink(path string, accepted []string) error {
+	if slices.Contains(accepted, Link) {
+		return nil
+	}
+	target, _ := os.Readlink(path) // for people only
+	return fmt.Errorf("%w: %s is a symbolic link (to %.200q); name the directory itself, or accept it (unsafe=%s)", store.ErrUnsafe, path, target, Link)
+}
+
+// OpenDir opens a directory and reports its risks. It returns the directory that was
+// judged, whatever has its name by then.
+func OpenDir(path string, accepted []string) (*os.Root, fs.FileInfo, error) {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if named.Mode()&fs.ModeSymlink != 0 {
+		if err := SymbolicLink(path, accepted); err != nil {
+			return nil, nil, err
+		}
+		if named, err = os.Stat(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !named.IsDir() {
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := sameDir(dir, named)
+	if err == nil {
+		err = Directory(path, info, accepted)
+	}
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	return dir, info, nil
+}
+
+// OpenBelow opens a directory below another one. It refuses a symbolic link in its
+// place.
+func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
+	named, err := parent.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !named.IsDir() {
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	dir, err := parent.OpenRoot(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := sameDir(dir, named)
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	return dir, info, nil
+}
+
+// ErrReplaced says that a name was given to something else between two looks at it.
+var ErrReplaced = errors.New("something else was put in its place while it was opened")
+
+func sameDir(dir *os.Root, named fs.FileInfo) (fs.FileInfo, error) {
+	info, err := dir.Stat(".")
+	if err != nil || !os.SameFile(info, named) {
+		return nil, cmp.Or[error](err, &fs.PathError{Op: "open", Path: named.Name(), Err: ErrReplaced})
+	}
+	return info, nil
+}
+
+// Private makes a directory that only this user can enter, and opens it. What lies in
+// it cannot be replaced by other users, so what is made in it can be given away: its
+// name still leads to what was made.
+//
+// The directory itself can be replaced by the owner of its parent. So it is judged after
+// it was opened: it belongs to this user, lets nobody else in, and is empty.
+func Private(parent *os.Root, name string) (*os.Root, error) {
+	if err := parent.Mkdir(name, 0o700); err != nil {
+		return nil, err
+	}
+	dir, info, err := OpenBelow(parent, name)
+	if err != nil {
+		return nil, err
+	}
+	err = EachName(dir, ".", 0, func(string) {}) // there is none
+	if owner := OwnerOf(info); owner >= 0 && (owner != os.Geteuid() || info.Mode()&0o077 != 0) || errors.Is(err, ErrTooMany) {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
+	}
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// ErrTooMany says that a directory has more names than are read.
+var ErrTooMany = errors.New("too many names")
+
+// EachName calls f with each name in a directory, in no order, but with no more than
+// limit. If there are more, the error matches [ErrTooMany].
+func EachName(dir *os.Root, name string, limit int, f func(string)) error {
+	d, err := dir.OpenFile(name, os.O_RDONLY|noWait, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for count := 0; ; {
+		some, err := d.Readdirnames(1024)
+		for _, n := range some {
+			if count++; count > limit {
+				return fmt.Errorf("%s: %w: more than %d", name, ErrTooMany, limit)
+			}
+			f(n)
+		}
+		if len(some) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+	}
+}

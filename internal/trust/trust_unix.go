@@ -1,0 +1,34 @@
+//go:build unix
+
+package trust
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// noWait keeps an open from waiting for the other end of a pipe.
+const noWait = syscall.O_NONBLOCK
+
+// OwnerOf returns the user that a file belongs to, and -1 where that is not known.
+func OwnerOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
+
+// GroupOf returns the group that a file belongs to, and -1 where that is not known.
+func GroupOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Gid)
+	}
+	return -1
+}
+
+// canWrite reports whether this user may write to a directory. An access list can allow
+// it where the mode does not.
+func canWrite(path string) bool {
+	const write = 2 // W_OK
+	return syscall.Access(path, write) == nil
+}
