@@ -173,7 +173,7 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 
 // filePatient is a directory, on a network file system too: see [openFile].
 func filePatient(u *url.URL) (*doctor.Target, error) {
-	path, network, err := directoryOf(u)
+	path, opts, err := directoryOf(u)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func filePatient(u *url.URL) (*doctor.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: network}), nil
+	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), nil
 }
 
 // s3Patient leaves out what the URL insists on: it is to be seen what the bucket is.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -153,31 +154,40 @@ func remote(st store.Store) opened {
 
 // openFile opens file:PATH, file:///PATH or file:relative/path.
 func openFile(_ context.Context, u *url.URL) (opened, error) {
-	path, network, err := directoryOf(u)
+	path, opts, err := directoryOf(u)
 	if err != nil {
 		return opened{}, err
 	}
-	st, err := filestore.Open(path, &filestore.Options{AllowNetwork: network})
+	st, err := filestore.Open(path, opts)
 	if err != nil {
 		return opened{}, err
 	}
 	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
 }
 
-// directoryOf returns the directory that a URL names, and whether it may be on a
-// network file system.
-func directoryOf(u *url.URL) (path string, network bool, err error) {
+// directoryOf returns the directory that a URL names, and what it says of it:
+// network=allow for a network file system, unsafe=RISK,... for what [filestore.Options]
+// calls risks.
+func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
+	opts = &filestore.Options{}
 	for name, values := range u.Query() {
-		if name != "network" || values[0] != "allow" {
-			return "", false, usagef("store %q: unknown parameter %s=%s (known: network=allow)", u, name, values[0])
+		switch {
+		case name == "network" && values[0] == "allow":
+			opts.AllowNetwork = true
+		case name == "unsafe":
+			opts.Unsafe = strings.Split(values[0], ",")
+			if err := trust.CheckNames(opts.Unsafe); err != nil {
+				return "", nil, usagef("store %q: %w", u, err)
+			}
+		default:
+			return "", nil, usagef("store %q: unknown parameter %s=%s (known: network=allow, unsafe=owner, unsafe=writable, unsafe=link)", u, name, values[0])
 		}
-		network = true
 	}
 	if path = u.Opaque; path == "" {
 		path = u.Host + u.Path
 	}
 	if path, err = url.PathUnescape(path); err != nil || path == "" {
-		return "", false, usagef("store %q names no directory: write file:PATH", u)
+		return "", nil, usagef("store %q names no directory: write file:PATH", u)
 	}
-	return path, network, nil
+	return path, opts, nil
 }

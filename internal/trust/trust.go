@@ -170,17 +170,30 @@ func Private(parent *os.Root, name string) (*os.Root, error) {
 	if err := parent.Mkdir(name, 0o700); err != nil {
 		return nil, err
 	}
-	dir, info, err := OpenBelow(parent, name)
+	dir, err := OpenPrivate(parent, name)
 	if err != nil {
 		return nil, err
 	}
 	err = EachName(dir, ".", 0, func(string) {}) // there is none
-	if owner := OwnerOf(info); owner >= 0 && (owner != os.Geteuid() || info.Mode()&0o077 != 0) || errors.Is(err, ErrTooMany) {
+	if errors.Is(err, ErrTooMany) {
 		err = &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
 	}
 	if err != nil {
 		dir.Close()
 		return nil, err
+	}
+	return dir, nil
+}
+
+// OpenPrivate opens a directory that [Private] has made.
+func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
+	dir, info, err := OpenBelow(parent, name)
+	if err != nil {
+		return nil, err
+	}
+	if owner := OwnerOf(info); owner >= 0 && (owner != os.Geteuid() || info.Mode()&0o077 != 0) {
+		dir.Close()
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
 	}
 	return dir, nil
 }

@@ -20,10 +20,27 @@
 //
 // All is made for this user alone: directories with mode 0700, files with 0600. A
 // directory that its group may write, when the store is opened, was made for the
-// group: what is made in it has its mode and its group. What root makes in the
-// directory of another user is given to that user. Symbolic links in the place of what
-// the store makes are refused, nothing outside it is touched, and temporaries have
-// names that nobody can guess. Who may only read can read everything.
+// group: what is made in it has its mode and its group. Who may only read can read
+// everything.
+//
+// Root, the owner of the directory and the members of such a group are trusted with the
+// store: they can take, free and damage its locks, and no more than that. [Open] refuses
+// a directory that others could change or exchange; [Options.Unsafe] says which, and
+// insists. Root refuses the directory of another user: it should run as that user there.
+//
+// Symbolic links in the place of what the store makes are refused, nothing outside it is
+// touched, and temporaries have names that nobody can guess. What the store gives away
+// (an owner, a group, a mode) it has made itself, in a directory that only this user
+// could enter; what was there before is never given away. A sweep removes files that
+// look like the store's own after they were opened, and empty directories.
+//
+// # Bounds
+//
+// What lies in a store may have been made by anybody who is trusted with it. So nothing
+// is read whole that can be large: of a log at most 256 MiB, in pieces of 256 KiB, and
+// lines of more than 128 KiB are void; of the directory of a log 10,000 names; of a
+// presence file 4 KiB; of a listing 1,048,576 names. What is larger is an error that
+// matches [store.ErrCorrupt] or, for a listing, [store.ErrTooLarge], of that key alone.
 //
 // # Durability
 //
@@ -37,8 +54,8 @@
 // # What it promises where
 //
 // It needs a file system whose appends are atomic and whose hard links and renames
-// are: ext2 to ext4, XFS, btrfs, tmpfs, overlay, F2FS, ZFS, APFS, HFS+, NTFS. Others
-// are refused unless [Options.AllowNetwork] is set. Linux is tested; macOS and
+// are: ext2 to ext4, XFS, btrfs, bcachefs, JFS, tmpfs, overlay, F2FS, ZFS, APFS, HFS+,
+// NTFS. Others are refused unless [Options.AllowNetwork] is set. Linux is tested; macOS and
 // Windows build and are not tested. On Windows nothing is known of processes, so a
 // lock of a dead process is free only after its TTL.
 //

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -73,7 +76,7 @@ func entry(id string, i int) []byte {
 // since: its own entry must be in it. In the end it prints how far it has read and a
 // hash of all that: what was there once may not change.
 func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := openOurs(path)
 	if err != nil {
 		return err
 	}
@@ -99,6 +102,22 @@ func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) er
 	}
 	fmt.Fprintf(stdout, "%d %s\n", r.offset, hex.EncodeToString(r.sum.Sum(nil)))
 	return nil
+}
+
+// openOurs opens the file of [directory.appending]. Other users may have exchanged the
+// directory that it lies in, but have none of this user's own with a file of its name.
+func openOurs(path string) (*os.File, error) {
+	above, err := os.OpenRoot(filepath.Dir(filepath.Dir(path)))
+	if err != nil {
+		return nil, err
+	}
+	defer above.Close()
+	dir, err := trust.OpenPrivate(above, filepath.Base(filepath.Dir(path)))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.OpenFile(filepath.Base(path), os.O_RDWR|os.O_APPEND, 0)
 }
 
 // reader reads a file that grows.
@@ -133,18 +152,18 @@ func (p *directory) appending(ctx context.Context) []Check {
 	if p.o.Helper == nil {
 		return c.as(NotTested, "no helper processes here", "")
 	}
-	path := p.path("append")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+	name := "append-" + rand.Text() // the helpers rely on it that it cannot be guessed
+	if err := p.own.WriteFile(name, nil, 0o600); err != nil {
 		return p.e.failed(c, err)
 	}
-	said, err := p.fight(ctx, path)
+	said, err := p.fight(ctx, p.path(name))
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return p.e.failed(c, err)
 	}
-	body, err := os.ReadFile(path)
+	body, err := p.own.ReadFile(name)
 	if err != nil {
 		return p.e.failed(c, err)
 	}

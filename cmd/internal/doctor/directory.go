@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -21,6 +23,9 @@ type DirectoryOptions struct {
 	// AllowNetwork says that the user allows a file system that is not known to be
 	// local.
 	AllowNetwork bool
+
+	// Unsafe names the risks that the user accepts; see [filestore.Options].
+	Unsafe []string
 
 	// Helper returns a process of this program that calls [Help] with these
 	// arguments. Without it, what needs other processes is not tested.
@@ -37,15 +42,17 @@ type DirectoryOptions struct {
 // directory is what is examined of a directory: a store of our own in a directory
 // below it, on the same file system.
 type directory struct {
-	o      DirectoryOptions
-	root   string
-	made   []string // directories on the way to root that were made, the last first
-	dir    string   // ours
-	count  int
-	kind   string
-	local  bool
-	stores []*filestore.Store
-	e      *examination
+	o       DirectoryOptions
+	root    string
+	made    []string // directories on the way to root that were made, the last first
+	dir     string   // ours
+	count   int
+	kind    string
+	local   bool
+	stores  []*filestore.Store
+	own     *os.Root // of dir
+	refused error    // why a run would refuse the directory
+	e       *examination
 }
 
 // Directory is a file store.
@@ -88,15 +95,28 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
 		return err
 	}
-	info, err := os.Stat(p.root)
+	// What a run would say of the directory. Nothing is tried in one that it refuses.
+	st, err := filestore.Open(p.root, &filestore.Options{AllowNetwork: true, Unsafe: p.o.Unsafe})
+	if err == nil {
+		err = st.Close()
+	}
+	if p.refused = err; errors.Is(err, store.ErrUnsafe) {
+		return nil
+	}
 	if err != nil {
 		return explain(err)
 	}
-	p.dir = filepath.Join(p.root, ".holdfast-doctor-"+rand.Text())
-	if err := os.Mkdir(p.dir, info.Mode().Perm()|0o700); err != nil {
-		p.dir = ""
+	// Only this user can enter ours, so that nobody can put something else into it.
+	root, err := os.OpenRoot(p.root)
+	if err != nil {
 		return explain(err)
 	}
+	defer root.Close()
+	name := ".holdfast-doctor-" + rand.Text()
+	if p.own, err = trust.Private(root, name); err != nil {
+		return explain(err)
+	}
+	p.dir = filepath.Join(p.root, name)
 	var handles []store.Store
 	for range e.handles {
 		// Whether it is to be allowed is judged by what is found.
@@ -153,7 +173,14 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 		_ = st.Close() // what it holds goes away
 	}
 	if p.dir != "" {
-		if err := os.RemoveAll(p.dir); err != nil {
+		// Not by its name: whoever owns the directory above may have given that to
+		// another one.
+		err := removeAllIn(p.own)
+		p.own.Close()
+		if err == nil {
+			err = os.Remove(p.dir)
+		}
+		if err != nil {
 			left = append(left, p.dir)
 		}
 	}
@@ -163,6 +190,16 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 		}
 	}
 	return left
+}
+
+// removeAllIn removes what lies in a directory that is open.
+func removeAllIn(dir *os.Root) error {
+	var names []string
+	err := trust.EachName(dir, ".", 10_000, func(name string) { names = append(names, name) })
+	for _, name := range names {
+		err = errors.Join(err, dir.RemoveAll(name))
+	}
+	return err
 }
 
 // path is a file of ours.
@@ -189,8 +226,12 @@ func (p *directory) permissions(context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	mode := info.Mode()
-	if mode&0o002 != 0 {
-		return c.warn(mode.String()+": every user may write", "anybody can damage or take locks; for a group use chmod 2770")
+	if p.refused != nil {
+		c.last = true // nothing is tried there
+		return c.unsafe(p.refused.Error(), "every command refuses this directory: a lock in it protects from nobody who wants to break it")
+	}
+	if len(p.o.Unsafe) > 0 {
+		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "users who are not trusted with the locks may be able to take, free or damage them")
 	}
 	if mode&0o020 != 0 {
 		return c.ok("%v: shared by the group", mode)
@@ -202,27 +243,27 @@ func (p *directory) permissions(context.Context) []Check {
 func (p *directory) links(context.Context) []Check {
 	c := finding("hard-links", "hard links and renames", true)
 	const without = "logs of locks could not be continued in a new file; use another file system"
-	from, to := p.path("link-from"), p.path("link-to")
-	if err := os.WriteFile(from, []byte("x"), 0o600); err != nil {
+	const from, to = "link-from", "link-to"
+	if err := p.own.WriteFile(from, []byte("x"), 0o600); err != nil {
 		return p.e.failed(c, err)
 	}
-	if err := os.Link(from, to); err != nil {
+	if err := p.own.Link(from, to); err != nil {
 		return c.unsafe("no hard links: "+err.Error(), without)
 	}
-	if err := os.Link(from, to); !errors.Is(err, fs.ErrExist) {
+	if err := p.own.Link(from, to); !errors.Is(err, fs.ErrExist) {
 		return c.unsafe("a hard link replaced a name that was there", without)
 	}
-	if err := os.Mkdir(p.path("dir-from"), 0o700); err != nil {
+	if err := p.own.Mkdir("dir-from", 0o700); err != nil {
 		return p.e.failed(c, err)
 	}
-	if err := os.MkdirAll(p.path("dir-to/full"), 0o700); err != nil {
+	if err := p.own.MkdirAll("dir-to/full", 0o700); err != nil {
 		return p.e.failed(c, err)
 	}
-	if err := os.Rename(p.path("dir-from"), p.path("dir-to")); err == nil {
+	if err := p.own.Rename("dir-from", "dir-to"); err == nil {
 		return c.unsafe("a directory was renamed over one that is not empty", without)
 	}
-	a, errA := os.Stat(from)
-	b, errB := os.Stat(to)
+	a, errA := p.own.Stat(from)
+	b, errB := p.own.Stat(to)
 	if errA != nil || errB != nil || !os.SameFile(a, b) {
 		return c.unsafe("two names of one file are not seen to be one", without)
 	}
@@ -232,7 +273,7 @@ func (p *directory) links(context.Context) []Check {
 // flush measures what it takes to make a small write durable.
 func (p *directory) flush(context.Context) []Check {
 	c := finding("flush", "flushing to the disk", false)
-	f, err := os.Create(p.path("flush"))
+	f, err := p.own.Create("flush")
 	if err != nil {
 		return p.e.failed(c, err)
 	}
@@ -266,7 +307,7 @@ func (p *directory) notify(ctx context.Context) []Check {
 	if !p.local {
 		return c.warn("not used on a file system that is not known to be local", instead)
 	}
-	if told, err := told(p.path("notify")); err != nil || !told {
+	if told, err := told(p.own, p.path("notify")); err != nil || !told {
 		found := "no event came"
 		if err != nil {
 			found = err.Error()

@@ -10,11 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // helperVar makes this program a helper process, a good one or a broken one.
@@ -143,7 +146,6 @@ func TestDirectories(t *testing.T) {
 		want   want
 	}{
 		{"group", "good", 0o770, local, false, good()},
-		{"everybody", "good", 0o777, local, false, found(doctor.Safe, "permissions=warning")},
 		{"network", "good", 0o700, remote, false, found(doctor.NotSafe, "file-system=unsafe notify=warning")},
 		{"network allowed", "good", 0o700, remote, true, found(doctor.Safe, "file-system=warning notify=warning")},
 		{"network that tears", "tears", 0o700, remote, true, found(doctor.NotSafe, "file-system=warning notify=warning append=unsafe")},
@@ -172,6 +174,104 @@ func TestDirectories(t *testing.T) {
 				t.Errorf("in the directory: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestStrangers: of a directory that strangers can change doctor says what a run says,
+// and tries nothing there, unless the user accepts it.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, risk string
+		make       func(t *testing.T, dir string) string
+	}{
+		{"everybody", "writable", func(t *testing.T, dir string) string {
+			chmod(t, dir, 0o777)
+			return dir
+		}},
+		{"a link", "link", func(t *testing.T, dir string) string {
+			if err := os.Symlink(dir, dir+".link"); err != nil {
+				t.Fatal(err)
+			}
+			return dir + ".link"
+		}},
+		{"root in a user's directory", "owner", func(t *testing.T, dir string) string {
+			suitetest.NeedRoot(t, "a directory of another user")
+			if err := os.Chown(dir, 54322, 54322); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "dir")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			dir = tt.make(t, dir)
+			o := &doctor.DirectoryOptions{Helper: helper("good"), Kind: local, Appends: 10}
+			r := examine(t, doctor.Directory(dir, o), quick())
+			found(doctor.NotSafe, "permissions=unsafe").check(t, r)
+			_, err := filestore.Open(dir, nil)
+			if last := r.Checks[len(r.Checks)-1]; err == nil || last.Found != err.Error() || !strings.Contains(last.Found, "unsafe="+tt.risk) {
+				t.Errorf("doctor says %q, a run would say %v", last.Found, err)
+			}
+			o.Unsafe = []string{tt.risk}
+			found(doctor.Safe, "permissions=warning").check(t, examine(t, doctor.Directory(dir, o), quick()))
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func chmod(t *testing.T, dir string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExchanged: a member of the group gives the name of what doctor has made to a
+// directory of the doctor's user, in which lies what is his alone. Nothing of it is
+// removed or overwritten.
+func TestExchanged(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	chmod(t, root, 0o770)
+	theirs := filepath.Join(root, "theirs")
+	for _, name := range []string{"link-from", "flush", "append", "dir-to/full/file"} {
+		file := filepath.Join(theirs, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchanged := ""
+	o := quick()
+	o.Progress = func(string) {
+		made, _ := filepath.Glob(filepath.Join(root, ".holdfast-doctor-*"))
+		if exchanged != "" || len(made) != 1 {
+			return
+		}
+		exchanged = made[0]
+		for _, move := range [][2]string{{exchanged, exchanged + ".old"}, {theirs, exchanged}} {
+			if err := os.Rename(move[0], move[1]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r, err := doctor.Run(t.Context(), doctor.Directory(root, &doctor.DirectoryOptions{Helper: helper("good"), Kind: local, Appends: 10}), o)
+	if exchanged == "" {
+		t.Fatalf("nothing was exchanged: %v, %v", r, err)
+	}
+	for _, name := range []string{"link-from", "flush", "append", "dir-to/full/file"} {
+		if data, err := os.ReadFile(filepath.Join(exchanged, name)); string(data) != "precious" {
+			t.Errorf("%s: got %q, %v", name, data, err)
+		}
 	}
 }
 

@@ -3,14 +3,17 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// told reports whether the system tells of a change of a file, which is made here.
-func told(path string) (bool, error) {
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+// told reports whether the system tells of a change of a file, which is made in a
+// directory of our own.
+func told(own *os.Root, path string) (bool, error) {
+	name := filepath.Base(path)
+	if err := own.WriteFile(name, nil, 0o600); err != nil {
 		return false, err
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -22,7 +25,7 @@ func told(path string) (bool, error) {
 	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY); err != nil {
 		return false, fmt.Errorf("inotify (fs.inotify.max_user_watches): %w", err)
 	}
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+	if err := own.WriteFile(name, []byte("x"), 0o600); err != nil {
 		return false, err
 	}
 	if err := f.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {

@@ -5,10 +5,11 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 )
 
 // told reports whether the system tells of a change of a file.
-func told(string) (bool, error) {
+func told(*os.Root, string) (bool, error) {
 	return false, fmt.Errorf("not used on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
