@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -70,7 +71,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if now {
 		when = "others can take it now"
 	}
-	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s", name, st.url, printable(rec.Holder), rec.Token, when)
+	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s", name, st.url, rec.Holder, rec.Token, when)
 	return nil
 }
 
@@ -87,7 +88,7 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	if now {
 		warning = " Its work may go on beside the next holder's."
 	}
-	if !a.ask(fmt.Sprintf("Break lock %q, held by %s (token %d, process %s)?%s", name, printable(info.Record.Holder), info.Record.Token, info.Liveness, warning)) {
+	if !a.ask(fmt.Sprintf("Break lock %q, held by %s (token %d, process %s)?%s", name, info.Record.Holder, info.Record.Token, info.Liveness, warning)) {
 		return &statusError{statusFailed, fmt.Errorf("lock %q was not broken", name)}
 	}
 	return nil
@@ -101,7 +102,7 @@ func (a *app) interactive() bool {
 
 // ask asks on the terminal. No answer is no.
 func (a *app) ask(question string) bool {
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	fmt.Fprintf(a.stderr, "%s [y/N] ", printable.Text(question))
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // an error leaves it empty
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"

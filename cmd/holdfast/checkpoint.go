@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -309,7 +309,7 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 					if v.Token != 0 {
 						token = fmt.Sprint(v.Token)
 					}
-					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", printable(v.Key), v.Sequence, printable(cmp.Or(v.EventID, "-")), token, written)
+					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", printable.Text(v.Key), v.Sequence, printable.Text(cmp.Or(v.EventID, "-")), token, written)
 				}
 				return errors.Join(w.Flush(), err)
 			})
@@ -379,9 +379,7 @@ func (a *app) printLine(v checkpointView) error {
 	if !a.json {
 		return a.printCheckpoint(v)
 	}
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return printable.JSON(a.stdout).Encode(v)
 }
 
 func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {

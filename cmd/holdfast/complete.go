@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
 const (
@@ -103,7 +104,7 @@ func (a *app) completeStored(names func(context.Context, *cobra.Command, func(na
 		defer cancel()
 		var found []string
 		_ = names(ctx, cmd, func(name string) bool {
-			if strings.HasPrefix(name, begun) && printable(name) == name && !slices.Contains(args, name) {
+			if strings.HasPrefix(name, begun) && printable.Text(name) == name && !slices.Contains(args, name) {
 				found = append(found, name)
 			}
 			return len(found) < completeAtMost

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -80,7 +81,7 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 		}
 	} else {
 		for _, name := range gone {
-			fmt.Fprintln(a.stdout, printable(name))
+			fmt.Fprintln(a.stdout, printable.Text(name))
 		}
 	}
 	if err != nil {
@@ -107,6 +108,6 @@ func (a *app) progress() func(string) {
 			return
 		}
 		last = time.Now()
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s", line)
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", printable.Text(line))
 	}
 }

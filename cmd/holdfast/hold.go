@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -89,9 +89,8 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 
 	var (
 		mu  sync.Mutex
-		out = json.NewEncoder(a.stdout)
+		out = printable.JSON(a.stdout)
 	)
-	out.SetEscapeHTML(false)
 	print := func(line holdLine) error {
 		mu.Lock()
 		defer mu.Unlock()

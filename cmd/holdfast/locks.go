@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -131,7 +131,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tTOKEN\tSINCE\tHOLDER")
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable(v.Holder))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable.Text(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable.Text(v.Holder))
 	}
 	return errors.Join(w.Flush(), out.Close(), err)
 }
@@ -210,20 +210,9 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// printable keeps what others wrote from controlling the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' {
-			return '\ufffd'
-		}
-		return r
-	}, s)
-}
-
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	enc := printable.JSON(a.stdout)
 	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
@@ -260,7 +249,7 @@ func (a *app) show(ctx context.Context, name string) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(w, "%s\t%s\n", label, printable.Text(fmt.Sprintf(format, args...)))
 	}
 	line("name", "%s", v.Name)
 	line("store", "%s", v.Store)

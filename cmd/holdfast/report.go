@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -96,7 +96,7 @@ func (a *app) finish(r *report, result error) error {
 	case result == nil:
 		return &statusError{statusFailed, fmt.Errorf("--report: %w", err)}
 	}
-	fmt.Fprintf(a.stderr, "holdfast: --report: %s\n", oneLine(err))
+	a.warnf("--report: %s", oneLine(err))
 	return result
 }
 
@@ -116,11 +116,9 @@ func (r *report) write(result error) error {
 	if told(result) {
 		r.Error = oneLine(result)
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		_, err = r.file.Write(append(b, '\n'))
-	}
-	return errors.Join(err, r.file.Close())
+	enc := printable.JSON(r.file)
+	enc.SetIndent("", "  ")
+	return errors.Join(enc.Encode(r), r.file.Close())
 }
 
 // told reports whether a result is an error of holdfast's own, and not the status of

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
 // app is one invocation of the command: what all subcommands share.
@@ -42,7 +44,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	if told(err) {
-		fmt.Fprintf(stderr, "holdfast: %s\n", oneLine(err))
+		a.warnf("%s", oneLine(err))
 	}
 	if !a.started {
 		return statusUsage // cobra refused the command line
@@ -51,15 +53,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // oneLine keeps a message on one line, whatever was joined into it.
-func oneLine(err error) string {
-	var parts []string
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
-			parts = append(parts, line)
-		}
-	}
-	return strings.Join(parts, "; ")
-}
+func oneLine(err error) string { return printable.OneLine(err.Error()) }
 
 const (
 	groupLocks       = "locks"
@@ -127,7 +121,8 @@ func (a *app) notef(format string, args ...any) {
 	}
 }
 
-// warnf writes a message that people must not miss.
+// warnf writes a message that people must not miss. All messages come here, so that
+// what others wrote cannot control a terminal or forge a line of a log.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+	fmt.Fprintf(a.stderr, "holdfast: %s\n", printable.Text(fmt.Sprintf(format, args...)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// opener opens the store that a URL names.
-type opener func(ctx context.Context, u *url.URL) (opened, error)
+// opener opens the store that a URL names. Its warnings go to log.
+type opener func(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error)
 
 // opened is a store together with what is needed to use it.
 type opened struct {
@@ -72,7 +73,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", withoutSecrets(raw), strings.Join(known, ", "), hint)
 	}
 	a.tellState()
-	st, err := open(ctx, u)
+	st, err := open(ctx, u, a.log())
 	if err != nil {
 		return opened{}, err
 	}
@@ -117,9 +118,9 @@ func defaultDir() (string, error) {
 }
 
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
-func openS3(ctx context.Context, u *url.URL) (opened, error) {
+func openS3(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
 	known := knownGood(u)
-	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note})
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Log: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -128,8 +129,8 @@ func openS3(ctx context.Context, u *url.URL) (opened, error) {
 
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
-func openVersioned(ctx context.Context, u *url.URL) (opened, error) {
-	st, err := s3verstore.Open(ctx, u.String(), nil)
+func openVersioned(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
+	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Log: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -138,9 +139,9 @@ func openVersioned(ctx context.Context, u *url.URL) (opened, error) {
 
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
 // parameters.
-func openDynamo(ctx context.Context, u *url.URL) (opened, error) {
+func openDynamo(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error) {
 	known := knownGood(u)
-	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note})
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Log: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -153,7 +154,7 @@ func remote(st store.Store) opened {
 }
 
 // openFile opens file:PATH, file:///PATH or file:relative/path.
-func openFile(_ context.Context, u *url.URL) (opened, error) {
+func openFile(_ context.Context, u *url.URL, _ *slog.Logger) (opened, error) {
 	path, opts, err := directoryOf(u)
 	if err != nil {
 		return opened{}, err

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -59,7 +60,7 @@ func showWait(a *app, e lease.Event, since time.Time, stop, ended chan struct{})
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		fmt.Fprintf(a.stderr, "\r\x1b[Kwaiting for %s, held by %s (token %d): %v", printable(e.Name), printable(e.Holder), e.Token, time.Since(since).Round(time.Second))
+		fmt.Fprintf(a.stderr, "\r\x1b[Kwaiting for %s, held by %s (token %d): %v", printable.Text(e.Name), printable.Text(e.Holder), e.Token, time.Since(since).Round(time.Second))
 		select {
 		case <-stop:
 			return
@@ -80,5 +81,5 @@ func (a *app) event(e lease.Event) {
 	if e.Err != nil {
 		line += ": " + oneLine(e.Err)
 	}
-	fmt.Fprintf(a.stderr, "holdfast: %s\n", line)
+	a.warnf("%s", line)
 }

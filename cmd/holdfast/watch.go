@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -147,13 +147,11 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 
 func (a *app) watchLine(line watchLine) error {
 	if a.json {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(line)
+		return printable.JSON(a.stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable(line.Name), line.State, line.Token, printable(line.Holder))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.State, line.Token, printable.Text(line.Holder))
 	if line.Error != "" {
-		text += "  " + printable(line.Error)
+		text += "  " + printable.Text(line.Error)
 	}
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
 // words are the results as people read them.
@@ -18,37 +20,33 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, c := range r.Checks {
 		wide = max(wide, utf8.RuneCountInString(c.What))
 	}
-	fmt.Fprintf(&b, "%s\n\n", line(r.Store))
+	fmt.Fprintf(&b, "%s\n\n", printable.Line(r.Store))
 	for _, c := range r.Checks {
 		pad := strings.Repeat(" ", wide-utf8.RuneCountInString(c.What))
-		fmt.Fprintf(&b, "%s%s  %-10s  %s\n", c.What, pad, words[c.Result], line(c.Found))
+		fmt.Fprintf(&b, "%s%s  %-10s  %s\n", c.What, pad, words[c.Result], printable.Line(c.Found))
 		if c.Means != "" {
-			fmt.Fprintf(&b, "%*s  -> %s\n", wide+12, "", line(c.Means))
+			fmt.Fprintf(&b, "%*s  -> %s\n", wide+12, "", printable.Line(c.Means))
 		}
 	}
 	for _, a := range r.Advice {
-		fmt.Fprintf(&b, "\n%s\n%s\n", a.What, a.Text)
+		fmt.Fprintf(&b, "\n%s\n%s\n", printable.Line(a.What), lines(a.Text))
 	}
 	if len(r.Left) > 0 {
 		b.WriteString("\nCould not be removed:\n")
 		for _, left := range r.Left {
-			fmt.Fprintf(&b, "  %s\n", line(left))
+			fmt.Fprintf(&b, "  %s\n", printable.Line(left))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", r.Summary)
+	fmt.Fprintf(&b, "\n%s\n", printable.Line(r.Summary))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// line keeps what a server said on one line, without what a terminal would obey.
-func line(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return ' '
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0:
-			return -1
-		}
-		return r
-	}, s)
+// lines keeps the lines of a text apart.
+func lines(s string) string {
+	all := strings.Split(s, "\n")
+	for i := range all {
+		all[i] = printable.Text(all[i])
+	}
+	return strings.Join(all, "\n")
 }

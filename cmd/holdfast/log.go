@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+)
+
+// log is where stores tell what they find beside the calls that return errors: a
+// warning is a message for people.
+func (a *app) log() *slog.Logger { return slog.New(noter{a: a}) }
+
+// noter writes warnings as messages, on one line each.
+type noter struct {
+	a     *app
+	attrs []slog.Attr
+}
+
+func (n noter) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && !n.a.quiet
+}
+
+func (n noter) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(r.Message)
+	add := func(attr slog.Attr) bool {
+		b.WriteString(" (" + attr.Key + " " + attr.Value.String() + ")")
+		return true
+	}
+	for _, attr := range n.attrs {
+		add(attr)
+	}
+	r.Attrs(add)
+	n.a.notef("%s", b.String())
+	return nil
+}
+
+func (n noter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noter{n.a, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+}
+
+func (n noter) WithGroup(string) slog.Handler { return n }
