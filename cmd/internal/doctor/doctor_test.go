@@ -354,7 +354,7 @@ func TestText(t *testing.T) {
 	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	if want := "x\n\nw  UNSAFE      a[2Jb c\n\ns\n"; b.String() != want {
+	if want := "x\n\nw  UNSAFE      a\\x1b[2Jb; c\n\ns\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
