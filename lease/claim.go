@@ -79,6 +79,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			if ours {
 				return h.begin(ctx, base, now, at, reason)
 			}
+			if now.rec != nil && now.rec.State == Broken && now.rec.Grant == rec.Grant {
+				h.abandon(rec.Grant) // broken before it was handed out: it keeps nobody out
+			}
 			return nil, now, nil // base is gone, so nothing that was sent can land
 		}
 		// Not applied yet: the same again, on the same predecessor.
@@ -227,8 +230,8 @@ func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), err)
 		case now.version == base.version:
 			// Not applied yet, neither the claim nor this.
-		case now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant:
-			base = now // the claim has landed: free it where it is
+		case now.rec != nil && now.rec.State != Free && now.rec.Grant == rec.Grant:
+			base, free.Token = now, now.rec.Token // the claim has landed, and may have been broken: free it where it is
 		default:
 			h.saw(now)
 			return nil

@@ -87,6 +87,9 @@
 //	process      random id of the holder's process
 //	presence     the store's announcement of that process, if there is one
 //	now          of a broken record: it may be taken at once
+//	broke        of a broken record: the nonce of the last write of the grant, whose
+//	             holder, grant, renewed, process and presence it keeps
+//	stood_ms     likewise: for how long that write had stood, by the store's clock
 //	data         the user's data where it is UTF-8, else data_base64
 //
 // Fields that are not known here are kept when the record is rewritten.

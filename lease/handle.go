@@ -254,7 +254,9 @@ func (h *Handle) known() *seen {
 	return h.last
 }
 
-// saw notes a state. The first sight of a version is what counts.
+// saw notes a state. The first sight of a version is what counts, and for a broken
+// record that of the last write of the grant: since the break named that very write as
+// its predecessor, none of the holder's came after it.
 func (h *Handle) saw(s *seen) *seen {
 	h.mu.Lock()
 	if h.last != nil && h.last.version == s.version && s.version != "" {
@@ -266,6 +268,12 @@ func (h *Handle) saw(s *seen) *seen {
 		s = h.last
 		h.mu.Unlock()
 		return s
+	}
+	if last := h.last; last != nil && last.rec != nil && s.rec != nil && s.rec.State == Broken &&
+		last.rec.State == Held && last.rec.Grant == s.rec.Grant && last.rec.Nonce == s.rec.Broke {
+		broken := *s
+		broken.at = last.at
+		s = &broken
 	}
 	h.last = s
 	h.mu.Unlock()

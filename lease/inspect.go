@@ -33,30 +33,36 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
-	defer cancel()
-	var (
-		value []byte
-		v     store.Version
-		age   = time.Duration(-1)
-	)
-	if ager, ok := store.As[store.Ager](c.st); ok && !c.set.NoStoreAge {
-		value, v, age, err = ager.GetAge(call, h.key)
-	} else {
-		value, v, err = c.st.Get(call, h.key)
-	}
-	s, err := decodeSeen(name, value, v, err)
+	s, err := h.inspect(ctx)
 	if err != nil {
 		return Info{}, err
 	}
 	if s.rec == nil {
 		return Info{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
 	}
-	info := Info{Record: *s.rec, Version: s.version, Age: age}
-	if c.presence != nil && s.rec.State == Held && s.rec.Presence != "" {
+	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
+	if c.presence != nil && s.rec.State != Free && s.rec.Presence != "" {
 		info.Liveness = c.presence.Judge(ctx, s.rec.Presence)
 	}
 	return info, nil
+}
+
+// inspect reads the record, settled, with its age where the store can tell.
+func (h *Handle) inspect(ctx context.Context) (*seen, error) {
+	c := h.c
+	ctx, cancel := context.WithTimeout(ctx, c.set.callTimeout())
+	defer cancel()
+	ager, ok := store.As[store.Ager](c.st)
+	if !ok || c.set.NoStoreAge {
+		return c.fetch(ctx, h.name, h.key)
+	}
+	value, v, age, err := ager.GetAge(ctx, h.key)
+	s, err := decodeSeen(h.name, value, v, err)
+	if err != nil {
+		return nil, err
+	}
+	s.at, s.age = c.clock.monotonic(), age
+	return s, nil
 }
 
 // Names yields the names of the locks below prefix, in no promised order; see
@@ -77,10 +83,12 @@ func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // Break ends a grant of somebody else, whose token the caller names. It writes a
-// broken record with the token raised by one, and returns it. Others take the lock
-// a TTL, with the allowance for clocks, after their own first sight of that record,
-// since the holder may not have heard of it before; with now they take it at once,
-// although a living holder may go on believing until its deadline.
+// broken record with the token raised by one, and returns it. The holder may not have
+// heard of it before its deadline. So others take the lock as if it had not been
+// broken: when its holder is dead or has released it, and at the latest a TTL, with the
+// allowance for clocks, after their own first sight of the holder's last write, or of
+// the broken record. With now they take it at once, although a living holder may go on
+// believing until its deadline.
 //
 // The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
@@ -93,21 +101,17 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, now bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	call, done := context.WithTimeout(ctx, c.set.callTimeout())
-	base, err := c.fetch(call, name, h.key)
-	done()
+	base, err := h.inspect(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	rec, err := breakable(name, base.rec, token, now)
-	if err != nil {
-		return Record{}, err
-	}
-	rec.Now, rec.Grant, rec.Renewed = now, rand.Text(), c.clock.wall()
 	sent := map[string]bool{}
 	pause := c.settling()
 	for {
-		rec.Nonce = rand.Text()
+		rec, err := breakable(name, base, token, now)
+		if err != nil {
+			return Record{}, err
+		}
 		value, err := rec.encode()
 		if err != nil {
 			return Record{}, err
@@ -127,15 +131,11 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, now bool)
 			// Not applied yet: again.
 		case next.rec != nil && sent[next.rec.Nonce]:
 			return *next.rec, nil
-		case next.rec != nil && next.rec.Grant == base.rec.Grant && next.rec.State == base.rec.State:
-			// The holder renewed in between: the same grant, so go on.
+		default:
+			// The holder renewed in between, or it is another's by now: the loop tells.
 			base = next
 			clear(sent)
-		default:
-			if _, err := breakable(name, next.rec, token, now); err != nil {
-				return Record{}, err
-			}
-			base = next
+			continue
 		}
 		if err := pause.wait(ctx); err != nil {
 			return Record{}, fmt.Errorf("lock %q: %w: %w", name, ErrUnresolved, err)
@@ -143,8 +143,10 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, now bool)
 	}
 }
 
-// breakable checks that r is the grant to break, and returns the record to write.
-func breakable(name string, r *Record, token uint64, now bool) (Record, error) {
+// breakable checks that s shows the grant to break, and returns the record to write: it
+// keeps all by which others judge whether the holder still believes.
+func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
+	r := s.rec
 	switch {
 	case r == nil:
 		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
@@ -160,7 +162,11 @@ func breakable(name string, r *Record, token uint64, now bool) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	next.State, next.Token, next.Presence = Broken, raised, ""
+	next.State, next.Token, next.Now, next.Nonce = Broken, raised, now, rand.Text()
+	if r.State == Held {
+		next.Broke, next.Stood = r.Nonce, 0
+	}
+	next.Stood = min(next.Stood+max(s.age, 0), maxStood)
 	return next, nil
 }
 

@@ -25,18 +25,16 @@ func (h *Handle) judge(ctx context.Context, s *seen) verdict {
 	case s.rec.State == Broken && s.rec.Now:
 		return verdict{open: true, reason: "broken with immediate effect"}
 	}
-	if s.rec.State == Held {
-		if over, ours := h.ours(s.rec); over {
-			return verdict{open: true, reason: "this handle's own earlier grant"}
-		} else if ours > 0 {
-			return verdict{wait: ours}
-		}
-		if h.c.set.ReclaimOwn && s.rec.Holder == h.c.set.Holder && s.rec.Process != processID() {
-			return verdict{open: true, reason: "an earlier process of this holder"}
-		}
-		if h.c.presence != nil && s.rec.Presence != "" && h.c.presence.Judge(ctx, s.rec.Presence) == store.Dead {
-			return verdict{open: true, reason: "its process is dead"}
-		}
+	if over, ours := h.ours(s.rec); over {
+		return verdict{open: true, reason: "this handle's own earlier grant"}
+	} else if ours > 0 {
+		return verdict{wait: ours}
+	}
+	if h.c.set.ReclaimOwn && s.rec.Holder == h.c.set.Holder && s.rec.Process != processID() {
+		return verdict{open: true, reason: "an earlier process of this holder"}
+	}
+	if h.c.presence != nil && s.rec.Presence != "" && h.c.presence.Judge(ctx, s.rec.Presence) == store.Dead {
+		return verdict{open: true, reason: "its process is dead"}
 	}
 	expiry := h.c.set.expiry(s.rec.TTL)
 	switch mutant {
@@ -49,7 +47,8 @@ func (h *Handle) judge(ctx context.Context, s *seen) verdict {
 	if watched >= expiry {
 		return verdict{open: true, reason: "not renewed while watched for " + s.rec.TTL.String()}
 	}
-	if !h.c.set.NoStoreAge && s.age >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
+	// A broken record has the age of what it broke, too.
+	if !h.c.set.NoStoreAge && s.age >= 0 && s.age+s.rec.Stood >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
 		return verdict{open: true, reason: "expired by the store's clock"}
 	}
 	return verdict{wait: expiry - watched}
@@ -107,7 +106,7 @@ func (h *Handle) await(ctx context.Context, held *HeldError, polls *backoff) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	if h.c.presence != nil && held.Record.Presence != "" && held.Record.State == Held {
+	if h.c.presence != nil && held.Record.Presence != "" && held.Record.State != Free {
 		wg.Go(func() {
 			if h.c.presence.Await(ctx, held.Record.Presence) == nil {
 				cancel()

@@ -47,6 +47,8 @@ type Record struct {
 	Process  string        // random id of the holder's process
 	Presence string        // the store's announcement of the holder's process, if any
 	Now      bool          // of a broken record: it may be taken at once
+	Broke    string        // of a broken record: the nonce of the grant's last write
+	Stood    time.Duration // of a broken record: how long that write had stood by the store's clock
 	Data     []byte        // the user's own, nil if none
 
 	// unknown keeps the fields of later versions as they came.
@@ -69,15 +71,20 @@ type fields struct {
 	Process    string    `json:"process,omitempty"`
 	Presence   string    `json:"presence,omitempty"`
 	Now        bool      `json:"now,omitempty"`
+	Broke      string    `json:"broke,omitempty"`
+	Stood      int64     `json:"stood_ms,omitempty"`
 	Data       *string   `json:"data,omitempty"`
 	DataBase64 []byte    `json:"data_base64,omitempty"`
 }
 
 const recordKind = "lease"
 
+// maxStood bounds Record.Stood: more than any waiter needs to see.
+const maxStood = 2 * MaxTTL
+
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
-	"granted", "renewed", "process", "presence", "now", "data", "data_base64",
+	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "data", "data_base64",
 }
 
 // encode returns the value of the register.
@@ -86,7 +93,7 @@ func (r *Record) encode() ([]byte, error) {
 		Holdfast: FormatVersion, Kind: recordKind, Name: r.Name, State: r.State, Token: r.Token,
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
-		Presence: r.Presence, Now: r.Now,
+		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
 	}
 	if r.Data != nil {
 		if s := string(r.Data); utf8.ValidString(s) {
@@ -155,6 +162,7 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
 		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
+		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond,
 	}
 	switch {
 	case f.Kind != recordKind:
@@ -171,6 +179,8 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 		return bad("held, but without a grant")
 	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && f.State != Free:
 		return bad("a TTL of %d ms", f.TTL)
+	case f.Stood < 0 || f.Stood > maxStood.Milliseconds():
+		return bad("broken when it had stood for %d ms", f.Stood)
 	}
 	switch {
 	case f.Data != nil:

@@ -24,8 +24,9 @@ func golden() map[string]*lease.Record {
 			TTL: 30 * time.Second, Nonce: "NONCE", Granted: at, Renewed: at.Add(10 * time.Second), Process: "PROCESS",
 			Presence: "boot/random", Data: []byte("step 3 of 7"),
 		},
-		"free":   {Name: "a", State: lease.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
-		"broken": {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Now: true, Data: []byte{0xff, 0x00}},
+		"free":           {Name: "a", State: lease.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
+		"broken-waiting": {Name: "Größe", State: lease.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", Broke: "LAST", Stood: 1500 * time.Millisecond},
+		"broken":         {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Now: true, Data: []byte{0xff, 0x00}},
 	}
 }
 

@@ -141,6 +141,9 @@ func (g *grant) resolve(ctx context.Context, err error) error {
 	case now.rec == nil:
 		g.lose(ErrRemoved, "", nil)
 	case now.rec.State == Broken:
+		if now.rec.Grant == g.id {
+			g.version, g.rec = now.version, now.rec // what a release frees
+		}
 		g.lose(ErrBroken, "", nil)
 	case now.rec.State == Held && now.rec.Grant == g.id:
 		if g.c.set.traits.NoReadBack {
@@ -202,6 +205,11 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.halt(reason)
 	g.drain(ctx)
 	switch cause := g.cause(); {
+	case errors.Is(cause, ErrBroken):
+		// The work has stopped: others need not wait for this holder's deadline. If
+		// the store cannot be told, they do.
+		_ = g.free(ctx)
+		return cause
 	case errors.Is(cause, ErrLost):
 		return cause
 	case errors.Is(cause, ErrDetached):
@@ -233,13 +241,14 @@ func (g *grant) free(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("release of lock %q: %w: a write is still in flight", g.h.name, ErrUnresolved)
 	}
-	rec := *g.rec
-	rec.State, rec.Presence = Free, ""
 	sent := map[string]bool{}
 	unclear := false // whether one of them may have been applied
 	pause := g.c.settling()
 	var last error
 	for {
+		rec := *g.rec
+		broken := rec.State == Broken
+		rec.State, rec.Presence, rec.Now, rec.Broke, rec.Stood = Free, "", false, "", 0
 		g.mu.Lock()
 		left := g.sent + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
 		g.mu.Unlock()
@@ -256,6 +265,9 @@ func (g *grant) free(ctx context.Context) error {
 		done()
 		if err == nil {
 			g.h.saw(&seen{version: version, rec: &rec, at: g.c.clock.monotonic(), age: -1})
+			if broken {
+				return &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
+			}
 			return nil
 		}
 		last = err
@@ -284,6 +296,9 @@ func (g *grant) freed(ctx context.Context, err error, sent map[string]bool, uncl
 			g.version, g.rec = now.version, now.rec
 			return false, nil
 		}
+	case now.rec != nil && now.rec.State == Broken && now.rec.Grant == g.id:
+		g.version, g.rec = now.version, now.rec // so does it over a break
+		return false, nil
 	}
 	g.h.saw(now)
 	if unclear || now.rec != nil && sent[now.rec.Nonce] {

@@ -25,10 +25,11 @@ func (a *app) breakCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Free a lock that somebody else holds, and raise its token.
 
-The holder hears of it with its next renewal. Others take the lock a TTL after they
-saw that it was broken, because the holder may not have heard before. With --now
-they take it at once, although a holder that lives may go on until its deadline:
-use it when you know that the holder is dead, or that its work is fenced.
+The holder hears of it with its next renewal. Others take the lock when the holder has
+stopped its work or is known to be dead, and at the latest a TTL after they saw its last
+renewal, or the break, because it may not have heard before. With --now they take it at
+once, although a holder that lives may go on until its deadline: use it when you know
+that the holder is dead, or that its work is fenced.
 
 The token, which ls and show print, makes sure that you break the grant you saw. It is
 not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,

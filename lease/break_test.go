@@ -1,0 +1,254 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// soon is how long something takes that waits for no time to pass: a poll or two.
+const soon = 10 * time.Second
+
+// takes waits for the lock and tells how long that took.
+func takes(t *testing.T, c *lease.Client, name string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	g, err := c.Acquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	mustRelease(t, g)
+	return took
+}
+
+// A break makes nothing later: who has watched the holder's last write goes on from
+// there.
+func TestBreakKeepsTheWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) { breakWatched(t, st, ttl, nil) })
+}
+
+// So does a process that reads what an earlier one saw.
+func TestBreakKeepsTheSighting(t *testing.T) {
+	breakWatched(t, named(t), 2*time.Second, &sightings{})
+}
+
+func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.Memory) {
+	dead := client(t, st, &lease.Options{TTL: ttl, Manual: true})
+	g := mustTry(t, dead, "job")
+	o := &lease.Options{TTL: ttl}
+	if memory != nil {
+		o.Memory = memory
+	}
+	h := handle(t, client(t, st, o), "job")
+	if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	time.Sleep(ttl * 2 / 3)
+	if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+		t.Fatal(err)
+	}
+	if memory != nil {
+		h = handle(t, client(t, st, o), "job")
+	}
+	won, err := h.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without the sight before the break it would be 5/3 of the TTL.
+	if took := time.Since(began); took < ttl || took > ttl*3/2 {
+		t.Errorf("taken %v after the first sight, want a TTL and the allowance", took)
+	}
+	mustRelease(t, won)
+}
+
+// The watch of an earlier write does not count: the holder renewed after it.
+func TestBreakAfterARenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g := mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
+		h := handle(t, client(t, st, nil), "job")
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl / 2)
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := h.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < ttl {
+			t.Errorf("taken %v after the holder's last write", took)
+		}
+	})
+}
+
+// A dead process is dead in a broken record, too, before the break and after.
+func TestBreakOfADeadProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		for _, diesFirst := range []bool{true, false} {
+			p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
+			die := func() { p.set(store.Dead); close(p.died) }
+			g := mustTry(t, client(t, p, &lease.Options{Manual: true}), "job")
+			if diesFirst {
+				die()
+			}
+			if _, err := client(t, p, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+				t.Fatal(err)
+			}
+			if !diesFirst {
+				time.AfterFunc(5*time.Second, die)
+			}
+			if took := takes(t, client(t, p, nil), "job"); took > soon {
+				t.Errorf("dead before the break: %v; taken after %v", diesFirst, took)
+			}
+		}
+	})
+}
+
+// The age of what was broken counts with that of the break, unless the holder's wall
+// clock says otherwise.
+func TestBreakKeepsTheAge(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		aged := &agedStore{Store: st}
+		g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
+		time.Sleep(20 * time.Second)
+		aged.age = 20 * time.Second
+		if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+			t.Fatal(err)
+		}
+		aged.age = 0
+		wantHeld(t, client(t, aged, nil), "job")
+		time.Sleep(11 * time.Second)
+		aged.age = 11 * time.Second
+		mustRelease(t, mustTry(t, client(t, aged, nil), "job"))
+	})
+}
+
+// A holder that hears of the break, and one that has not heard of it yet, frees the lock
+// when it releases, as it would have done without the break.
+func TestReleaseOfABrokenLease(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, fail), nth(1, repeat)} {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				h := handle(t, client(t, w, nil), "job")
+				g, err := h.TryAcquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				rec, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if heard {
+					time.Sleep(ttl / 2)
+					wantLost(t, g, lease.ErrBroken)
+				}
+				w.set(script)
+				if err := g.Release(t.Context()); !errors.Is(err, lease.ErrBroken) && script == nil {
+					t.Errorf("heard: %v; Release = %v", heard, err)
+				}
+				w.set(nil)
+				if took := takes(t, client(t, st, nil), "job"); took > time.Second {
+					t.Errorf("heard: %v; others take it after %v", heard, took)
+				}
+				if again, err := h.TryAcquire(t.Context()); err != nil || again.Token() <= rec.Token {
+					t.Errorf("heard: %v; the old holder's own try: %v, %v", heard, again, err)
+				}
+			})
+		}
+	}
+}
+
+// A handle takes its own broken grant at once, when its guards were released and the
+// store did not hear of it.
+func TestOwnBrokenGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		h := handle(t, client(t, w, nil), "job")
+		g, err := h.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(everything(fail))
+		_ = g.Release(t.Context())
+		w.set(nil)
+		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.TryAcquire(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A break that meets a renewal keeps what the renewal wrote.
+func TestBreakBesideSetData(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g := mustTry(t, client(t, st, nil), "job")
+		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind.Write() && len(g.Data()) == 0 {
+				if err := g.SetData(ctx, []byte("new")); err != nil {
+					t.Error(err)
+				}
+			}
+			return next(ctx, op)
+		})
+		rec, err := client(t, between, nil).Break(t.Context(), "job", g.Token(), false)
+		if err != nil || string(rec.Data) != "new" || string(wantState(t, client(t, st, nil), "job", lease.Broken).Data) != "new" {
+			t.Errorf("Break = %q, %v", rec.Data, err)
+		}
+	})
+}
+
+// A claim that lands, and is broken before its reply is found out about, keeps nobody
+// out: not its own handle, and where it is given up, not others.
+func TestBreakOfAnUnresolvedClaim(t *testing.T) {
+	for _, givenUp := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			breaker := client(t, st, nil)
+			broke := false
+			w.set(func(op *store.Op) fault {
+				switch {
+				case op.Kind.Write() && !broke:
+					return lose
+				case !broke && givenUp:
+					cancel()
+				}
+				if info, err := breaker.Inspect(t.Context(), "job"); !broke && err == nil {
+					broke = true
+					if _, err := breaker.Break(t.Context(), "job", info.Record.Token, false); err != nil {
+						t.Error(err)
+					}
+					if givenUp {
+						return fail
+					}
+				}
+				return pass
+			})
+			g, err := handle(t, client(t, w, nil), "job").TryAcquire(ctx)
+			if (err == nil) == givenUp || !broke {
+				t.Fatalf("given up: %v; broken: %v; %v", givenUp, broke, err)
+			}
+			if g != nil {
+				mustRelease(t, g)
+			}
+			if took := takes(t, client(t, st, nil), "job"); took > soon {
+				t.Errorf("given up: %v; taken after %v", givenUp, took)
+			}
+		})
+	}
+}
