@@ -14,7 +14,6 @@ fi
 
 echo "== go vet"
 go vet "${packages[@]}"
-go vet -tags mutant ./...
 (cd internal/peers && go vet ./...)
 for os in darwin windows; do
   echo "== go vet for $os"

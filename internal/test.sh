@@ -27,6 +27,10 @@ fi
 echo "== go test"
 go test -race -timeout 25m "$@" "${released[@]}"
 
+# Each builds its package once, and runs the one test that has to fail.
+echo "== go test of the mutants"
+go test -timeout 25m -run '^TestMutants$' "${released[@]}"
+
 # The race detector makes them search smaller worlds, ten times slower.
 echo "== go test of the models, that of leases in full"
 go test -timeout 25m ./store/filestore/internal/model ./aws/s3verstore/internal/model

@@ -73,9 +73,6 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			if now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant {
 				at, ours = sent[now.rec.Nonce]
 			}
-			if mutant == "own holder adopted" && now.rec != nil && now.rec.State == Held && now.rec.Holder == rec.Holder {
-				ours = true
-			}
 			if ours {
 				return h.begin(ctx, base, now, at, reason)
 			}
@@ -106,9 +103,6 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		token, err := base.rec.nextToken()
 		if err != nil {
 			return nil, err
-		}
-		if mutant == "token stays" {
-			token = base.rec.Token
 		}
 		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
 	}
@@ -205,7 +199,7 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 	c := h.c
 	h.abandon(rec.Grant)
-	if c.set.traits.NoReadBack || mutant == "give up without a free record" {
+	if c.set.traits.NoReadBack {
 		return ErrUnresolved
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)

@@ -37,12 +37,6 @@ func (h *Handle) judge(ctx context.Context, s *seen) verdict {
 		return verdict{open: true, reason: "its process is dead"}
 	}
 	expiry := h.c.set.expiry(s.rec.TTL)
-	switch mutant {
-	case "takeover without waiting":
-		expiry = 0
-	case "own TTL":
-		expiry = h.c.set.expiry(h.c.set.TTL)
-	}
 	watched := h.c.clock.monotonic().Sub(s.at)
 	if watched >= expiry {
 		return verdict{open: true, reason: "not renewed while watched for " + s.rec.TTL.String()}

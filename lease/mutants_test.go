@@ -1,47 +1,52 @@
 package lease_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutanttest"
 )
 
-// TestMutants builds this package with deliberate faults, and checks that its tests
-// notice each of them.
 func TestMutants(t *testing.T) {
-	if os.Getenv("HOLDFAST_MUTANT") != "" {
-		t.Skip("this is the run of a mutant")
-	}
-	bin := filepath.Join(t.TempDir(), "mutant.test")
-	build := exec.Command("go", "test", "-c", "-tags", "mutant", "-o", bin, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	run := func(name string) ([]byte, error) {
-		cmd := exec.Command(bin, "-test.failfast", "-test.timeout", "2m", "-test.run", "^Test(A[0-9]|Handle|Simulation)")
-		cmd.Env = append(os.Environ(), "HOLDFAST_MUTANT="+name, "HOLDFAST_TORTURE=")
-		return cmd.CombinedOutput()
-	}
-	if out, err := run("none"); err != nil {
-		t.Fatalf("without a fault: %v\n%s", err, out)
-	}
-	for _, name := range []string{
-		"monotonic clock alone",
-		"takeover without waiting",
-		"own TTL",
-		"deadline from the reply",
-		"conflict is lost",
-		"unreadable is lost",
-		"release before belief ends",
-		"give up without a free record",
-		"own holder adopted",
-		"token stays",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if out, err := run(name); err == nil {
-				t.Errorf("no test noticed\n%s", out)
-			}
-		})
-	}
+	mutanttest.Run(t, []mutanttest.Mutant{
+		{"monotonic clock alone", "clock.go",
+			"passed = max(passed, r.wall.Sub(c.last.wall))",
+			"passed = max(0, r.mono.Sub(c.last.mono))",
+			"TestA14SuspendedMachine"},
+		{"takeover without waiting", "judge.go",
+			"expiry := h.c.set.expiry(s.rec.TTL)",
+			"expiry := time.Duration(0)",
+			"TestA16TheTTLInTheRecordCounts"},
+		{"own TTL", "judge.go",
+			"expiry := h.c.set.expiry(s.rec.TTL)",
+			"expiry := h.c.set.expiry(h.c.set.TTL)",
+			"TestA16TheTTLInTheRecordCounts"},
+		{"deadline from the reply", "renew.go",
+			"return g.renewed(version, &rec, at, firm)",
+			"return g.renewed(version, &rec, g.c.clock.look(), firm)",
+			"TestA17DeadlineCountsFromTheSending"},
+		{"conflict is lost", "renew.go",
+			"	now, seeErr := g.see(ctx, err)\n",
+			"	if errors.Is(err, store.ErrConflict) {\n		g.lose(ErrStolen, \"\", nil)\n		return g.cause()\n	}\n	now, seeErr := g.see(ctx, err)\n",
+			"TestA9LostReplyOfARenewal"},
+		{"unreadable is lost", "renew.go",
+			"		return errors.Join(err, seeErr)\n",
+			"		g.lose(ErrStolen, \"\", nil)\n		return g.cause()\n",
+			"TestA20TransientErrorsAreNoLoss"},
+		{"release before belief ends", "renew.go",
+			"	g.halt(reason)\n	g.drain(ctx)\n",
+			"	_ = g.free(ctx)\n	time.Sleep(time.Second)\n	g.halt(reason)\n	g.drain(ctx)\n",
+			"TestHandleIsReentrant"},
+		{"give up without a free record", "claim.go",
+			"	if c.set.traits.NoReadBack {\n		return ErrUnresolved\n",
+			"	if c != nil {\n		return ErrUnresolved\n",
+			"TestA8GivenUpAcquireCannotLandLater"},
+		{"own holder adopted", "claim.go",
+			"now.rec.Grant == rec.Grant {\n				at, ours = sent[now.rec.Nonce]\n",
+			"now.rec.Holder == rec.Holder {\n				at, ours = sent[now.rec.Nonce], true\n",
+			"TestHandleReclaimOwn"},
+		{"token stays", "claim.go",
+			"token, err := base.rec.nextToken()",
+			"token, err := base.rec.Token, error(nil)",
+			"TestA24TokensRise"},
+	})
 }

@@ -87,9 +87,6 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record)) erro
 		firm = true
 	}
 	version, err := put(ctx, g.h.key, g.version, value)
-	if mutant == "deadline from the reply" {
-		at = g.c.clock.look()
-	}
 	if err == nil {
 		return g.renewed(version, &rec, at, firm)
 	}
@@ -122,15 +119,7 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 // resolve finds out what a failed write left behind. It returns nil if the lease
 // was renewed after all, and else an error; if the lease is lost it has ended.
 func (g *grant) resolve(ctx context.Context, err error) error {
-	if mutant == "conflict is lost" && errors.Is(err, store.ErrConflict) {
-		g.lose(ErrStolen, "", nil)
-		return g.cause()
-	}
 	now, seeErr := g.see(ctx, err)
-	if mutant == "unreadable is lost" && seeErr != nil {
-		g.lose(ErrStolen, "", nil)
-		return g.cause()
-	}
 	if seeErr != nil {
 		// Unreadable is neither lost nor absent: unknown, until the deadline.
 		return errors.Join(err, seeErr)
@@ -198,10 +187,6 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.releasing = true
 	g.mu.Unlock()
 	g.check()
-	if mutant == "release before belief ends" {
-		_ = g.free(ctx)
-		time.Sleep(time.Second)
-	}
 	g.halt(reason)
 	g.drain(ctx)
 	switch cause := g.cause(); {

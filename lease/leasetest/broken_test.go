@@ -3,9 +3,6 @@ package leasetest_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -82,37 +79,5 @@ func TestBroken(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestMutants runs the suite on package lease with deliberate faults, and checks that
-// it notices those that show on a store without clocks of its own.
-func TestMutants(t *testing.T) {
-	if os.Getenv("HOLDFAST_MUTANT") != "" {
-		t.Skip("this is the run of a mutant")
-	}
-	if os.Getenv("HOLDFAST_TORTURE") == "" {
-		t.Skip("needs a build of its own; package lease has such a test, too")
-	}
-	bin := filepath.Join(t.TempDir(), "mutant.test")
-	if out, err := exec.Command("go", "test", "-c", "-tags", "mutant", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for name, noticed := range map[string]bool{
-		"none":                          false,
-		"takeover without waiting":      true,
-		"own TTL":                       true,
-		"conflict is lost":              true,
-		"give up without a free record": true,
-		"own holder adopted":            true,
-		"token stays":                   true,
-	} {
-		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(bin, "-test.failfast", "-test.timeout", "2m", "-test.run", "^Test(Memory|Bare)$")
-			cmd.Env = append(os.Environ(), "HOLDFAST_MUTANT="+name)
-			if out, err := cmd.CombinedOutput(); (err != nil) != noticed {
-				t.Errorf("noticed: %v\n%s", err != nil, out)
-			}
-		})
 	}
 }

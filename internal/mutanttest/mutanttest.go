@@ -1,0 +1,129 @@
+// Package mutanttest checks that tests notice deliberate faults.
+//
+// A [Mutant] is a replacement in a source file and the test that must fail with it.
+// The shipped code knows nothing of its mutants: they are built with the -overlay flag
+// of the go command. A mutant is itself checked: the text that it replaces must occur
+// exactly once, the mutant must compile, and the test that it names must fail.
+package mutanttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Mutant is a deliberate fault in the package whose tests run. It has no name of its
+// own for the compiler, so that tables of mutants need not repeat the names of fields.
+type Mutant = struct {
+	Name string // the fault, in words
+	File string // where it is, from the directory of the tests
+	Old  string // the text that is replaced; it occurs exactly once
+	New  string // what is there instead
+	Test string // the test that must fail: its name, with slashes that of a subtest
+}
+
+// TestName is the name that tests of mutants have, so that one command runs them all.
+const TestName = "TestMutants"
+
+// Run checks that the tests of the package in the current directory notice each
+// mutant. Every mutant costs a build, so they run only when they are asked for:
+//
+//	go test -run '^TestMutants$' ./...
+func Run(t *testing.T, mutants []Mutant) {
+	t.Helper()
+	if t.Name() != TestName {
+		t.Fatalf("the test of the mutants is called %s, want %s", t.Name(), TestName)
+	}
+	if asked := flag.Lookup("test.run").Value.String(); !strings.Contains(asked, "Mutants") && os.Getenv("HOLDFAST_TORTURE") == "" {
+		t.Skip("builds the package once for each mutant: internal/test.sh runs all of them with -run '^TestMutants$'")
+	}
+	for _, m := range mutants {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			if err := Check(t.Context(), ".", t.TempDir(), m); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The ways in which a mutant is no proof that the tests see something.
+var (
+	errText      = errors.New("the text to replace must occur exactly once")
+	errBuild     = errors.New("the mutant does not compile")
+	errUnnoticed = errors.New("the test passes with the mutant")
+	errNoTest    = errors.New("the test did not run")
+)
+
+// Check returns nil if the named test of the package in dir fails with the mutant.
+// It writes into scratch.
+func Check(ctx context.Context, dir, scratch string, m Mutant) error {
+	bin, err := build(ctx, dir, scratch, m)
+	if err != nil {
+		return err
+	}
+	names := strings.Split(m.Test, "/")
+	test := names[0]
+	for i, name := range names {
+		names[i] = "^" + regexp.QuoteMeta(name) + "$"
+	}
+	run := exec.CommandContext(ctx, bin, "-test.v", "-test.failfast", "-test.timeout", "30s", "-test.run", strings.Join(names, "/"))
+	run.Dir = dir
+	run.Env = append(os.Environ(), "HOLDFAST_TORTURE=")
+	out, err := run.CombinedOutput()
+	var exit *exec.ExitError
+	switch started := strings.Contains(string(out), "=== RUN   "+strings.ReplaceAll(m.Test, " ", "_")+"\n"); {
+	case err != nil && !errors.As(err, &exit):
+		return err
+	case !started:
+		return fmt.Errorf("%w: %s\n%s", errNoTest, m.Test, out)
+	case err == nil:
+		return fmt.Errorf("%w: %s\n%s", errUnnoticed, m.Test, out)
+	case !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: "):
+		return fmt.Errorf("%s ended without a failure of the test: %w\n%s", m.Test, err, out)
+	}
+	return nil
+}
+
+// build builds the tests of the package in dir with the mutant.
+func build(ctx context.Context, dir, scratch string, m Mutant) (bin string, err error) {
+	original, err := filepath.Abs(filepath.Join(dir, m.File))
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(source), m.Old); n != 1 || m.Old == m.New {
+		return "", fmt.Errorf("%w: %q occurs %d times in %s", errText, m.Old, n, m.File)
+	}
+	changed, overlay := filepath.Join(scratch, filepath.Base(m.File)), filepath.Join(scratch, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", err
+	}
+	bin = filepath.Join(scratch, "mutant.test")
+	err = errors.Join(
+		os.WriteFile(changed, []byte(strings.Replace(string(source), m.Old, m.New, 1)), 0o600),
+		os.WriteFile(overlay, replace, 0o600),
+	)
+	if err != nil {
+		return "", err
+	}
+	// No symbols and one process at a time: it is the number of builds that counts.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-p", "1", "-ldflags", "-s -w", "-overlay", overlay, "-o", bin, ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %w\n%s", errBuild, err, out)
+	}
+	return bin, nil
+}
