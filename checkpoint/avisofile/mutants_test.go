@@ -26,7 +26,7 @@ func TestMutants(t *testing.T) {
 		{"what went back behind our back is not noticed", "../change.go", "(!now.Exists || now.Sequence < s.Sequence)", "false", "TestRolledBackBehindOurBack"},
 		{"a delete does not yield", "../change.go", "s.Exists && now.Sequence > s.Sequence", "false", "TestExpected"},
 		{"a token is not kept", "judge.go", "v.Next.Token != now.Token || v.Next.Epoch", "v.Next.Epoch", "TestFencing"},
-		{"the holder is not asked again", "judge.go", "(c.asked == nil || *c.asked != g.token)", "c.asked == nil", "TestHeldBy"},
+		{"the holder is not asked again", "judge.go", "(c.asked == nil || *c.asked != now.Token)", "c.asked == nil", "TestHeldBy"},
 		{"whoever leaves is told that nothing was written", "../internal/group/group.go", "	if t.Sent {", "	if false {", "TestF3GivenUpHalfway"},
 		{"calls are written whose callers have left", "../internal/group/group.go", "		if c.GroupTicket().Gone {\n", "		if false {\n", "TestF3GivenUpHalfway"},
 		{"each caller writes alone", "queue.go", "	batch := s.queue.Take(nil)\n", "	batch := s.queue.Take(func(_, _ *op) bool { return false })\n", "TestF8GroupCommit"},
