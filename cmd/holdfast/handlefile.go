@@ -31,6 +31,7 @@ type handleFile struct {
 	Margin   string        `json:"margin"`
 	Grace    string        `json:"grace"`
 	Deadline time.Time     `json:"deadline"` // for people
+	Holder   string        `json:"holder,omitempty"`
 	Ticket   *lease.Ticket `json:"ticket"`
 }
 
@@ -104,6 +105,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 	if err != nil {
 		return errors.Join(err, set.Release(ctx))
 	}
+	file.Holder = f.holder
 	written, err := out.write(file)
 	switch {
 	case err != nil:
@@ -116,14 +118,11 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		return nil
 	}
 	// Nobody knows of the file, or there is none: nobody would release the lock.
-	back, attachErr := clients[0].Attach(ctx, *file.Ticket)
-	if attachErr == nil {
-		attachErr = back.Release(ctx)
+	releaseErr := clients[0].ReleaseTicket(ctx, *file.Ticket)
+	if written != "" && releaseErr == nil {
+		releaseErr = place.dir.Remove(filepath.Base(written))
 	}
-	if written != "" && attachErr == nil {
-		attachErr = place.dir.Remove(filepath.Base(written))
-	}
-	return errors.Join(fmt.Errorf("no lock was taken: %w", err), attachErr)
+	return errors.Join(fmt.Errorf("no lock was taken: %w", err), releaseErr)
 }
 
 // detach makes the handle file of a guard, whose lease then goes on without it.
@@ -149,6 +148,7 @@ type handlePlace struct {
 	dir  *private.Dir
 	path string
 	name string
+	held []*os.File // locked against other commands with this handle
 }
 
 // openHandlePlace opens the directory of a handle file.
@@ -171,7 +171,43 @@ func openHandlePlace(path string) (_ *handlePlace, err error) {
 	return p, nil
 }
 
-func (p *handlePlace) close() { p.dir.Close() }
+func (p *handlePlace) close() {
+	for _, f := range p.held {
+		_ = f.Close()
+	}
+	p.dir.Close()
+}
+
+// lock keeps other commands from using the handle file until close: of two that read
+// one ticket, the one that lost would write a void ticket over the good one.
+func (p *handlePlace) lock(ctx context.Context) error {
+	for {
+		f, info, err := p.dir.Open(p.name)
+		if err != nil {
+			return nil // read tells it
+		}
+		if locked := tryLock(f); locked && p.names(info) {
+			p.held = append(p.held, f)
+			return nil
+		}
+		_ = f.Close() // another command has it, or has put a new one in its place
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return &statusError{statusBusy, fmt.Errorf("handle %s is in use by another command: %w", p.path, context.Cause(ctx))}
+		}
+	}
+}
+
+// names reports whether the name is still that of a file.
+func (p *handlePlace) names(file fs.FileInfo) bool {
+	f, now, err := p.dir.Open(p.name)
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return os.SameFile(file, now)
+}
 
 // handleWriter writes a handle file: complete or not at all, and only for this user.
 type handleWriter struct {
@@ -213,10 +249,15 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	if _, err := w.file.Write(append(b, '\n')); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
+	if err := w.file.Sync(); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
+	tryLock(w.file.File) // nobody else knows of it
 	if err := w.file.Install(name); err != nil {
+		return "", fmt.Errorf("handle file: %w", err)
+	}
+	w.place.held = append(w.place.held, w.file.File)
+	if err := w.place.dir.Sync(); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -227,6 +268,18 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 
 // discard removes the temporary file, if it is still one.
 func (w *handleWriter) discard() { w.file.Discard() }
+
+// replace writes f in the place of the handle file that was read.
+func (p *handlePlace) replace(f *handleFile) error {
+	out, err := p.writer()
+	if err != nil {
+		return err
+	}
+	if _, err = out.write(f); err != nil {
+		out.discard()
+	}
+	return err
+}
 
 // read reads the handle file. What another user can have written is not parsed: it
 // could name a store of his, to which this user's credentials would be sent.
@@ -272,32 +325,35 @@ func existingHandle(path string) (*handlePlace, error) {
 	return p, nil
 }
 
-// attach takes up the lease of a handle file.
-func (a *app) attach(ctx context.Context, place *handlePlace) (_ *lease.Guard, f *handleFile, all clients, err error) {
+// use reads a handle file, keeps it from other commands until the place is closed, and
+// makes a client for its lease.
+func (a *app) use(ctx context.Context, place *handlePlace) (f *handleFile, c openClient, err error) {
 	path := place.path
-	f, err = place.read()
-	if err != nil {
-		return nil, nil, nil, err
+	if err := place.lock(ctx); err != nil {
+		return nil, c, err
+	}
+	if f, err = place.read(); err != nil {
+		return nil, c, err
 	}
 	url := f.Store
 	if a.storeURL != "" {
 		given, err := a.openURL(ctx, a.storeURL)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, c, err
 		}
 		_ = given.Close()
 		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
-			return nil, nil, nil, usagef("handle %s is of the store %s, not of %s", path, bare, given.url)
+			return nil, c, usagef("handle %s is of the store %s, not of %s", path, bare, given.url)
 		}
 		url = given.again // perhaps under another address now
 	}
-	flags := &leaseFlags{detached: true}
+	flags := &leaseFlags{detached: true, holder: f.Holder}
 	for _, d := range []struct {
 		text string
 		to   *time.Duration
 	}{{f.TTL, &flags.ttl}, {f.Margin, &flags.margin}, {f.Grace, &flags.grace}} {
 		if *d.to, err = time.ParseDuration(d.text); err != nil {
-			return nil, nil, nil, &statusError{statusUnsafe, fmt.Errorf("handle %s: %w", path, err)}
+			return nil, c, &statusError{statusUnsafe, fmt.Errorf("handle %s: %w", path, err)}
 		}
 	}
 	if flags.grace == 0 {
@@ -305,15 +361,18 @@ func (a *app) attach(ctx context.Context, place *handlePlace) (_ *lease.Guard, f
 	}
 	client, st, err := a.client(ctx, url, flags)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, c, err
 	}
-	all = clients{{client, st}}
-	guard, err := client.Attach(ctx, *f.Ticket)
-	if err != nil {
-		all.close(ctx)
-		return nil, nil, nil, err
+	f.Store = st.again
+	return f, openClient{client, st}, nil
+}
+
+// handleError tells what became of a handle.
+func handleError(path string, err error) error {
+	if errors.Is(err, lease.ErrUsed) {
+		return fmt.Errorf("handle %s is out of date: it is a copy, and the lock was renewed or taken up with another one, which holds it; nothing was changed: %w", path, err)
 	}
-	return guard, f, all, nil
+	return err
 }
 
 func (a *app) renewCommand() *cobra.Command {
@@ -323,9 +382,12 @@ func (a *app) renewCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Renew a lock taken with lock, for another TTL from now.
 
+The handle file is written anew: a copy of the old one is good for nothing any more.
+
 The exit status is 76 if the lease is over, because its time had passed or somebody
-broke it: then the work it guarded must stop. A lease whose time had passed, and that
-nobody took, is freed.`,
+broke it, or if the handle is such a copy, which is told: then the work it guarded must
+stop. A lease whose time had passed, and that nobody took, is freed; with a copy nothing
+is changed.`,
 		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -340,26 +402,25 @@ func (a *app) renew(ctx context.Context, path string) error {
 		return err
 	}
 	defer place.close()
-	guard, _, all, err := a.attach(ctx, place)
+	f, client, err := a.use(ctx, place)
 	if err != nil {
 		return err
 	}
-	defer all.close(ctx)
-	out, err := place.writer()
+	defer clients{client}.close(ctx)
+	// A command that dies in the middle leaves a handle that is good.
+	ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
+		f.Ticket = &t
+		return place.replace(f)
+	})
 	if err != nil {
-		_, detachErr := guard.Detach(ctx) // as it was
-		return errors.Join(err, detachErr)
+		return handleError(path, err)
 	}
-	defer out.discard()
-	// Attaching has renewed it.
-	f, err := detach(ctx, guard, all[0].st.again, all[0].Options())
-	if err != nil {
-		return err
+	o := client.Options()
+	f.Ticket, f.Deadline = &ticket, ticket.Sent.Add(o.TTL-o.Margin-o.Grace)
+	if err := place.replace(f); err != nil {
+		return fmt.Errorf("lock %q was renewed, but the handle does not tell: use it again: %w", ticket.Name, err)
 	}
-	if _, err := out.write(f); err != nil {
-		return err
-	}
-	a.notef("lock %q is held until %s", f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
+	a.notef("lock %q is held until %s", ticket.Name, f.Deadline.Local().Format(time.RFC3339))
 	return nil
 }
 
@@ -371,7 +432,8 @@ func (a *app) unlockCommand() *cobra.Command {
 		Long: `Release a lock taken with lock, and remove its handle file.
 
 The exit status is 76 if the lease was over already: then the work may have run beside
-somebody else's.`,
+somebody else's. It is 76, too, for a copy of a handle that was renewed since: then
+nothing is changed, and the lock stays with the handle that was renewed.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),
@@ -387,10 +449,14 @@ func (a *app) unlock(ctx context.Context, path string) error {
 		return err
 	}
 	defer place.close()
-	guard, _, all, err := a.attach(ctx, place)
-	if err == nil {
-		err = guard.Release(ctx)
-		all.close(ctx)
+	f, client, err := a.use(ctx, place)
+	if err != nil {
+		return err
+	}
+	defer clients{client}.close(ctx)
+	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
+	if errors.Is(err, lease.ErrUsed) {
+		return err
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		err = errors.Join(err, place.dir.Remove(place.name)) // there is nothing left to go on with

@@ -76,6 +76,7 @@ func statusOf(err error) int {
 		{lease.ErrToken, statusCondition},
 		{lease.ErrNotHeld, statusCondition},
 		{lease.ErrOptions, statusUsage},
+		{lease.ErrTicket, statusUnsafe},
 		{store.ErrKey, statusUsage},
 		{store.ErrTooLarge, statusUsage},
 		{store.ErrConflict, statusCondition},

@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Error says that a file or a directory is not private, and why.
@@ -148,6 +149,18 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Sync makes the names in the directory survive a power cut, where the system can.
+func (d *Dir) Sync() error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Remove removes a file.

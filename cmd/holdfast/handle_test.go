@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// A renewal that dies after its write, and before the handle tells of it, leaves a
+// handle that goes on; what was before it does not.
+func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
+	for name, announced := range map[string]bool{"announced": true, "control: not announced": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("HOME", dir)
+			t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
+			path := filepath.Join(dir, "h.json")
+			run := func(args ...string) (int, string) {
+				var out, errs bytes.Buffer
+				status := execute(args, nil, &out, &errs)
+				return status, errs.String()
+			}
+			if status, out := run("lock", "job", "--handle", path); status != 0 {
+				t.Fatal(out)
+			}
+			a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+			place, err := existingHandle(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, client, err := a.use(t.Context(), place)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.RenewTicket(t.Context(), *f.Ticket, func(ticket lease.Ticket) error {
+				if !announced {
+					return nil
+				}
+				f.Ticket = &ticket
+				return place.replace(f)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients{client}.close(t.Context()) // it ends here
+			place.close()
+			want := statusOK
+			if !announced {
+				want = statusLost
+			}
+			for _, command := range []string{"renew", "unlock"} {
+				if status, out := run(command, path); status != want {
+					t.Errorf("%s: status %d, want %d: %s", command, status, want, out)
+				}
+			}
+		})
+	}
+}
