@@ -21,6 +21,7 @@ const (
 	OpGetIfChanged Kind = "get-if-changed"
 	OpPeek         Kind = "peek"
 	OpTokenFloor   Kind = "token-floor"
+	OpSettle       Kind = "settle"
 )
 
 // Write reports whether the operation can change a register.
@@ -31,14 +32,17 @@ func (k Kind) Write() bool { return k == OpPut || k == OpPutVolatile || k == OpD
 type Op struct {
 	Kind  Kind
 	Key   string  // of List: the prefix
-	Prev  Version // of a write: the state it names; of Watch and GetIfChanged: the one seen
+	Prev  Version // of a write and of Settle: the state it names; of Watch and GetIfChanged: the one seen
 	Value []byte  // of a put: the value to write; of a get: the result
+
+	Writes []Version // of Settle: the writes whose outcome is unknown
 
 	Version Version                  // result of a get or a put
 	Changed bool                     // result of GetIfChanged
 	Age     time.Duration            // result of GetAge
 	Floor   uint64                   // result of TokenFloor
 	Keys    iter.Seq2[string, error] // result of List
+	Settled Settlement               // result of Settle
 }
 
 // Handler carries out an operation.
@@ -109,6 +113,8 @@ func (s *intercepted) As(target any) bool {
 		return ability(s, t, func(a Peeker) Peeker { return interceptedPeeker{s, a} })
 	case *TokenFloorer:
 		return ability(s, t, func(a TokenFloorer) TokenFloorer { return interceptedFloorer{s, a} })
+	case *Settler:
+		return ability(s, t, func(a Settler) Settler { return interceptedSettler{s, a} })
 	}
 	return asTarget(s.inner, target)
 }
@@ -212,4 +218,19 @@ func (w interceptedFloorer) TokenFloor(ctx context.Context, key string) (uint64,
 		return err
 	})
 	return op.Floor, err
+}
+
+type interceptedSettler struct {
+	s *intercepted
+	a Settler
+}
+
+func (w interceptedSettler) Settle(ctx context.Context, key string, prev Version, writes ...Version) (Settlement, error) {
+	op := &Op{Kind: OpSettle, Key: key, Prev: prev, Writes: writes}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
+		op.Settled, err = w.a.Settle(ctx, op.Key, op.Prev, op.Writes...)
+		return err
+	})
+	op.Settled.Current.Key = key
+	return op.Settled, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const (
@@ -70,49 +71,77 @@ type Options struct {
 }
 
 // Store is a space of registers in a table. It may be used by any number of
-// goroutines, starts none, and needs no closing.
+// goroutines, starts none, and needs no closing. Its methods are those of
+// [engine.Store], which tells what becomes of a write.
 type Store struct {
+	*engine.Store
+	t *table
+}
+
+// table carries out single requests for the engine, and looks at the table.
+type table struct {
 	client *dynamodb.Client
 	http   *transport.Client
-	table  string
+	name   string
 	where  string // the table and its endpoint, for people
 	prefix string // ends with a slash unless it is empty
 	o      Options
-	id     string // for programs
-	onAWS  bool
-	probe  probe
 }
 
-var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Lister    = (*Store)(nil)
-	_ store.Describer = (*Store)(nil)
-)
-
 // New returns the registers in the table of this name, reached through client. It
-// sends nothing.
-func New(client *dynamodb.Client, table string, opts *Options) (*Store, error) {
+// sends nothing. The ID in its traits has endpoint, region and table, but not the
+// account: name the tables of several accounts by their ARNs.
+func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
+	t, err := newTable(client, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	onAWS := endpoint.IsDynamoDB(client.Options())
+	registers, err := engine.New(t, engine.Options{
+		Traits: store.Traits{
+			Name:          strings.TrimSuffix("dynamodb://"+name+"/"+t.prefix, "/"),
+			ID:            endpoint.DynamoDBID(client.Options(), name),
+			Prefix:        t.prefix,
+			ConflictTells: true,
+			Trusted:       onAWS || t.o.Trusted,
+			MinTTL:        MinTTL,
+		},
+		Trusted:    t.o.Trusted,
+		Numbered:   true,
+		Tries:      t.o.Tries,
+		ReadTries:  t.o.Tries,
+		Pause:      firstPause,
+		Check:      t.check,
+		Honest:     onAWS,
+		Refuse:     t.refuse,
+		OnVerified: t.o.OnVerified,
+		Log:        t.o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dynamostore: %w", err)
+	}
+	return &Store{registers, t}, nil
+}
+
+func newTable(client *dynamodb.Client, name string, opts *Options) (*table, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	if client == nil || table == "" {
+	if client == nil || name == "" {
 		return nil, errors.New("dynamostore: a client and the name of a table are needed")
 	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), table: table, where: "dynamodb://" + table, o: o, onAWS: endpoint.IsDynamoDB(client.Options())}
-	at := client.Options()
-	s.id = endpoint.DynamoDBID(at, table)
-	if host := endpoint.Host(at.BaseEndpoint); host != "" {
-		s.where += " at " + host
+	t := &table{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: name, where: "dynamodb://" + name, o: o}
+	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
+		t.where += " at " + host
 	}
 	if o.Prefix != "" {
-		s.prefix = o.Prefix + "/"
+		t.prefix = o.Prefix + "/"
 	}
-	s.probe.slot = make(chan struct{}, 1)
-	return s, nil
+	return t, nil
 }
 
 func (o *Options) check() error {
@@ -141,86 +170,93 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Traits implements [store.Describer]. Their ID has endpoint, region and table. It does
-// not have the account: name the tables of several accounts by their ARNs.
-func (s *Store) Traits() store.Traits {
-	return store.Traits{
-		Name:          strings.TrimSuffix("dynamodb://"+s.table+"/"+s.prefix, "/"),
-		ID:            s.id,
-		Prefix:        s.prefix,
-		ConflictTells: true,
-		Trusted:       s.onAWS || s.o.Trusted,
-		MinTTL:        MinTTL,
-	}
-}
-
-// Get implements [store.Store].
-func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
-	it, err := s.get(ctx, key)
-	if err == nil && it.deleted {
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return nil, "", opError("get", key, err)
-	}
-	return it.value, it.version(), nil
-}
-
-// get reads a register, tombstones too.
-func (s *Store) get(ctx context.Context, key string) (item, error) {
-	if err := store.CheckKey(key); err != nil {
-		return item{}, err
-	}
+// Read implements [engine.Driver], by one consistent GetItem.
+func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
 	var out *dynamodb.GetItemOutput
-	err := s.repeat(ctx, func() error {
-		return s.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-			out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
-				TableName:      &s.table,
-				Key:            s.itemKey(key),
-				ConsistentRead: aws.Bool(true),
-			}, opt)
-			return err
-		})
+	err := t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.client.GetItem(ctx, &dynamodb.GetItemInput{
+			TableName:      &t.name,
+			Key:            t.itemKey(key),
+			ConsistentRead: aws.Bool(true),
+		}, opt)
+		return err
 	})
 	if err != nil {
-		return item{}, err
+		return engine.Stored{}, err
 	}
 	if len(out.Item) == 0 {
-		return item{}, store.ErrNotFound
+		return engine.Stored{}, store.ErrNotFound
 	}
 	return decodeItem(out.Item)
 }
 
-// repeat sends a read until it is answered, fails for good, or has been sent as
-// often as allowed.
-func (s *Store) repeat(ctx context.Context, f func() error) error {
-	for try := 1; ; try++ {
-		err := f()
-		if !errors.Is(err, store.ErrUnavailable) || try >= s.o.Tries || !awscall.Pause(ctx, firstPause, try) {
-			return err
-		}
+// Write implements [engine.Driver], by one conditional PutItem that asks for the item
+// which it meets.
+func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
+	in := &dynamodb.PutItemInput{
+		TableName:                           &t.name,
+		Item:                                t.encode(key, e),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
+		ExpressionAttributeNames:            map[string]string{"#key": attrKey},
 	}
+	if !on.Absent() {
+		in.ConditionExpression = aws.String("#version = :base")
+		in.ExpressionAttributeNames = map[string]string{"#version": attrVersion}
+		in.ExpressionAttributeValues = map[string]types.AttributeValue{":base": str(on.ID())}
+	}
+	err := t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.client.PutItem(ctx, in, opt)
+		return err
+	})
+	var refused *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &refused) && len(refused.Item) > 0:
+		met, err := decodeItem(refused.Item)
+		if err != nil {
+			return "", store.MarkNotApplied(err)
+		}
+		return "", &engine.Refused{Known: true, Met: met}
+	case errors.As(err, &refused):
+		return "", &engine.Refused{} // nothing is there, or the server does not tell
+	case errors.Is(err, store.ErrUnavailable) && store.OutcomeOf(err) == store.NotApplied:
+		return "", fmt.Errorf("%w: %w", engine.ErrBusy, err)
+	}
+	return "", err
+}
+
+// Remove implements [engine.Remover].
+func (t *table) Remove(ctx context.Context, key string) error {
+	return t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.name, Key: t.itemKey(key)}, opt)
+		return err
+	})
+}
+
+// repeat sends a request that changes nothing until it is answered.
+func (t *table) repeat(ctx context.Context, f func(context.Context, func(*dynamodb.Options)) error) error {
+	return engine.Repeat(ctx, t.o.Tries, firstPause, func() error { return t.call(ctx, f) })
 }
 
 // call sends one request through f, with the SDK's retries off, and classifies what
 // became of it.
-func (s *Store) call(ctx context.Context, f func(context.Context, func(*dynamodb.Options)) error) error {
-	c := awscall.New(ctx, s.where)
+func (t *table) call(ctx context.Context, f func(context.Context, func(*dynamodb.Options)) error) error {
+	c := awscall.New(ctx, t.where)
 	if ctx.Err() != nil {
 		return c.Classify(ctx.Err())
 	}
-	ctx, cancel := c.WithTimeout(c.Share(s.o.Timeout))
+	ctx, cancel := c.WithTimeout(c.Share(t.o.Timeout))
 	defer cancel()
 	err := f(ctx, func(o *dynamodb.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = c.Watch(s.http)
+		o.HTTPClient = c.Watch(t.http)
 		o.EnableAcceptEncodingGzip = false // the SDK would unpack it without a bound
 	})
 	switch {
 	case c.Damaged() != nil:
 		return c.Damaged()
 	case err != nil:
-		return s.classify(c, err)
+		return t.classify(c, err)
 	case c.Empty():
 		// For the SDK that is an answer: no item, for example.
 		return c.Fail(errEmpty, store.ErrUnavailable, store.Unknown, "%v", errEmpty)
@@ -230,50 +266,20 @@ func (s *Store) call(ctx context.Context, f func(context.Context, func(*dynamodb
 
 var errEmpty = errors.New("the answer was cut off before it began")
 
-// Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry
-// the current state.
-func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	err := store.CheckPut(key, value)
-	var v store.Version
-	if err == nil {
-		v, err = s.write(ctx, key, prev, item{value: value})
-	}
-	if err != nil {
-		return "", opError("put", key, err)
-	}
-	return v, nil
-}
-
-// Delete implements [store.Store], with the conflicts of Put. It writes a tombstone.
-func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
-	err := store.CheckDelete(key, prev)
-	if err == nil {
-		_, err = s.write(ctx, key, prev, item{deleted: true})
-	}
-	if err != nil {
-		return opError("delete", key, err)
-	}
-	return nil
-}
-
-// List implements [store.Lister]. It costs at least one query for each of the
-// sixteen parts, and holds a page at a time. More names than 32 MiB hold (each takes
-// its length and 16 bytes) end it with an error.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+// List implements [engine.Driver]. It costs at least one query for each of the sixteen
+// parts, and holds a page at a time. More names than 32 MiB hold (each takes its length
+// and 16 bytes) end it with an error.
+func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
-		below := s.prefix
+		below := t.prefix
 		if prefix != "" {
-			if err := store.CheckKey(prefix); err != nil {
-				yield("", opError("list", prefix, err))
-				return
-			}
 			below += prefix + "/"
 		}
 		for _, part := range parts {
 			var start map[string]types.AttributeValue
 			var pages awscall.Pages
 			for {
-				keys, next, err := s.page(ctx, string(part), below, start)
+				keys, next, err := t.page(ctx, string(part), below, start)
 				if err == nil && len(next) > 0 {
 					last, _ := next[attrKey].(*types.AttributeValueMemberS)
 					if last == nil {
@@ -282,11 +288,11 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 					err = pages.Next(last.Value, len(keys))
 				}
 				if err != nil {
-					yield("", opError("list", prefix, err))
+					yield("", err)
 					return
 				}
 				for _, key := range keys {
-					if !yield(strings.TrimPrefix(key, s.prefix), nil) {
+					if !yield(strings.TrimPrefix(key, t.prefix), nil) {
 						return
 					}
 				}
@@ -300,9 +306,9 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 }
 
 // page returns one page of the keys of a part that begin with below.
-func (s *Store) page(ctx context.Context, part, below string, start map[string]types.AttributeValue) (keys []string, next map[string]types.AttributeValue, err error) {
+func (t *table) page(ctx context.Context, part, below string, start map[string]types.AttributeValue) (keys []string, next map[string]types.AttributeValue, err error) {
 	in := &dynamodb.QueryInput{
-		TableName:                 &s.table,
+		TableName:                 &t.name,
 		ConsistentRead:            aws.Bool(true),
 		KeyConditionExpression:    aws.String("#part = :part"),
 		FilterExpression:          aws.String("attribute_not_exists(#deleted)"),
@@ -316,11 +322,9 @@ func (s *Store) page(ctx context.Context, part, below string, start map[string]t
 		in.ExpressionAttributeValues[":below"] = str(below)
 	}
 	var out *dynamodb.QueryOutput
-	err = s.repeat(ctx, func() error {
-		return s.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-			out, err = s.client.Query(ctx, in, opt)
-			return err
-		})
+	err = t.repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.client.Query(ctx, in, opt)
+		return err
 	})
 	if err != nil {
 		return nil, nil, err
@@ -331,8 +335,4 @@ func (s *Store) page(ctx context.Context, part, below string, start map[string]t
 		}
 	}
 	return keys, out.LastEvaluatedKey, nil
-}
-
-func opError(op, key string, err error) error {
-	return &store.OpError{Op: op, Key: key, Err: err}
 }

@@ -12,7 +12,7 @@ import (
 
 // classify says what an answer of DynamoDB means. Most refusals have status 400, so
 // that the code tells.
-func (s *Store) classify(c *awscall.Call, err error) error {
+func (t *table) classify(c *awscall.Call, err error) error {
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		return err

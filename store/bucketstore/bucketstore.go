@@ -1,25 +1,34 @@
 package bucketstore
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const (
 	// DefaultTries is how often a write is sent at most; see [Options].
-	DefaultTries = 5
+	DefaultTries = engine.DefaultTries
 
 	// MaxPrefix is the longest prefix, in bytes. It leaves room for every key.
 	MaxPrefix = 256
+
+	// TombstoneSize is the size of the object of a deleted register, in bytes. No
+	// other register has it.
+	TombstoneSize = engine.TombstoneSize
+
+	// ProbeDir is where, below the prefix, objects lie while a store is probed.
+	ProbeDir = engine.ProbeDir
 )
 
 // Options are the options of [New].
@@ -55,24 +64,12 @@ type Options struct {
 }
 
 // Store is a space of registers in a bucket. It may be used by any number of
-// goroutines, starts none, and needs no closing.
+// goroutines, starts none, and needs no closing. Its methods are those of
+// [engine.Store], which tells what becomes of a write.
 type Store struct {
-	bucket object.Bucket
-	prefix string // ends with a slash unless it is empty
-	traits store.Traits
-	unsafe []object.Ability
-	tries  int
-	log    *slog.Logger
-	passed func()
-	probe  probe
+	*engine.Store
+	d driver
 }
-
-var (
-	_ store.Store             = (*Store)(nil)
-	_ store.Lister            = (*Store)(nil)
-	_ store.ConditionalGetter = (*Store)(nil)
-	_ store.Describer         = (*Store)(nil)
-)
 
 // New returns the registers below prefix in b. The prefix is empty or a valid key
 // of a register of at most [MaxPrefix] bytes; it is used as it is. New sends
@@ -92,161 +89,106 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		}
 		prefix += "/"
 	}
-	if o.Tries == 0 {
-		o.Tries = DefaultTries
-	}
-	if o.Tries < 1 || o.Tries > 100 {
-		return nil, fmt.Errorf("bucketstore: Options.Tries is %d, not within 1 and 100", o.Tries)
-	}
 	for _, a := range o.Unsafe {
 		if a != object.PutIfAbsent && a != object.PutIfMatch {
 			return nil, fmt.Errorf("bucketstore: Options.Unsafe: a register does not need %q", a)
 		}
 	}
 	of := object.TraitsOf(b)
-	name := o.Name
-	if name == "" && of.Name != "" {
-		name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
+	if o.Name == "" && of.Name != "" {
+		o.Name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
 	}
-	s := &Store{
-		bucket: b,
-		prefix: prefix,
-		unsafe: o.Unsafe,
-		tries:  o.Tries,
-		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		passed: o.OnVerified,
-		traits: store.Traits{
-			Name:    name,
-			Local:   of.Local,
-			Trusted: of.Trusted || o.Trusted,
-			MinTTL:  o.MinTTL,
-		},
-	}
+	trusted := of.Trusted || o.Trusted
+	d := driver{b, prefix}
+	traits := store.Traits{Name: o.Name, Local: of.Local, Trusted: trusted, MinTTL: o.MinTTL}
 	if of.ID != "" {
-		s.traits.ID, s.traits.Prefix = "bucketstore:"+of.ID, prefix
+		traits.ID, traits.Prefix = "bucketstore:"+of.ID, prefix
 	}
-	s.probe.slot = make(chan struct{}, 1)
-	return s, nil
+	registers, err := engine.New(d, engine.Options{
+		Traits:     traits,
+		Trusted:    trusted,
+		Tags:       true,
+		Tries:      o.Tries,
+		Refuse:     o.refuse,
+		OnVerified: o.OnVerified,
+		Log:        o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bucketstore: %w", err)
+	}
+	return &Store{registers, d}, nil
 }
-
-// Traits implements [store.Describer].
-func (s *Store) Traits() store.Traits { return s.traits }
 
 // Bucket returns the bucket that the registers lie in.
-func (s *Store) Bucket() object.Bucket { return s.bucket }
+func (s *Store) Bucket() object.Bucket { return s.d.bucket }
 
-// Get implements [store.Store].
-func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
-	value, v, _, err := s.GetInfo(ctx, key)
-	return value, v, err
+// ObjectKey returns the key of the object that holds the register key.
+func (s *Store) ObjectKey(key string) string { return s.d.objectKey(key) }
+
+// driver carries out single requests for the engine.
+type driver struct {
+	bucket object.Bucket
+	prefix string // ends with a slash unless it is empty
 }
 
-// GetInfo is Get, and what the bucket said of the object that it read.
-func (s *Store) GetInfo(ctx context.Context, key string) ([]byte, store.Version, object.Info, error) {
-	state, info, err := s.get(ctx, key, nil)
-	if err == nil && state.record.deleted {
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return nil, "", object.Info{}, opError("get", key, err)
-	}
-	return state.record.value, state.version(), info, nil
-}
-
-// GetIfChanged implements [store.ConditionalGetter]. An unchanged register costs a
-// request without a body.
-func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+// Read implements [engine.Driver].
+func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.Stored, error) {
+	name := d.objectKey(key)
 	var opts *object.GetOptions
-	if v, err := parseVersion(seen); err == nil {
-		opts = &object.GetOptions{IfChanged: v.object}
+	if seen != "" {
+		opts = &object.GetOptions{IfChanged: object.Version(seen)}
 	}
-	state, _, err := s.get(ctx, key, opts)
+	body, info, err := object.ReadAll(ctx, d.bucket, name, engine.MaxText, opts)
 	switch {
 	case errors.Is(err, object.ErrNotChanged):
-		return nil, seen, false, nil
-	case err == nil && state.record.deleted:
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return nil, "", true, opError("get", key, err)
-	}
-	if v := state.version(); v != seen {
-		return state.record.value, v, true, nil
-	}
-	return nil, seen, false, nil
-}
-
-// get reads the state of a register, tombstones too.
-func (s *Store) get(ctx context.Context, key string, opts *object.GetOptions) (state, object.Info, error) {
-	if err := store.CheckKey(key); err != nil {
-		return state{}, object.Info{}, err
-	}
-	body, info, err := object.ReadAll(ctx, s.bucket, s.ObjectKey(key), maxBody, opts)
-	if errors.Is(err, store.ErrTooLarge) {
+		err = engine.ErrUnchanged
+	case errors.Is(err, store.ErrTooLarge):
 		err = fmt.Errorf("%w: an object of %d bytes lies where a register belongs", store.ErrCorrupt, info.Size)
 	}
 	if err != nil {
-		return state{}, info, err
+		return engine.Stored{}, err
 	}
-	r, err := decodeRecord(body)
+	e, err := engine.Decode(body)
 	if err != nil {
-		return state{}, info, fmt.Errorf("%w: object %q: %w", store.ErrCorrupt, s.ObjectKey(key), err)
+		return engine.Stored{}, fmt.Errorf("object %q: %w", name, err)
 	}
-	return state{r, info.Version}, info, nil
+	return engine.Stored{Envelope: e, Tag: engine.Tag(info.Version), Written: info.Modified, Now: info.Now}, nil
 }
 
-// Put implements [store.Store]. Its conflicts are [*store.ConflictError]; they
-// carry the state that was read to settle the conflict.
-func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	err := store.CheckPut(key, value)
-	var v store.Version
-	if err == nil {
-		v, err = s.write(ctx, key, prev, record{value: value})
+// Write implements [engine.Driver].
+func (d driver) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
+	opts := &object.PutOptions{ContentType: "application/json", IfAbsent: on.Absent(), IfMatch: object.Version(on.Tag)}
+	info, err := d.bucket.Put(ctx, d.objectKey(key), bytes.NewReader(e.Encode()), opts)
+	if errors.Is(err, object.ErrBusy) {
+		err = fmt.Errorf("%w: %w", engine.ErrBusy, err)
 	}
-	if err != nil {
-		return "", opError("put", key, err)
-	}
-	return v, nil
+	return engine.Tag(info.Version), err
 }
 
-// Delete implements [store.Store]. It writes a tombstone.
-func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
-	err := store.CheckDelete(key, prev)
-	if err == nil {
-		_, err = s.write(ctx, key, prev, record{deleted: true})
-	}
-	if err != nil {
-		return opError("delete", key, err)
-	}
-	return nil
+// Remove implements [engine.Remover].
+func (d driver) Remove(ctx context.Context, key string) error {
+	return d.bucket.Delete(ctx, d.objectKey(key), nil)
 }
 
-// List implements [store.Lister]. It reads no bodies: a listing costs one request
+// List implements [engine.Driver]. It reads no bodies: a listing costs one request
 // for each page of the bucket's listing, and one more below a prefix. Objects that
 // are not named as registers are passed over.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		dirs := []string{s.prefix}
+		dirs := []string{d.prefix}
 		below := ""
 		if prefix != "" {
-			if err := store.CheckKey(prefix); err != nil {
-				yield("", opError("list", prefix, err))
-				return
-			}
 			below = prefix + "/"
-			dirs = []string{s.prefix + encodeDirs(prefix) + "/", s.prefix + longDir}
+			dirs = []string{d.prefix + encodeDirs(prefix) + "/", d.prefix + longDir}
 		}
 		for _, dir := range dirs {
-			for info, err := range s.bucket.List(ctx, dir, nil) {
+			for info, err := range d.bucket.List(ctx, dir, nil) {
 				if err != nil {
-					yield("", opError("list", prefix, err))
+					yield("", err)
 					return
 				}
-				key, ok := decodeKey(strings.TrimPrefix(info.Key, s.prefix))
-				if !ok || info.Size == TombstoneSize || !strings.HasPrefix(key, below) {
-					continue
-				}
-				if !yield(key, nil) {
+				key, ok := decodeKey(strings.TrimPrefix(info.Key, d.prefix))
+				if ok && info.Size != TombstoneSize && strings.HasPrefix(key, below) && !yield(key, nil) {
 					return
 				}
 			}
@@ -254,6 +196,44 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-func opError(op, key string, err error) error {
-	return &store.OpError{Op: op, Key: key, Err: err}
+// UnsafeError says that a bucket ignores conditions. It matches
+// [store.ErrUnsafe]; nothing was written but what the probe removed again.
+type UnsafeError struct {
+	Name    string // of the store
+	Missing []*object.UnsupportedError
+}
+
+func (e *UnsafeError) Error() string {
+	var found, names []string
+	for _, m := range e.Missing {
+		found = append(found, m.Found)
+		names = append(names, string(m.Ability))
+	}
+	return fmt.Sprintf("%s ignores conditions, two programs could hold one lock: %s (holdfast doctor tells more; unsafe=%s would use it all the same)",
+		e.Name, strings.Join(found, "; "), strings.Join(names, ","))
+}
+
+// Is makes an UnsafeError match store.ErrUnsafe.
+func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
+
+// Outcome is NotApplied.
+func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
+
+// refuse returns the error for what a probe has found, or nil if the user insists.
+func (o *Options) refuse(found engine.LackError) error {
+	e := &UnsafeError{Name: o.Name}
+	for ability, text := range map[object.Ability]string{object.PutIfAbsent: found.Create, object.PutIfMatch: found.Swap} {
+		switch {
+		case text == "":
+		case !slices.Contains(o.Unsafe, ability):
+			e.Missing = append(e.Missing, &object.UnsupportedError{Ability: ability, Found: text})
+		case o.Log != nil:
+			o.Log.Warn("this store ignores conditions and is used on request", "store", o.Name, "found", text)
+		}
+	}
+	if len(e.Missing) == 0 {
+		return nil
+	}
+	slices.SortFunc(e.Missing, func(a, b *object.UnsupportedError) int { return strings.Compare(string(a.Ability), string(b.Ability)) })
+	return e
 }

@@ -22,15 +22,15 @@ const (
 	longDir = "!/"
 )
 
-// ObjectKey returns the key of the object that holds the register key.
-func (s *Store) ObjectKey(key string) string {
+// objectKey returns the key of the object that holds the register key.
+func (d driver) objectKey(key string) string {
 	encoded := encodeKey(key)
 	// The bound does not depend on the prefix, so that registers can be copied from
 	// one prefix to another.
 	if len(encoded) > object.MaxKey-MaxPrefix-1 {
 		encoded = longDir + cut(base64.RawURLEncoding.EncodeToString([]byte(key))) + suffix
 	}
-	return s.prefix + encoded
+	return d.prefix + encoded
 }
 
 // encodeKey writes a key so that every server takes it: segments of at most
@@ -107,7 +107,7 @@ func escape(segment string) string {
 	return b.String()
 }
 
-// decodeKey is the inverse of what ObjectKey does without its prefix. It refuses
+// decodeKey is the inverse of what objectKey does without its prefix. It refuses
 // whatever that would not have written.
 func decodeKey(name string) (string, bool) {
 	encoded, ok := strings.CutSuffix(name, suffix)
@@ -124,7 +124,7 @@ func decodeKey(name string) (string, bool) {
 	} else if key, ok = unescape(strings.ReplaceAll(encoded, "!/", "")); !ok {
 		return "", false
 	}
-	if store.CheckKey(key) != nil || (&Store{}).ObjectKey(key) != name {
+	if store.CheckKey(key) != nil || (driver{}).objectKey(key) != name {
 		return "", false
 	}
 	return key, true

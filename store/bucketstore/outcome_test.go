@@ -56,10 +56,10 @@ func TestOutcomes(t *testing.T) {
 		{"swap, lost, then another was faster", []fault{dropped, faster}, false, false, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"create, lost, then another was faster", []fault{dropped, faster}, true, false, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"swap, lost, then ten others were faster", []fault{dropped, fasterTen}, false, false, store.Unknown, `"another's 9"`, "put get put get"},
-		{"swap, applied, lost, and superseded", []fault{lostFaster}, false, false, store.Unknown, `"another's 0"`, "put get"},
-		{"create, applied, lost, and superseded", []fault{lostFaster}, true, false, store.Unknown, `"another's 0"`, "put get"},
+		{"swap, applied, lost, and superseded", []fault{lostFaster}, false, false, store.Applied, `"another's 0"`, "put get"},
+		{"create, applied, lost, and superseded", []fault{lostFaster}, true, false, store.Applied, `"another's 0"`, "put get"},
 		{"swap, applied, lost, and superseded by ten", []fault{lostFasterTen}, false, false, store.Unknown, `"another's 9"`, "put get"},
-		{"create, applied, lost, and deleted", []fault{lostDeleted}, true, false, store.Unknown, "", "put get"},
+		{"create, applied, lost, and deleted", []fault{lostDeleted}, true, false, store.Applied, "", "put get"},
 		{"create over a tombstone, lost", []fault{right, lost}, true, true, store.Applied, ours, "put get put get"},
 		{"create over a tombstone, another was faster", []fault{right, faster}, true, true, store.NotApplied, `"another's 0"`, "put get put get"},
 		{"create, lost, created and deleted by another, and created", []fault{dropped, fasterDeleted, faster}, true, false, store.NotApplied, `"another's 0"`, "put get put get put get"},
@@ -122,7 +122,8 @@ func checkAfter(t *testing.T, s store.Store, v store.Version, err error, ours bo
 	if v == "" {
 		return
 	}
-	if _, err = s.Put(t.Context(), "k", v, []byte(`"next"`)); err != nil {
+	// A version that was superseded is good for a conflict, and for nothing else.
+	if _, err = s.Put(t.Context(), "k", v, []byte(`"next"`)); ours != (err == nil) || !ours && !errors.Is(err, store.ErrConflict) {
 		t.Errorf("the next write: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestProbeOnce(t *testing.T) {
 		})
 	}
 	racers.Wait()
-	const probe = 6
+	const probe = 5
 	if got := c.puts; got != probe+8 {
 		t.Errorf("%d puts for 8 writes, want %d more", got, probe)
 	}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Driver is what a backend does: single requests, each sent once. It never decides
+// what became of a write, and never repeats one.
+//
+// All methods may be called from any number of goroutines. Keys were checked by
+// [store.CheckKey]. Errors match the sentinels of package store where they apply; the
+// engine adds the operation and the key.
+type Driver interface {
+	// Read returns what stands under a key, a tombstone too, by a read that sees every
+	// write that was answered before. Nothing there: [store.ErrNotFound]. Something
+	// there that is no envelope: [store.ErrCorrupt].
+	//
+	// If seen is not empty and is still the tag of what stands there, Read may return
+	// [ErrUnchanged], which saves the body. It need not.
+	Read(ctx context.Context, key string, seen Tag) (Stored, error)
+
+	// Write stores e under a key, in one atomic step of the server, only if what
+	// stands there is on; where on is absent, only if nothing stands there. It returns
+	// the tag of what it wrote. The driver compares on.Tag, or on.ID where the server
+	// gives no tags.
+	//
+	// The error tells what is known:
+	//   - [Refused], or another error that matches [store.ErrConflict]: the server
+	//     answered that the condition does not hold.
+	//   - [ErrBusy]: the server refused for now. Nothing was written, and the same
+	//     request may succeed soon: throttling, another write in flight.
+	//   - another error whose [store.OutcomeOf] is [store.NotApplied]: nothing was
+	//     written, and trying again does not help.
+	//   - everything else is unknown: no reply, a broken connection, a 5xx.
+	Write(ctx context.Context, key string, on Stored, e Envelope) (Tag, error)
+
+	// List yields the keys below prefix, which is empty or a valid key, as
+	// [store.Lister] tells, without tombstones.
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+}
+
+// A Remover is a driver that can remove what stands under a key, tombstones too, and
+// without a condition. The engine removes what it made to probe the store, and nothing
+// else. Without it that stays, as a tombstone.
+type Remover interface {
+	Remove(ctx context.Context, key string) error
+}
+
+// Tag names one state of a register by the means of the server: an ETag, a generation.
+// It is empty where the server gives none, and the driver compares [Envelope.ID].
+type Tag string
+
+// Stored is an envelope as it stands in the store. The zero value stands for nothing.
+type Stored struct {
+	Envelope
+	Tag Tag
+
+	// Written is when it was written and Now the time of the reply, both by the
+	// server's clock; zero where that is not known.
+	Written, Now time.Time
+}
+
+// Absent reports whether s stands for nothing.
+func (s Stored) Absent() bool { return s.Nonce == "" }
+
+// Refused is the error of a write whose condition did not hold. It matches
+// [store.ErrConflict].
+type Refused struct {
+	// Known says that Met is what the write met; absent if nothing stood there.
+	Known bool
+	Met   Stored
+}
+
+func (*Refused) Error() string          { return "the condition does not hold" }
+func (*Refused) Is(target error) bool   { return target == store.ErrConflict }
+func (*Refused) Outcome() store.Outcome { return store.NotApplied }
+
+var (
+	// ErrBusy: the server refused for now, and wrote nothing; see [Driver]. A driver
+	// wraps it, or joins it to the server's error.
+	ErrBusy error = busyError{}
+
+	// ErrUnchanged: the state that the reader has seen still stands.
+	ErrUnchanged = errors.New("not changed")
+)
+
+type busyError struct{}
+
+func (busyError) Error() string          { return store.ErrUnavailable.Error() + ": the server is busy" }
+func (busyError) Is(target error) bool   { return target == store.ErrUnavailable }
+func (busyError) Outcome() store.Outcome { return store.NotApplied }
+
+// ID names the state by itself: its number, where the backend numbers its states, and
+// its nonce. It never returns for a key.
+func (e *Envelope) ID() string {
+	if e.Number == 0 {
+		return e.Nonce
+	}
+	return strconv.FormatUint(e.Number, 10) + "-" + e.Nonce
+}
+
+// lineage is the nonce of the state and those of the states before it, newest first.
+func (e *Envelope) lineage() []string { return append([]string{e.Nonce}, e.After...) }
+
+// follow makes e the successor of base.
+func (e *Envelope) follow(base Stored, numbered bool) {
+	e.After, e.Number = nil, 0
+	if !base.Absent() {
+		lineage := base.lineage()
+		e.After = lineage[:min(len(lineage), MaxAfter)]
+	}
+	if numbered {
+		e.Number = base.Number + 1
+	}
+}
+
+// Version returns the version of the state: its ID, the nonces of the states before it,
+// and behind an @ the server's tag. The ID alone makes it unique. The nonces of the past
+// let a write say what it followed; the tag is a hint that spares a read.
+func (s Stored) Version() store.Version {
+	text := s.ID()
+	if len(s.After) > 0 {
+		text += "." + s.Past()
+	}
+	if s.Tag != "" {
+		text += "@" + string(s.Tag)
+	}
+	return store.Version(text)
+}
+
+// parse returns the state that a version names, without its value.
+func (s *Store) parse(v store.Version) (Stored, error) {
+	if v == "" {
+		return Stored{}, nil
+	}
+	path, tag, _ := strings.Cut(string(v), "@")
+	id, past, _ := strings.Cut(path, ".")
+	e, err := ParseID(id, past)
+	// Only one text stands for a version: callers compare them as texts.
+	if err != nil || (e.Number > 0) != s.o.Numbered || (tag != "") && !s.o.Tags || strings.HasSuffix(string(v), "@") || strings.HasSuffix(path, ".") {
+		return Stored{}, fmt.Errorf("%w: %.200q is none of %s", store.ErrVersion, v, s.o.Traits.Name)
+	}
+	return Stored{Envelope: e, Tag: Tag(tag)}, nil
+}
+
+// Past returns the nonces of the states before it as one text, for backends that keep
+// an envelope in columns or attributes.
+func (e *Envelope) Past() string { return strings.Join(e.After, ".") }
+
+// ParseID returns an envelope, without a value, from its ID and its Past.
+func ParseID(id, past string) (Envelope, error) {
+	e := Envelope{Nonce: id}
+	if i := len(id) - nonceSize - 1; i > 0 && id[i] == '-' {
+		e.Number, _ = strconv.ParseUint(id[:i], 10, 64)
+		e.Nonce = id[i+1:]
+	}
+	if past != "" {
+		e.After = strings.Split(past, ".")
+	}
+	if err := e.check(); err != nil || e.ID() != id {
+		return Envelope{}, fmt.Errorf("%w: the version %.80q after %.80q is damaged", store.ErrCorrupt, id, past)
+	}
+	return e, nil
+}
+
+// check reports what is wrong with the names in an envelope.
+func (e *Envelope) check() error {
+	if !isNonce(e.Nonce) || len(e.After) > MaxAfter || slices.ContainsFunc(e.After, func(n string) bool { return !isNonce(n) }) {
+		return errors.New("its nonces are damaged")
+	}
+	return nil
+}
+
+// is reports whether s and other are one state.
+func (s Stored) is(other Stored) bool { return s.Nonce == other.Nonce && s.Number == other.Number }

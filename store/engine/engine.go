@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultTries is how often a request is sent at most; see [Options].
+	DefaultTries = 5
+
+	// DefaultPause bounds the pause before the second try; see [Options].
+	DefaultPause = 50 * time.Millisecond
+
+	// maxPause bounds every pause.
+	maxPause = 2 * time.Second
+)
+
+// Options say what the engine must know of a backend.
+type Options struct {
+	// Traits are those of the store. With ConflictTells, [Refused] carries what the
+	// write met, so that the engine sends a write without a reply again, and the
+	// refusal of the second tells of the first; otherwise it reads in between.
+	Traits store.Traits
+
+	// Trusted says that all is known to be well: the first write is preceded neither by
+	// Check nor by the probe. Traits.Trusted says so to the layers above, and may be
+	// set where only the probe is needless.
+	Trusted bool
+
+	// Tags says that the server gives each state a tag of its own ([Stored].Tag), and
+	// that [Driver.Write] needs that of the state it names.
+	Tags bool
+
+	// Numbered says that states are numbered: ID is "8-" and the nonce.
+	Numbered bool
+
+	// Tries is how often a write is sent at most while its outcome is open. 1 to 100;
+	// 0 means [DefaultTries].
+	Tries int
+
+	// ReadTries is how often a read is sent at most that failed with
+	// [store.ErrUnavailable]; 0 means once, for drivers that repeat by themselves.
+	ReadTries int
+
+	// Pause bounds the random pause before the second try; it doubles with each
+	// further one, to 2 s. 0 means [DefaultPause].
+	Pause time.Duration
+
+	// Check looks once, before the first write, at what the backend needs beside
+	// conditions: the right keys of a table. Its errors are those of that write, which
+	// was not applied. Nil looks at nothing.
+	Check func(context.Context) error
+
+	// Honest says that the server is known to honour conditions, so that only Check is
+	// needed.
+	Honest bool
+
+	// Refuse returns the error for a store that ignores conditions, or nil where the
+	// user insists on using it all the same. The error lasts. It should match
+	// [store.ErrUnsafe]. Nil refuses all with a [LackError].
+	Refuse func(LackError) error
+
+	// OnVerified is called when Check and the probe have passed, so that the user can
+	// remember it and set Traits.Trusted the next time. Nil calls nothing.
+	OnVerified func()
+
+	// Log is told of what was settled and of what the probe found. Nil discards.
+	Log *slog.Logger
+}
+
+// Store is a space of registers on a [Driver]. It may be used by any number of
+// goroutines, starts none, and needs no closing.
+type Store struct {
+	driver Driver
+	o      Options
+	probe  *probe
+}
+
+var (
+	_ store.Store             = (*Store)(nil)
+	_ store.Lister            = (*Store)(nil)
+	_ store.ConditionalGetter = (*Store)(nil)
+	_ store.Describer         = (*Store)(nil)
+	_ store.Settler           = (*Store)(nil)
+)
+
+// New returns the registers of a driver. It sends nothing.
+func New(driver Driver, opts Options) (*Store, error) {
+	opts.Tries = cmp.Or(opts.Tries, DefaultTries)
+	opts.ReadTries = cmp.Or(opts.ReadTries, 1)
+	opts.Pause = cmp.Or(opts.Pause, DefaultPause)
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	switch {
+	case opts.Tries < 1 || opts.Tries > 100 || opts.ReadTries < 1 || opts.ReadTries > 100:
+		return nil, fmt.Errorf("engine: Options.Tries is %d, and ReadTries %d; both must be within 1 and 100", opts.Tries, opts.ReadTries)
+	case opts.Pause < 0 || opts.Pause > maxPause:
+		return nil, fmt.Errorf("engine: Options.Pause is %v, not within 0 and %v", opts.Pause, maxPause)
+	}
+	return &Store{driver: driver, o: opts, probe: newProbe()}, nil
+}
+
+// Traits implements [store.Describer].
+func (s *Store) Traits() store.Traits { return s.o.Traits }
+
+// Get implements [store.Store]. It is one request.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	current, err := s.GetStored(ctx, key)
+	return current.Value, current.version(err), err
+}
+
+// GetStored is Get with all that the driver told of the state, for abilities that a
+// backend adds.
+func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
+	current, err := s.read(ctx, key, "")
+	return current, opError("get", key, existing(current, err))
+}
+
+// GetIfChanged implements [store.ConditionalGetter]. Where the driver can ask so, an
+// unchanged register costs a request without a body.
+func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
+	had, err := s.parse(seen)
+	if err != nil {
+		had = Stored{} // not a version of this store: any state differs from it
+	}
+	current, err := s.read(ctx, key, had.Tag)
+	if errors.Is(err, ErrUnchanged) {
+		return nil, seen, false, nil
+	}
+	if err := existing(current, err); err != nil {
+		return nil, "", true, opError("get", key, err)
+	}
+	if v := current.Version(); v != seen {
+		return current.Value, v, true, nil
+	}
+	return nil, seen, false, nil
+}
+
+// read reads the state of a register, a tombstone too.
+func (s *Store) read(ctx context.Context, key string, seen Tag) (current Stored, err error) {
+	if err := store.CheckKey(key); err != nil {
+		return Stored{}, err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return Stored{}, err
+	}
+	err = Repeat(ctx, s.o.ReadTries, s.o.Pause, func() error {
+		current, err = s.driver.Read(ctx, key, seen)
+		return err
+	})
+	if err != nil {
+		return Stored{}, err
+	}
+	return current.clone(), nil
+}
+
+// clone returns s with a value that belongs to the caller, and is not nil.
+func (s Stored) clone() Stored {
+	s.Value = append([]byte{}, s.Value...)
+	return s
+}
+
+// existing returns the error of a read by those for whom a tombstone is nothing.
+func existing(current Stored, err error) error {
+	if err == nil && (current.Deleted || current.Absent()) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// version is Version, or none beside an error.
+func (s Stored) version(err error) store.Version {
+	if err != nil {
+		return ""
+	}
+	return s.Version()
+}
+
+// Put implements [store.Store]. Its conflicts are [*store.ConflictError] that carry the
+// current state, and its unknown outcomes [*store.UnknownError].
+func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	err := store.CheckPut(key, value)
+	var v store.Version
+	if err == nil {
+		v, err = s.write(ctx, key, prev, Envelope{Value: append([]byte{}, value...)})
+	}
+	return v, opError("put", key, err)
+}
+
+// Delete implements [store.Store], with the outcomes of Put. It writes a tombstone.
+func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
+	err := store.CheckDelete(key, prev)
+	if err == nil {
+		_, err = s.write(ctx, key, prev, Envelope{Deleted: true})
+	}
+	return opError("delete", key, err)
+}
+
+// List implements [store.Lister].
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if prefix != "" {
+			if err := store.CheckKey(prefix); err != nil {
+				yield("", opError("list", prefix, err))
+				return
+			}
+		}
+		if err := store.CheckContext(ctx); err != nil {
+			yield("", opError("list", prefix, err))
+			return
+		}
+		for key, err := range s.driver.List(ctx, prefix) {
+			if err == nil {
+				err = store.CheckContext(ctx)
+			}
+			if err != nil {
+				yield("", opError("list", prefix, err))
+				return
+			}
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Repeat calls f until it succeeds, fails with anything but [store.ErrUnavailable], or
+// was called as often as tries says, with random pauses up to pause in between that
+// grow. It is for requests that change nothing.
+func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		if !errors.Is(err, store.ErrUnavailable) || try >= tries || !sleep(ctx, pause, try) {
+			return err
+		}
+	}
+}
+
+// sleep waits for a random part of pause, which doubles with every try after the first.
+// It returns false when the context ends.
+func sleep(ctx context.Context, pause time.Duration, try int) bool {
+	t := time.NewTimer(rand.N(min(pause<<min(try-1, 10), maxPause)) + time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func opError(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Err: err}
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// MaxAfter is how many states before it an envelope names at most.
+	MaxAfter = 7
+
+	// TombstoneSize is the size of the text of a tombstone, in bytes. No other
+	// envelope has it, so that a listing which tells sizes tells tombstones.
+	TombstoneSize = 256
+
+	// MaxText is more than the text of any envelope needs, in bytes.
+	MaxText = store.MaxValue*4/3 + 1024
+
+	format    = 1
+	nonceSize = 12
+)
+
+// Envelope is one state of a register.
+type Envelope struct {
+	// Number counts the states, tombstones too, from 1; 0 where the backend does not
+	// number them ([Options].Numbered).
+	Number uint64
+
+	// Nonce is new in every write, and the same when the same write is sent again.
+	Nonce string
+
+	// After are the nonces of the states before it, newest first, up to [MaxAfter].
+	After []string
+
+	// Deleted says that it is a tombstone.
+	Deleted bool
+
+	Value []byte
+}
+
+// fields is an envelope as a text.
+type fields struct {
+	Holdfast int             `json:"holdfast"`
+	Nonce    string          `json:"nonce"`
+	After    []string        `json:"after,omitempty"`
+	Deleted  bool            `json:"deleted,omitempty"`
+	Base64   *string         `json:"base64,omitempty"`
+	Value    json.RawMessage `json:"value,omitempty"`
+}
+
+// newNonce returns nonceSize characters of 72 random bits: enough, since it needs to
+// differ from the other nonces of one key only.
+func newNonce() string {
+	b := make([]byte, nonceSize*6/8)
+	_, _ = rand.Read(b) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Encode returns the envelope as JSON for people and programs, for a backend that keeps
+// one text for each register. It leaves out the number.
+func (e *Envelope) Encode() []byte {
+	f := fields{Holdfast: format, Nonce: e.Nonce, After: e.After, Deleted: e.Deleted}
+	if !e.Deleted {
+		if body, ok := withJSON(f, e.Value); ok {
+			return notTombstone(body)
+		}
+		text := base64.StdEncoding.EncodeToString(e.Value)
+		f.Base64 = &text
+	}
+	body := marshal(f)
+	if !e.Deleted {
+		return notTombstone(append(body, '\n'))
+	}
+	return append(append(body, bytes.Repeat([]byte{' '}, TombstoneSize-1-len(body))...), '\n')
+}
+
+// withJSON writes the value as the JSON that it is, byte for byte: a register gives
+// back what was put.
+func withJSON(f fields, value []byte) ([]byte, bool) {
+	if !utf8.Valid(value) || !json.Valid(value) || len(bytes.TrimSpace(value)) != len(value) {
+		return nil, false
+	}
+	body := marshal(f)
+	body = append(body[:len(body)-1], `,"value":`...)
+	body = append(append(body, value...), '}', '\n')
+	// The value may just be too deeply nested to stand in another one.
+	return body, json.Valid(body)
+}
+
+func marshal(f fields) []byte {
+	body, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings and a number: it cannot fail
+	}
+	return body
+}
+
+func notTombstone(body []byte) []byte {
+	if len(body) == TombstoneSize {
+		return append(body, '\n')
+	}
+	return body
+}
+
+// Decode is the inverse of [Envelope.Encode]. Its errors match [store.ErrCorrupt].
+func Decode(body []byte) (Envelope, error) {
+	e, err := decode(body)
+	if err != nil {
+		return Envelope{}, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return e, nil
+}
+
+func decode(body []byte) (Envelope, error) {
+	var f fields
+	if err := json.Unmarshal(body, &f); err != nil || f.Holdfast == 0 {
+		return Envelope{}, errors.New("it is not a register of Holdfast")
+	}
+	e := Envelope{Nonce: f.Nonce, After: f.After, Deleted: f.Deleted}
+	if f.Holdfast != format {
+		return Envelope{}, fmt.Errorf("its format is %d, this program knows %d", f.Holdfast, format)
+	}
+	if err := e.check(); err != nil {
+		return Envelope{}, err
+	}
+	if f.Deleted != (len(body) == TombstoneSize) {
+		return Envelope{}, fmt.Errorf("its size, %d, was changed", len(body))
+	}
+	switch values := [...]bool{f.Deleted, f.Value != nil, f.Base64 != nil}; values {
+	case [...]bool{true, false, false}:
+	case [...]bool{false, true, false}:
+		e.Value = f.Value
+	case [...]bool{false, false, true}:
+		value, err := base64.StdEncoding.DecodeString(*f.Base64)
+		if err != nil {
+			return Envelope{}, errors.New("its base64 is damaged")
+		}
+		e.Value = value
+	default:
+		return Envelope{}, errors.New("it has no value, or several")
+	}
+	if len(e.Value) > store.MaxValue {
+		return Envelope{}, fmt.Errorf("its value has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)
+	}
+	return e, nil
+}
+
+func isNonce(s string) bool { return len(s) == nonceSize && !strings.ContainsAny(s, ".@") }

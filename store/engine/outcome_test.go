@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	kinds(t, func(t *testing.T, s *server) {
+		var at *server
+		storetest.Run(t, func(t *testing.T) store.Store {
+			at = &server{tags: s.tags, tells: s.tells, number: s.number}
+			return at.open(t, nil)
+		}, &storetest.Options{Second: func(t *testing.T, _ store.Store) store.Store { return at.open(t, nil) }, Rounds: 5})
+	})
+}
+
+func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
+	t.Helper()
+	v, err := s.Put(t.Context(), key, prev, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestOneEventOneOutcome: what became of a write is the same on every kind of server,
+// whatever it takes to find out.
+func TestOneEventOneOutcome(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		faults  []fault
+		create  bool // the register does not exist before
+		deleted bool // it is a tombstone before
+		want    store.Outcome
+		value   string // of the register afterwards
+	}{
+		{"swap", nil, false, false, store.Applied, "ours"},
+		{"create", nil, true, false, store.Applied, "ours"},
+		{"create over a tombstone", nil, true, true, store.Applied, "ours"},
+		{"swap, applied, reply lost", []fault{lost}, false, false, store.Applied, "ours"},
+		{"create, applied, reply lost", []fault{lost}, true, false, store.Applied, "ours"},
+		{"swap, not applied, reply lost", []fault{dropped}, false, false, store.Applied, "ours"},
+		{"swap, both lost, the second applied", []fault{dropped, lost}, false, false, store.Applied, "ours"},
+		{"swap, repeated on the way", []fault{twice}, false, false, store.Applied, "ours"},
+		{"create, repeated on the way", []fault{twice}, true, false, store.Applied, "ours"},
+		{"swap, busy", []fault{busy, busy}, false, false, store.Applied, "ours"},
+		{"swap, busy for ever", []fault{busy, busy, busy, busy, busy}, false, false, store.NotApplied, "before"},
+		{"swap, denied", []fault{denied}, false, false, store.NotApplied, "before"},
+		{"swap, lost, then denied", []fault{dropped, denied}, false, false, store.Unknown, "before"},
+		{"swap, lost, then busy for ever", []fault{dropped, busy, busy, busy, busy}, false, false, store.Unknown, "before"},
+		{"swap, another was faster", []fault{faster}, false, false, store.NotApplied, "another's 0"},
+		{"swap, ten others were faster", []fault{fasterTen}, false, false, store.NotApplied, "another's 9"},
+		{"swap, lost, then another was faster", []fault{dropped, faster}, false, false, store.NotApplied, "another's 0"},
+		{"create, lost, then another was faster", []fault{dropped, faster}, true, false, store.NotApplied, "another's 0"},
+		{"swap, lost, then ten others were faster", []fault{dropped, fasterTen}, false, false, store.Unknown, "another's 9"},
+		{"swap, applied, lost, and superseded", []fault{lostFaster}, false, false, store.Applied, "another's 0"},
+		{"create, applied, lost, and superseded", []fault{lostFaster}, true, false, store.Applied, "another's 0"},
+		{"swap, applied, lost, and superseded by seven", []fault{lostSeven}, false, false, store.Applied, "another's 6"},
+		{"swap, applied, lost, and superseded by eight", []fault{lostEight}, false, false, store.Unknown, "another's 7"},
+		{"create, applied, lost, and deleted", []fault{lostDeleted}, true, false, store.Applied, ""},
+		{"create over a tombstone, lost", []fault{right, lost}, true, true, store.Applied, "ours"},
+		{"create over a tombstone, another was faster", []fault{right, faster}, true, true, store.NotApplied, "another's 0"},
+		{"create, lost, created and deleted by another, and created", []fault{dropped, fasterDeleted, faster}, true, false, store.NotApplied, "another's 0"},
+		{"never answered", []fault{dropped, dropped, dropped, dropped, dropped}, false, false, store.Unknown, "before"},
+	} {
+		kinds(t, func(t *testing.T, f *server) {
+			t.Run(c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var prev store.Version
+					if !c.create || c.deleted {
+						prev = mustPut(t, f.honest(), "k", "", "before")
+					}
+					if c.deleted {
+						f.remove(t.Context(), "k")
+						prev = ""
+					}
+					s := f.open(t, nil)
+					f.faults = c.faults
+					v, err := s.Put(t.Context(), "k", prev, []byte("ours"))
+					if got := store.OutcomeOf(err); got != c.want || (v != "") != (err == nil) {
+						t.Fatalf("outcome %v, want %v: version %q, %v", got, c.want, v, err)
+					}
+					value, now, getErr := s.Get(t.Context(), "k")
+					if string(value) != c.value || (getErr != nil) != (c.value == "") {
+						t.Errorf("the register holds %q, %v; want %q", value, getErr, c.value)
+					}
+					if c.want == store.Applied && v.Same(now) != (c.value == "ours") {
+						t.Errorf("put gave %q, the register has %q", v, now)
+					}
+					checkUnknown(t, s, prev, err, c.value)
+				})
+			})
+		})
+	}
+}
+
+// checkUnknown: an unknown outcome names its version, does not look like a conflict,
+// and can be settled.
+func checkUnknown(t *testing.T, s *engine.Store, prev store.Version, err error, value string) {
+	t.Helper()
+	if store.OutcomeOf(err) != store.Unknown {
+		if store.AttemptOf(err) != "" {
+			t.Errorf("a certain outcome names a version: %v", err)
+		}
+		return
+	}
+	if errors.Is(err, store.ErrConflict) || store.AttemptOf(err) == "" {
+		t.Errorf("unknown: %v, version %q", err, store.AttemptOf(err))
+	}
+	want := store.FateUnknown
+	if value == "before" {
+		want = store.FateNotYet
+	}
+	found, settleErr := s.Settle(t.Context(), "k", prev, store.AttemptOf(err))
+	if settleErr != nil || found.Fate != want || string(found.Current.Value) != value {
+		t.Errorf("settled: %+v, %v; want %v", found, settleErr, want)
+	}
+}
+
+// TestRequests: what each operation costs.
+func TestRequests(t *testing.T) {
+	kinds(t, func(t *testing.T, f *server) {
+		synctest.Test(t, func(t *testing.T) {
+			s := f.open(t, nil)
+			var v store.Version
+			conflict := map[bool]string{true: "write", false: "write read"}[f.tells]
+			retry := map[bool]string{true: "write write", false: "write read write"}[f.tells]
+			for _, c := range []struct {
+				name   string
+				faults []fault
+				do     func() error
+				want   string
+			}{
+				{"create", nil, func() (err error) { v, err = s.Put(t.Context(), "k", "", nil); return err }, "write"},
+				{"create again", nil, func() error { _, _ = s.Put(t.Context(), "k", "", nil); return nil }, conflict},
+				{"swap", nil, func() (err error) { v, err = s.Put(t.Context(), "k", v, nil); return err }, "write"},
+				{"swap, reply lost", []fault{dropped}, func() (err error) { v, err = s.Put(t.Context(), "k", v, nil); return err }, retry},
+				{"swap, busy", []fault{busy}, func() (err error) { v, err = s.Put(t.Context(), "k", v, nil); return err }, "write write"},
+				{"get", nil, func() error { _, _, err := s.Get(t.Context(), "k"); return err }, "read"},
+				{"settle", nil, func() error { _, err := s.Settle(t.Context(), "k", v, v, v); return err }, "read"},
+				{"delete", nil, func() error { return s.Delete(t.Context(), "k", v) }, "write"},
+				{"create over a tombstone", nil, func() (err error) { v, err = s.Put(t.Context(), "k", "", nil); return err }, retry},
+			} {
+				f.requests()
+				f.faults = c.faults
+				if err := c.do(); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+				if got := f.requests(); got != c.want {
+					t.Errorf("%s: %q, want %q", c.name, got, c.want)
+				}
+			}
+		})
+	})
+}
+
+// TestVersionWithoutTag: a version whose tag was in a lost reply is good for what it
+// names: the engine finds the tag again.
+func TestVersionWithoutTag(t *testing.T) {
+	f := &server{tags: true}
+	s := f.open(t, nil)
+	v := mustPut(t, s, "k", "", "one")
+	bare := v[:12]
+	if !bare.Same(v) {
+		t.Fatalf("%q and %q", bare, v)
+	}
+	f.requests()
+	w := mustPut(t, s, "k", bare, "two")
+	if got := f.requests(); got != "read write" {
+		t.Errorf("requests %q", got)
+	}
+	f.requests()
+	var c *store.ConflictError
+	if _, err := s.Put(t.Context(), "k", bare, nil); !errors.As(err, &c) || c.Version != w || f.requests() != "read" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRemovedByHand: a state that was removed behind the engine's back, and made again
+// by another, proves nothing of a write whose reply was lost.
+func TestRemovedByHand(t *testing.T) {
+	kinds(t, func(t *testing.T, f *server) {
+		synctest.Test(t, func(t *testing.T) {
+			s := f.open(t, func(o *engine.Options) { o.Tries = 1 })
+			v := mustPut(t, s, "k", "", "before")
+			f.faults = []fault{lost}
+			ctx, cancel := context.WithCancel(t.Context())
+			if !f.tells {
+				time.AfterFunc(time.Microsecond, cancel) // no time to read back
+			}
+			_, err := s.Put(ctx, "k", v, []byte("ours"))
+			cancel()
+			if store.OutcomeOf(err) != store.Unknown {
+				t.Fatal(err)
+			}
+			delete(f.rows, "k")
+			settle := func(want store.Fate) {
+				t.Helper()
+				if found, err := s.Settle(t.Context(), "k", v, store.AttemptOf(err)); err != nil || found.Fate != want {
+					t.Errorf("got %+v, %v; want %v", found, err, want)
+				}
+			}
+			settle(store.FateUnknown)
+			mustPut(t, f.honest(), "k", "", "another's")
+			settle(store.FateUnknown)
+		})
+	})
+}
+
+// TestLateArrival: a try that arrives after all cannot undo anything.
+func TestLateArrival(t *testing.T) {
+	kinds(t, func(t *testing.T, f *server) {
+		synctest.Test(t, func(t *testing.T) {
+			s := f.open(t, nil)
+			v := mustPut(t, s, "k", "", "before")
+			f.faults = []fault{delayed}
+			v = mustPut(t, s, "k", v, "ours")
+			mustPut(t, s, "k", v, "last")
+			f.release()
+			if value, _, err := s.Get(t.Context(), "k"); err != nil || string(value) != "last" {
+				t.Errorf("after the late arrival: %s %v", value, err)
+			}
+		})
+	})
+}

@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// ProbeDir is below which registers lie while a store is probed. They look like
+	// deleted ones.
+	ProbeDir = ".holdfast/probe"
+
+	// cleanup is how long the engine tries to remove what a probe made, whatever
+	// became of the context.
+	cleanup = 10 * time.Second
+)
+
+// LackError says that a store ignores conditions, so that two programs could hold one
+// lock. It matches [store.ErrUnsafe].
+type LackError struct {
+	// Create and Swap say what was found of writes on absence, and on a state; empty
+	// where nothing is wrong.
+	Create, Swap string
+}
+
+func (e *LackError) Error() string {
+	found := e.Create
+	if e.Create != "" && e.Swap != "" {
+		found += "; "
+	}
+	return "the store ignores conditions: " + found + e.Swap
+}
+
+// Is makes a LackError match store.ErrUnsafe.
+func (e *LackError) Is(target error) bool { return target == store.ErrUnsafe }
+
+// Outcome is NotApplied.
+func (e *LackError) Outcome() store.Outcome { return store.NotApplied }
+
+// probe is what is known of a store, and how far finding it out has come. A probe that
+// fails goes on where it was with the next call.
+type probe struct {
+	slot   chan struct{} // held by the one who probes; guards what follows
+	passed atomic.Bool
+	failed error // the verdict
+
+	checked bool // Options.Check has passed
+	step    int  // how many steps are done
+	key     string
+	current Stored // what should stand under key
+	found   LackError
+	absent  []string // keys where nothing was, that a write on a version was tried on
+
+	// What is written over current: on absence and on another version, which both must
+	// be refused, and on the version that stands there.
+	again, wrong, next Envelope
+}
+
+func newProbe() *probe {
+	p := &probe{slot: make(chan struct{}, 1), key: ProbeDir + "/" + rand.Text()}
+	p.renew(Stored{Envelope: probeEnvelope()})
+	return p
+}
+
+// renew notes what stands there, and chooses what is written over it.
+func (p *probe) renew(current Stored) {
+	p.current, p.again, p.wrong, p.next = current, probeEnvelope(), probeEnvelope(), probeEnvelope()
+}
+
+func (p *probe) theKey() string { return p.key }
+
+func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()} }
+
+// Verify finds out whether the store is as it must be and honours conditions, unless
+// that is known; the first write does so by itself. A verdict that the store is not
+// safe lasts. Any other error means that it could not be found out now, and that the
+// next call goes on from there.
+//
+// The probe costs six requests where nothing goes wrong: a register is created, and
+// created again; written on a version that it does not have, and on the one that it
+// has, which also shows that the two before wrote nothing; one that does not exist is
+// written on a version; and the register is removed.
+func (s *Store) Verify(ctx context.Context) error {
+	p := s.probe
+	if s.o.Trusted || p.passed.Load() {
+		return nil
+	}
+	select {
+	case p.slot <- struct{}{}:
+		defer func() { <-p.slot }()
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	}
+	switch {
+	case p.passed.Load():
+		return nil
+	case p.failed != nil:
+		return p.failed
+	}
+	err := s.find(ctx, p)
+	switch {
+	case errors.Is(err, store.ErrUnsafe):
+		p.failed = store.MarkNotApplied(err)
+		return p.failed
+	case err != nil:
+		return store.MarkNotApplied(fmt.Errorf("finding out whether the store is safe: %w", err))
+	}
+	p.passed.Store(true)
+	if s.o.OnVerified != nil {
+		s.o.OnVerified()
+	}
+	return nil
+}
+
+// find finds out what is not known yet. It returns nil if the store can be used.
+func (s *Store) find(ctx context.Context, p *probe) error {
+	if s.o.Check != nil && !p.checked {
+		if err := s.o.Check(ctx); err != nil {
+			return err
+		}
+		p.checked = true
+	}
+	if s.o.Honest {
+		return nil
+	}
+	steps := [...]func(context.Context, *probe) error{
+		s.tryCreate, s.tryCreateAgain, s.tryWrongSwap, s.trySwap,
+		s.lookAfterSwap, s.tryCreateAgain, s.tryWrongSwap, s.lookAfterRefusals, s.trySwapOnce,
+		s.trySwapOfNothing,
+	}
+	for p.step < len(steps) {
+		step := p.step
+		if err := steps[step](ctx, p); err != nil {
+			return err
+		}
+		if p.step == step {
+			p.step++
+		}
+	}
+	s.clean(ctx, p)
+	if p.found == (LackError{}) {
+		return nil
+	}
+	if s.o.Refuse == nil {
+		return &p.found
+	}
+	return s.o.Refuse(p.found)
+}
+
+// Steps that a probe can go to.
+const (
+	stepSwapOfNothing = 9
+	stepEnd           = 10
+)
+
+func (s *Store) tryCreate(ctx context.Context, p *probe) error {
+	made, err := s.writing(p.key, Stored{}, p.current.Envelope).run(ctx)
+	switch {
+	case err == nil:
+		p.current = made
+		return nil
+	case refusal(err):
+		// Without a register there is nothing more to try, and no need to.
+		p.found = LackError{Create: "it refused to create what was not there", Swap: "writes on a version could not be tried"}
+		p.step = stepEnd
+		return nil
+	}
+	return err
+}
+
+func (s *Store) tryCreateAgain(ctx context.Context, p *probe) error {
+	tag, through, err := s.wantRefusal(ctx, p.theKey, Stored{}, &p.again)
+	if through {
+		p.found.Create = "it let a second create-if-absent through"
+		p.current = Stored{Envelope: p.again, Tag: tag}
+	}
+	return err
+}
+
+func (s *Store) tryWrongSwap(ctx context.Context, p *probe) error {
+	on := p.current
+	on.Nonce, on.Tag = newNonce(), wrongTag(on.Tag)
+	tag, through, err := s.wantRefusal(ctx, p.theKey, on, &p.wrong)
+	if through {
+		p.found.Swap = "it let a write through that named another version"
+		p.current = Stored{Envelope: p.wrong, Tag: tag}
+	}
+	return err
+}
+
+// trySwap writes on the state that should stand there. That the server accepts it shows
+// that the two refused writes before it wrote nothing. Any other reply shows nothing,
+// and the steps that follow try it at length.
+func (s *Store) trySwap(ctx context.Context, p *probe) error {
+	p.next.follow(p.current, s.o.Numbered)
+	var tag Tag
+	var err error
+	for try := 1; ; try++ {
+		tag, err = s.driver.Write(ctx, p.key, p.current, p.next)
+		if !errors.Is(err, ErrBusy) || try >= s.o.Tries || !sleep(ctx, s.o.Pause, try) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		s.swapped(p, tag)
+	case store.OutcomeOf(err) == store.NotApplied && !refusal(err):
+		return err
+	}
+	return nil
+}
+
+// swapped notes that a write on the current state was accepted.
+func (s *Store) swapped(p *probe, tag Tag) {
+	if s.o.Tags && tag == p.current.Tag {
+		p.found.Swap = "it gave two states the same version"
+	}
+	p.step = stepSwapOfNothing
+}
+
+// lookAfterSwap reads what stands there after a swap whose reply was lost, or said that
+// the condition does not hold.
+func (s *Store) lookAfterSwap(ctx context.Context, p *probe) error {
+	current, err := s.lookAfter(ctx, p)
+	if err == nil {
+		p.renew(current)
+	}
+	return err
+}
+
+// lookAfterRefusals reads whether refused writes have been written all the same.
+func (s *Store) lookAfterRefusals(ctx context.Context, p *probe) error {
+	current, err := s.lookAfter(ctx, p)
+	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing {
+		p.found.Swap = "it shows another state than the one that was written"
+		p.step = stepSwapOfNothing
+	}
+	return err
+}
+
+func (s *Store) lookAfter(ctx context.Context, p *probe) (Stored, error) {
+	current, err := s.read(ctx, p.key, "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Stored{}, err
+	}
+	switch current.Nonce {
+	case p.again.Nonce:
+		if p.found.Create == "" {
+			p.found.Create = "it answered that a second create-if-absent failed, and wrote it"
+			p.step = stepSwapOfNothing
+		}
+	case p.wrong.Nonce:
+		if p.found.Swap == "" {
+			p.found.Swap = "it answered that a write which named another version failed, and wrote it"
+			p.step = stepSwapOfNothing
+		}
+	}
+	return current, nil
+}
+
+// trySwapOnce writes on the state that was read, and finds out by itself what became of
+// that.
+func (s *Store) trySwapOnce(ctx context.Context, p *probe) error {
+	made, err := s.writing(p.key, p.current, p.next).run(ctx)
+	switch {
+	case err == nil:
+		s.swapped(p, made.Tag)
+	case refusal(err):
+		p.found.Swap = "it refused a write that named the current version"
+	default:
+		return err
+	}
+	return nil
+}
+
+// trySwapOfNothing writes on a version where nothing is: at another key in each try,
+// since one whose reply was lost may have made something.
+func (s *Store) trySwapOfNothing(ctx context.Context, p *probe) error {
+	e := probeEnvelope()
+	_, through, err := s.wantRefusal(ctx, func() string {
+		p.absent = append(p.absent, fmt.Sprintf("%s.absent-%d", p.key, len(p.absent)))
+		return p.absent[len(p.absent)-1]
+	}, p.current, &e)
+	if through && p.found.Swap == "" {
+		p.found.Swap = "it let a write that named a version create what was not there"
+	}
+	return err
+}
+
+// wantRefusal sends a write whose condition does not hold until it is answered. A
+// reply that was lost is no answer: the next one shows what it hid.
+func (s *Store) wantRefusal(ctx context.Context, key func() string, on Stored, e *Envelope) (tag Tag, through bool, err error) {
+	e.follow(on, s.o.Numbered)
+	err = Repeat(ctx, s.o.Tries, s.o.Pause, func() (err error) {
+		tag, err = s.driver.Write(ctx, key(), on, *e)
+		return err
+	})
+	switch {
+	case err == nil:
+		return tag, true, nil
+	case refusal(err), errors.Is(err, store.ErrVersion):
+		return "", false, nil
+	}
+	return "", false, err
+}
+
+// refusal reports whether an error of a write says that its condition does not hold, or
+// that the store does not know such conditions.
+func refusal(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnsafe) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// clean removes what a probe made. What cannot be removed stays: it looks like a
+// deleted register.
+func (s *Store) clean(ctx context.Context, p *probe) {
+	remover, ok := s.driver.(Remover)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	keys := []string{p.key}
+	if len(p.absent) > 1 || p.found != (LackError{}) {
+		keys = append(keys, p.absent...) // something may have been made there
+	}
+	for _, key := range keys {
+		err := Repeat(ctx, s.o.Tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
+		if err != nil {
+			s.o.Log.Warn("what a probe made could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
+		}
+	}
+}
+
+// wrongTag returns a tag of the same form that is none of the register's: one digit or
+// letter of it is another.
+func wrongTag(tag Tag) Tag {
+	b := []byte(tag)
+	i := strings.IndexFunc(string(tag), func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' })
+	switch {
+	case tag == "":
+	case i < 0:
+		b = append(b, '0')
+	case b[i] == '0':
+		b[i] = '1'
+	default:
+		b[i] = '0'
+	}
+	return Tag(b)
+}

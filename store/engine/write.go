@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// judge tells what became of a write by what stands in its place. The write names the
+// state before it as the first of After.
+//
+// It is the only place that decides so.
+func judge(current Stored, write *Envelope) store.Fate {
+	created := len(write.After) == 0
+	switch {
+	case current.Absent() && created, !created && current.Nonce == write.After[0]:
+		return store.FateNotYet
+	case current.Absent():
+		return store.FateUnknown // removed by hand
+	case current.Nonce == write.Nonce:
+		return store.FateApplied
+	case slices.Contains(current.After, write.Nonce):
+		return store.FateSuperseded
+	case created && len(current.After) < MaxAfter, !created && slices.Contains(current.After, write.After[0]):
+		return store.FateNever // its past leaves no room for the write
+	}
+	return store.FateUnknown
+}
+
+// writing is one write on its way: what is sent, and what is known of it.
+type writing struct {
+	s      *Store
+	key    string
+	create bool     // the register must not exist: absent or a tombstone
+	base   Stored   // the state that it is written against
+	e      Envelope // its nonce stays the same in all tries
+
+	// lost is the error of the last try whose outcome is not known. It may still be
+	// applied, as long as the base is there.
+	lost error
+
+	// strange counts answers that the condition does not hold although it does.
+	strange int
+}
+
+// write puts e in the place of the state prev.
+func (s *Store) write(ctx context.Context, key string, prev store.Version, e Envelope) (store.Version, error) {
+	base, err := s.parse(prev)
+	if err != nil {
+		return "", err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return "", err
+	}
+	if err := s.Verify(ctx); err != nil {
+		return "", err
+	}
+	w := s.writing(key, base, e)
+	made, err := w.run(ctx)
+	if store.OutcomeOf(err) == store.Unknown {
+		err = &store.UnknownError{Version: w.made(), Err: err}
+	}
+	return made.version(err), err
+}
+
+// writing returns the write of e over base.
+func (s *Store) writing(key string, base Stored, e Envelope) *writing {
+	if e.Nonce == "" {
+		e.Nonce = newNonce()
+	}
+	w := &writing{s: s, key: key, create: base.Absent(), e: e}
+	w.against(base)
+	return w
+}
+
+func (w *writing) against(base Stored) {
+	w.base = base
+	w.e.follow(base, w.s.o.Numbered)
+}
+
+// made is the version that the write makes, without the server's tag.
+func (w *writing) made() store.Version { return Stored{Envelope: w.e}.Version() }
+
+// run sends until the outcome is known, or cannot become known. It returns what it
+// wrote.
+func (w *writing) run(ctx context.Context) (Stored, error) {
+	if w.s.o.Tags && !w.base.Absent() && w.base.Tag == "" {
+		// The version is that of a write whose reply, with the tag, was lost.
+		if made, err := w.readBack(ctx, errNoTag); !errors.Is(err, errSendAgain) {
+			return made, err
+		}
+	}
+	for try := 1; ; try++ {
+		tag, err := w.s.driver.Write(ctx, w.key, w.base, w.e)
+		if err == nil {
+			return Stored{Envelope: w.e, Tag: tag}, nil
+		}
+		made, err := w.settle(ctx, err, try)
+		if !errors.Is(err, errSendAgain) {
+			return made, err
+		}
+	}
+}
+
+var (
+	// errSendAgain says that a write is to be sent again.
+	errSendAgain = errors.New("not applied yet")
+
+	errNoTag = errors.New("the tag of the state is not known")
+)
+
+// settle finds out what became of a try that failed with cause.
+func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, error) {
+	var refused *Refused
+	last := try >= w.s.o.Tries
+	conflict, busy := errors.Is(cause, store.ErrConflict), errors.Is(cause, ErrBusy)
+	known := errors.As(cause, &refused) && refused.Known
+	if !conflict && !busy {
+		if store.OutcomeOf(cause) == store.NotApplied {
+			return Stored{}, w.failed(cause)
+		}
+		w.lost = cause
+	}
+	// Where the refusal of the next try tells what stands there, nothing is read.
+	again := busy || !conflict && w.s.o.Traits.ConflictTells
+	if again && last {
+		return Stored{}, w.failed(cause)
+	}
+	if (!conflict || w.strange > 0) && !sleep(ctx, w.s.o.Pause, try) {
+		return Stored{}, w.failed(fmt.Errorf("%w; %w", cause, context.Cause(ctx)))
+	}
+	if again {
+		return Stored{}, errSendAgain
+	}
+	var made Stored
+	var err error
+	if known {
+		made, err = w.met(refused.Met.clone(), cause)
+	} else {
+		made, err = w.readBack(ctx, cause)
+	}
+	if errors.Is(err, errSendAgain) && last {
+		if conflict {
+			cause = &store.ConflictError{Key: w.key} // others are faster each time
+		}
+		return Stored{}, w.failed(cause)
+	}
+	return made, err
+}
+
+// failed returns err as the error of the write. If an earlier try may have been applied
+// it proves nothing, and must not look like a conflict.
+func (w *writing) failed(err error) error {
+	switch {
+	case w.lost == nil:
+		return err
+	case errors.Is(err, w.lost):
+		return store.MarkUnknown(err)
+	}
+	return store.MarkUnknown(fmt.Errorf("%w; then: %v", w.lost, err))
+}
+
+// readBack reads what stands there, after a try that failed with cause, and judges the
+// write by it.
+func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
+	current, err := w.s.read(ctx, w.key, "")
+	switch {
+	case err == nil, errors.Is(err, store.ErrNotFound):
+		return w.met(current, cause)
+	case errors.Is(err, store.ErrCorrupt):
+		return Stored{}, w.failed(store.MarkNotApplied(err))
+	case w.lost != nil:
+		return Stored{}, w.failed(fmt.Errorf("reading it back: %w", err))
+	case errors.Is(cause, errNoTag):
+		return Stored{}, store.MarkNotApplied(err)
+	}
+	return Stored{}, store.MarkUnknown(fmt.Errorf("its condition was refused; reading back why: %w", err))
+}
+
+// met judges the write by what stands there, after a try that failed with cause.
+func (w *writing) met(current Stored, cause error) (Stored, error) {
+	fate := judge(current, &w.e)
+	if fate == store.FateNotYet && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
+		return Stored{}, w.metBase(current, cause)
+	}
+	switch {
+	case fate == store.FateApplied:
+		w.s.o.Log.Debug("a write whose reply was lost was applied", "key", w.key)
+		return current, nil
+	case fate == store.FateSuperseded:
+		w.s.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
+		return Stored{Envelope: w.e}, nil
+	case w.lost != nil && current.Absent():
+		return Stored{}, w.failed(errors.New("it was removed since"))
+	case w.lost != nil && fate != store.FateNever:
+		return Stored{}, w.failed(errors.New("others have changed it several times since"))
+	case !current.Absent() && !current.Deleted:
+		return Stored{}, &store.ConflictError{Key: w.key, Known: true, Value: current.Value, Version: current.Version()}
+	case !w.create:
+		return Stored{}, &store.ConflictError{Key: w.key, Known: true}
+	}
+	// To create means to follow the tombstone, or nothing where it was removed.
+	w.lost = nil
+	w.against(current)
+	return Stored{}, errSendAgain
+}
+
+// metBase: the register is as it was. After a refusal that is strange: a reader may
+// have been faster than the write that was in the way, but not time after time.
+func (w *writing) metBase(current Stored, cause error) error {
+	if !errors.Is(cause, store.ErrConflict) {
+		w.base.Tag = current.Tag
+		return errSendAgain
+	}
+	w.strange++
+	if w.strange < 3 {
+		return errSendAgain
+	}
+	err := fmt.Errorf("%w: it refuses a condition that holds", store.ErrUnsafe)
+	if w.base.Absent() {
+		err = fmt.Errorf("%w: it refuses to create what it says is not there; a delete marker may count as an object here", store.ErrUnsafe)
+	}
+	return w.failed(err)
+}
+
+// Settle implements [store.Settler], by one read.
+func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
+	found, err := s.settle(ctx, key, prev, writes)
+	return found, opError("settle", key, err)
+}
+
+func (s *Store) settle(ctx context.Context, key string, prev store.Version, writes []store.Version) (store.Settlement, error) {
+	base, err := s.parse(prev)
+	if err != nil {
+		return store.Settlement{}, err
+	}
+	attempts := make([]Stored, len(writes))
+	for i, v := range writes {
+		if attempts[i], err = s.parse(v); err != nil {
+			return store.Settlement{}, err
+		}
+	}
+	current, err := s.read(ctx, key, "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.Settlement{}, err
+	}
+	found := store.Settlement{Fate: store.FateNever, Current: store.Entry{Key: key}}
+	there := !current.Absent() && !current.Deleted
+	if there {
+		found.Current.Value, found.Current.Version = current.Value, current.Version()
+	}
+	for i, write := range attempts {
+		fate := store.FateUnknown
+		if !write.Absent() {
+			fate = judge(current, &write.Envelope)
+		}
+		switch fate {
+		case store.FateApplied, store.FateSuperseded:
+			found.Fate, found.Write = fate, writes[i]
+			return found, nil
+		case store.FateUnknown:
+			found.Fate = fate
+		}
+	}
+	// Those of an absent register may name different tombstones. Where it is absent
+	// again, and none of them was applied, it is right to create it.
+	stands := there && current.Nonce == base.Nonce || !there && base.Absent()
+	if stands && (found.Fate == store.FateNever || there) {
+		found.Fate = store.FateNotYet
+	}
+	return found, nil
+}

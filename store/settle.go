@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// UnknownError says that a write may have been applied, or may still be. Version is
+// the version that the write would have made: a store chooses it before it sends the
+// write. It is an argument for [Settle] and good for nothing else: do not compare it
+// with other versions, and do not write against it. It is zero where the store could
+// not tell.
+//
+// Its outcome is [Unknown], whatever the errors that it wraps say.
+type UnknownError struct {
+	Version Version
+	Err     error
+}
+
+func (e *UnknownError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// Outcome is Unknown.
+func (e *UnknownError) Outcome() Outcome { return Unknown }
+
+// Same reports whether v and w name the same state.
+//
+// Versions that are equal do. A store may append a hint for itself to a version, after
+// an "@": the ETag of an object, for example. It may be missing from the version of a
+// write whose reply was lost, so that equality does not always tell. Outside of tests
+// nobody needs Same: [Settle] does what it is for.
+func (v Version) Same(w Version) bool {
+	a, _, _ := strings.Cut(string(v), "@")
+	b, _, _ := strings.Cut(string(w), "@")
+	return a == b
+}
+
+// AttemptOf returns the version that a failed write would have made, if its error
+// tells (see [UnknownError]), and the zero version otherwise. It is what [Settle]
+// takes.
+func AttemptOf(err error) Version {
+	var unknown *UnknownError
+	if errors.As(err, &unknown) {
+		return unknown.Version
+	}
+	return ""
+}
+
+// Fate is what [Settle] found out about writes whose outcome was unknown.
+type Fate int
+
+const (
+	// FateUnknown: it cannot be found out whether one of the writes was applied. The
+	// register is no longer in the state that the writes named, or the store cannot
+	// tell its own writes from others.
+	FateUnknown Fate = iota
+
+	// FateApplied: one of the writes was applied and is durable, and the register is
+	// in the state that it made. The others can never be applied.
+	FateApplied
+
+	// FateSuperseded: one of the writes was applied, and other writes have followed.
+	// The remaining ones can never be applied.
+	FateSuperseded
+
+	// FateNotYet: the register is still in the state that the writes named. None of
+	// them has been applied, and each of them may still be, until something follows
+	// that state. It is right to send the same change again.
+	FateNotYet
+
+	// FateNever: none of the writes was applied, and none ever will be. Another write
+	// came first.
+	FateNever
+)
+
+// String returns the fate in words.
+func (f Fate) String() string {
+	switch f {
+	case FateApplied:
+		return "applied"
+	case FateSuperseded:
+		return "applied and superseded"
+	case FateNotYet:
+		return "not applied yet"
+	case FateNever:
+		return "never applied"
+	}
+	return "not to be known"
+}
+
+// Settlement is what [Settle] found out.
+type Settlement struct {
+	Fate Fate
+
+	// Write is the write that was applied, by the version that was passed to Settle;
+	// zero unless Fate is FateApplied or FateSuperseded.
+	Write Version
+
+	// Current is the state of the register that was read. With FateApplied, its
+	// version is the one to write against next.
+	Current Entry
+}
+
+// Settler is a store that finds out what became of its writes from more than the
+// current state: from the history that lies beside it, for example.
+type Settler interface {
+	// Settle does what the function of this name says.
+	Settle(ctx context.Context, key string, prev Version, writes ...Version) (Settlement, error)
+}
+
+// Settle reads a register once and tells what became of writes whose outcome was
+// unknown. All of them named the state prev (zero: absent), and writes are the
+// versions that they would have made, by [AttemptOf]. A zero version stands for a
+// write that nobody can name: nothing but FateNotYet and FateUnknown can be said of
+// it. Without writes, Settle tells whether the register is still in the state prev.
+//
+// At most one write can follow a state, so one answer is enough for all of them. A
+// fate other than FateNotYet and FateUnknown is final. Settle never takes another's
+// write for one of these, also where both wrote the same value.
+//
+// An error means that the register could not be read; the fate is FateUnknown then.
+// One that matches [ErrCorrupt] also means that the state prev is gone, so that none
+// of the writes can be applied any more.
+//
+// A store that is no [Settler] is read by Get. If it shows another state than prev
+// and those of the writes, the fate is FateUnknown; and a register that is absent,
+// where prev says absent too, may have been created and deleted.
+//
+// [PutAndSettle] is the loop that most callers need.
+func Settle(ctx context.Context, s Store, key string, prev Version, writes ...Version) (Settlement, error) {
+	if settler, ok := As[Settler](s); ok {
+		return settler.Settle(ctx, key, prev, writes...)
+	}
+	value, v, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Settlement{}, err
+	}
+	found := Settlement{Current: Entry{Key: key, Value: value, Version: v}}
+	for _, write := range writes {
+		if write != "" && write.Same(v) {
+			found.Fate, found.Write = FateApplied, write
+			return found, nil
+		}
+	}
+	switch {
+	case v.Same(prev) && (v != "" || len(writes) == 0):
+		found.Fate = FateNotYet
+	case !v.Same(prev) && len(writes) == 0:
+		found.Fate = FateNever
+	}
+	return found, nil
+}
+
+// PutAndSettle puts value in the place of the state prev, and follows the write up
+// until its outcome is known or the context ends: after an unknown outcome it calls
+// [Settle], and while the register is still in the state prev it sends the same value
+// again, with growing random pauses of up to two seconds. The context should have a
+// deadline: a store that cannot be reached is tried until then.
+//
+//   - FateApplied, nil error: Current is the state that the write made. All tries have
+//     the same value, so it does not matter which of them was applied.
+//   - FateSuperseded, nil error: the write was applied, and Current is a later state.
+//   - FateNever, nil error: a conflict. Current is the state that was in the way.
+//   - FateNever with an error: the write was refused, for another reason or by a
+//     conflict whose state could not be read.
+//   - FateNotYet or FateUnknown: the error is an unknown outcome.
+//
+// The write that was applied was sent between the call and the return. A caller that
+// may trust it for a limited time (the holder of a lease) counts from the call.
+func PutAndSettle(ctx context.Context, s Store, key string, prev Version, value []byte) (Settlement, error) {
+	var attempts []Version
+	for pause := time.Millisecond; ; pause = min(2*pause, maxSettlePause) {
+		v, err := s.Put(ctx, key, prev, value)
+		if err == nil {
+			return Settlement{Fate: FateApplied, Write: v, Current: Entry{Key: key, Value: value, Version: v}}, nil
+		}
+		if OutcomeOf(err) == Unknown {
+			attempts = append(attempts, AttemptOf(err))
+		}
+		found, over := settleAfter(ctx, s, key, prev, attempts, err)
+		if over || sleepUpTo(ctx, pause) != nil {
+			return found.orError(err, len(attempts) > 0)
+		}
+	}
+}
+
+// settleAfter finds out what a try that failed with cause has left behind, and
+// reports whether that is the end: false means that the same value is to be sent
+// again.
+func settleAfter(ctx context.Context, s Store, key string, prev Version, attempts []Version, cause error) (found Settlement, over bool) {
+	certain := OutcomeOf(cause) == NotApplied
+	conflict := certain && errors.Is(cause, ErrConflict)
+	if len(attempts) == 0 {
+		var met *ConflictError
+		if errors.As(cause, &met) && met.Known {
+			return Settlement{Fate: FateNever, Current: Entry{Key: key, Value: met.Value, Version: met.Version}}, true
+		}
+		if !conflict {
+			return Settlement{Fate: FateNever}, true
+		}
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, maxSettlePause) {
+		found, err := Settle(ctx, s, key, prev, attempts...)
+		switch {
+		case err == nil && found.Fate == FateNotYet:
+			return found, certain && !conflict && !errors.Is(cause, ErrUnavailable)
+		case err == nil, errors.Is(err, ErrCorrupt):
+			return found, true
+		case len(attempts) == 0:
+			return Settlement{Fate: FateNever}, true
+		case sleepUpTo(ctx, pause) != nil:
+			return found, true
+		}
+	}
+}
+
+// orError returns what PutAndSettle returns when its last try has failed with cause.
+// unclear says that the outcome of a try was unknown.
+func (s Settlement) orError(cause error, unclear bool) (Settlement, error) {
+	switch {
+	case s.Fate == FateApplied, s.Fate == FateSuperseded, s.Fate == FateNever && s.Current.Key != "":
+		return s, nil
+	case s.Fate == FateNever, !unclear:
+		// Every try was refused for certain, also if nothing stands in the way now.
+		s.Fate = FateNever
+		return s, cause
+	}
+	return s, MarkUnknown(cause)
+}
+
+// maxSettlePause is the longest pause of PutAndSettle.
+const maxSettlePause = 2 * time.Second
+
+// sleepUpTo waits for a random part of d.
+func sleepUpTo(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(rand.N(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
