@@ -126,7 +126,7 @@ func (s *Set) Err() error {
 	return context.Cause(s.ctx)
 }
 
-// Release releases every lock, the last taken first, each independently, and
+// Release releases every lock, each independently and at the same time, in no order, and
 // returns their errors joined. It is otherwise like [Guard.Release].
 func (s *Set) Release(ctx context.Context) error {
 	if s.releasing.CompareAndSwap(false, true) {
@@ -134,10 +134,7 @@ func (s *Set) Release(ctx context.Context) error {
 			stop()
 		}
 		s.end(ErrReleased)
-		var errs []error
-		for _, g := range slices.Backward(s.guards) {
-			errs = append(errs, g.Release(ctx))
-		}
+		errs := inParallel(s.guards, func(g *Guard) error { return g.Release(ctx) })
 		s.result = errors.Join(errs...)
 		close(s.done)
 	}

@@ -55,10 +55,8 @@ func TestWritesThatWait(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.wait, tt.o.TTL), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, err := lease.New(newWaiting(tt.wait), &tt.o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				st := newWaiting(tt.wait)
+				c := client(t, st, &tt.o)
 				g, err := c.TryAcquire(t.Context(), "job")
 				if err != nil {
 					t.Fatal(err)
@@ -72,9 +70,7 @@ func TestWritesThatWait(t *testing.T) {
 				if err := c.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if info, err := c.Inspect(t.Context(), "job"); err != nil || info.Record.State != lease.Free {
-					t.Errorf("after Close: %+v, %v", info, err)
-				}
+				wantState(t, client(t, st, &tt.o), "job", lease.Free)
 			})
 		})
 	}

@@ -14,8 +14,11 @@ import (
 // noticed in time.
 const maxCall = 30 * time.Second
 
-// callTimeout bounds one request, so that several fit into a lease.
-func (s *settings) callTimeout() time.Duration { return min(s.TTL/2, maxCall) }
+// callTimeout bounds one request, so that several fit into a lease, but no shorter than
+// the store has a write wait.
+func (s *settings) callTimeout() time.Duration {
+	return max(min(s.TTL/2, maxCall), s.writeTime())
+}
 
 // claim writes a new grant over the state base and finds out what became of it. It
 // returns the grant; or the state that stands in its place, so that the claim can
@@ -32,7 +35,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	if err != nil {
 		return nil, nil, err
 	}
-	settled, cancel := context.WithTimeout(ctx, min(c.set.TTL, 4*maxCall))
+	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
 	sent := map[string]time.Duration{} // when each nonce was sent
 	pause := c.settling()
@@ -47,7 +50,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			at = c.clock.look()
 		}
 		sent[rec.Nonce] = at
-		version, err := c.put(settled, h.key, base.version, value)
+		version, err := c.st.Put(settled, h.key, base.version, value)
 		if err == nil {
 			return h.begin(ctx, base, &seen{version: version, rec: rec, at: c.clock.monotonic(), age: -1}, at, reason)
 		}
@@ -86,13 +89,6 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
 		}
 	}
-}
-
-// put writes durably, within the time of one request.
-func (c *Client) put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.set.callTimeout())
-	defer cancel()
-	return c.st.Put(ctx, key, prev, value)
 }
 
 // newRecord makes the record of a new grant that follows base.
@@ -168,12 +164,14 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 	guard := g.guard(ctx)
 	if guard == nil { // stopped here until the trust was over
 		h.abandon(g.id)
-		g.drain(ctx)
+		g.drain()
 		return nil, g.standing(), nil
 	}
 	if !c.add(g) {
 		g.halt(ErrClosed)
-		g.drain(ctx)
+		ctx, cancel := c.ending(ctx)
+		defer cancel()
+		g.drain()
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()
@@ -202,7 +200,7 @@ func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 	if c.set.traits.NoReadBack {
 		return ErrUnresolved
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.set.ReleaseTimeout)
+	ctx, cancel := c.ending(ctx)
 	defer cancel()
 	free := *rec
 	free.State, free.Presence = Free, ""
@@ -213,7 +211,7 @@ func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
 		if err != nil {
 			return err
 		}
-		version, err := c.put(ctx, h.key, base.version, value)
+		version, err := c.st.Put(ctx, h.key, base.version, value)
 		if err == nil {
 			h.saw(&seen{version: version, rec: &free, at: c.clock.monotonic(), age: -1})
 			return nil

@@ -19,10 +19,15 @@ var processID = sync.OnceValue(rand.Text)
 // Client takes leases on the locks of one store, with one set of options. It may
 // be used by any number of goroutines.
 type Client struct {
-	st       store.Store
+	given    store.Store // as it was given to New, to be compared
+	st       store.Store // the same through calls
 	set      *settings
 	clock    *clock
 	presence store.Presence // nil where the store knows of none
+	memory   Memory         // nil where nothing is kept
+	calls    *calls         // carries out all calls of the three
+
+	listeners []*listener
 
 	random func() float64 // from [0,1), for jitter
 
@@ -40,10 +45,16 @@ func New(st store.Store, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{st: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}}
+	c := &Client{given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	if !set.NoPresence {
-		c.presence, _ = store.As[store.Presence](st)
+	c.listeners = listeners(&set.Options)
+	c.calls = &calls{limit: set.callTimeout(), life: c.life, left: map[string]int{}}
+	c.st = store.Intercept(st, c.calls.carry)
+	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
+		c.presence = boundPresence{presence, c.calls}
+	}
+	if set.Memory != nil {
+		c.memory = boundMemory{set.Memory, c.calls}
 	}
 	return c, nil
 }
@@ -86,10 +97,18 @@ func (c *Client) Acquire(ctx context.Context, name string) (*Guard, error) {
 	return h.Acquire(ctx)
 }
 
+// flushTime is how long Close waits for the handlers of events.
+const flushTime = time.Second
+
 // Close releases every lease of the client, each independently and at the same
-// time, and makes every waiting Acquire return [ErrClosed]. It returns when all of
-// the client's goroutines have ended, with the errors of the releases joined. Like
-// [Guard.Release] it works after ctx has ended. A second Close returns nil.
+// time, and makes every waiting Acquire return [ErrClosed]. It returns with the errors
+// of the releases joined, when all of the client's goroutines have ended and all events
+// were told; what does not end in Options.ReleaseTimeout and two seconds it leaves
+// behind: a call of the store that ignores its context, or a handler of events.
+// Like [Guard.Release] it works after ctx has ended. A second Close returns nil.
+//
+// Every other method of a closed client, and of its handles, that would send a request
+// returns [ErrClosed] at once and sends nothing.
 func (c *Client) Close(ctx context.Context) error {
 	c.end(ErrClosed)
 	c.mu.Lock()
@@ -98,13 +117,57 @@ func (c *Client) Close(ctx context.Context) error {
 		grants = append(grants, g)
 	}
 	c.mu.Unlock()
-	errs := make([]error, len(grants))
+	errs := inParallel(grants, func(g *grant) error { return g.release(ctx, ErrClosed) })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	_ = c.Flush(ctx) // what could not be told is counted
+	for _, l := range c.listeners {
+		l.close()
+	}
+	return errors.Join(errs...)
+}
+
+// inParallel does f to all at the same time, and returns their errors in order.
+func inParallel[T any](all []T, f func(T) error) []error {
+	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, g := range grants {
-		wg.Go(func() { errs[i] = g.release(ctx, ErrClosed) })
+	for i, one := range all {
+		wg.Go(func() { errs[i] = f(one) })
 	}
 	wg.Wait()
+	return errs
+}
+
+// Flush waits until Options.OnEvent and Options.Logger have returned from what happened
+// before, or ctx ends, whose cause it returns then.
+func (c *Client) Flush(ctx context.Context) error {
+	var errs []error
+	for _, l := range c.listeners {
+		errs = append(errs, l.flush(ctx))
+	}
 	return errors.Join(errs...)
+}
+
+// Stats counts what a client has left behind.
+type Stats struct {
+	// Calls of the store, of its abilities, or of Options.Memory, that ignored the
+	// end of their context and have not returned yet. Each keeps a goroutine.
+	Calls int
+
+	// Events that were dropped because a handler or a logger did not keep up. An
+	// event that both should have heard of counts for each.
+	Events uint64
+}
+
+// Stats returns what the client has left behind. It sends nothing.
+func (c *Client) Stats() Stats {
+	s := Stats{Calls: c.calls.behind()}
+	for _, l := range c.listeners {
+		l.mu.Lock()
+		s.Events += l.total
+		l.mu.Unlock()
+	}
+	return s
 }
 
 // add registers a grant, unless the client was closed.
@@ -162,9 +225,7 @@ func (c *Client) fetch(ctx context.Context, name, key string) (*seen, error) {
 func (c *Client) settle(ctx context.Context, name, key string) (*seen, error) {
 	pause := c.settling()
 	for {
-		call, cancel := context.WithTimeout(ctx, c.set.callTimeout())
-		s, err := c.fetch(call, name, key)
-		cancel()
+		s, err := c.fetch(ctx, name, key)
 		if err == nil {
 			return s, nil
 		}

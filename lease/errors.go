@@ -108,6 +108,8 @@ type LostError struct {
 	Reason error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved, ErrUsed
 	By     string // who holds the lock now, if known
 	Cause  error  // the last error of the store, if any
+
+	now bool // it was broken with immediate effect
 }
 
 func (e *LostError) Error() string {

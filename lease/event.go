@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -41,6 +42,7 @@ const (
 // Event tells of one lock.
 type Event struct {
 	Kind     EventKind
+	Time     time.Time // when it happened, by the wall clock
 	Name     string
 	Token    uint64        // of the grant; when waiting, of the grant waited for
 	Holder   string        // when waiting or taking over: whose grant it is or was
@@ -48,12 +50,116 @@ type Event struct {
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
 	Wait     time.Duration // when waiting: until a takeover, if the holder is dead
 	Err      error         // when at risk, lost, released: why, if there is more to say
+	Missed   int           // how many events were dropped since the one told before
 }
 
+// maxEvents is how many events wait for a handler, or for a logger, that is busy. Half
+// of it is kept for events that change what a holder may do.
+const maxEvents = 512
+
+// emit tells of an event. It waits for nothing: each listener has a queue.
 func (c *Client) emit(e Event) {
-	if c.set.OnEvent != nil {
-		c.set.OnEvent(e)
+	e.Time = c.clock.wall()
+	for _, l := range c.listeners {
+		l.hear(e)
 	}
+}
+
+// listener tells one handler of events, one after the other, in a goroutine that exists
+// while there is something to tell. What happens to the leases never waits for it: when
+// the queue is full, events are dropped and counted.
+type listener struct {
+	tell func(Event)
+
+	mu     sync.Mutex
+	queue  []Event
+	busy   chan struct{} // while there is a goroutine; closed at its end
+	closed bool
+	missed int    // since the last event that was queued
+	total  uint64 // of those dropped
+}
+
+func listeners(o *Options) []*listener {
+	var all []*listener
+	if o.OnEvent != nil {
+		all = append(all, &listener{tell: o.OnEvent})
+	}
+	if o.Logger != nil {
+		all = append(all, &listener{tell: func(e Event) { e.log(o.Logger) }})
+	}
+	return all
+}
+
+func (l *listener) hear(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	room := maxEvents
+	if e.Kind == EventRenewed || e.Kind == EventWaiting {
+		room /= 2
+	}
+	if l.closed || len(l.queue) >= room {
+		l.missed++
+		l.total++
+		return
+	}
+	e.Missed, l.missed = l.missed, 0
+	l.queue = append(l.queue, e)
+	if l.busy == nil {
+		l.busy = make(chan struct{})
+		go l.drain()
+	}
+}
+
+func (l *listener) drain() {
+	rests := false
+	defer func() {
+		if !rests { // the handler ended the goroutine
+			go l.drain()
+		}
+	}()
+	for {
+		l.mu.Lock()
+		if len(l.queue) == 0 {
+			close(l.busy)
+			l.busy, rests = nil, true
+			l.mu.Unlock()
+			return
+		}
+		e := l.queue[0]
+		l.queue = l.queue[1:]
+		l.mu.Unlock()
+		l.tell(e)
+	}
+}
+
+// flush waits until everything was told that happened before, or ctx ends.
+func (l *listener) flush(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		busy := l.busy
+		l.mu.Unlock()
+		if busy == nil {
+			return nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// close drops what is left in the queue, and every event from now on.
+func (l *listener) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.total += uint64(len(l.queue))
+	l.queue = nil
+}
+
+// log writes the event to a logger.
+func (e *Event) log(logger *slog.Logger) {
 	level := slog.LevelDebug
 	switch e.Kind {
 	case EventTakenOver, EventAtRisk:
@@ -63,18 +169,23 @@ func (c *Client) emit(e Event) {
 	case EventAcquired, EventReleased:
 		level = slog.LevelInfo
 	}
-	if !c.set.Logger.Enabled(context.Background(), level) {
+	ctx := context.Background()
+	if !logger.Enabled(ctx, level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("lock", e.Name), slog.Uint64("token", e.Token)}
+	record := slog.NewRecord(e.Time, level, "lease "+string(e.Kind), 0)
+	record.AddAttrs(slog.String("lock", e.Name), slog.Uint64("token", e.Token))
 	if e.Holder != "" {
-		attrs = append(attrs, slog.String("holder", e.Holder))
+		record.AddAttrs(slog.String("holder", e.Holder))
 	}
 	if e.Reason != "" {
-		attrs = append(attrs, slog.String("reason", e.Reason))
+		record.AddAttrs(slog.String("reason", e.Reason))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("err", e.Err))
+		record.AddAttrs(slog.Any("err", e.Err))
 	}
-	c.set.Logger.LogAttrs(context.Background(), level, "lease "+string(e.Kind), attrs...)
+	if e.Missed > 0 {
+		record.AddAttrs(slog.Int("missed", e.Missed))
+	}
+	_ = logger.Handler().Handle(ctx, record)
 }

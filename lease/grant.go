@@ -24,6 +24,7 @@ type grant struct {
 	ended     error // why belief ended; nil while it lasts
 	releasing bool  // every guard was released
 	detached  bool
+	taken     bool // another may hold the lock
 	data      []byte
 	problem   error // of the last renewal
 	timer     *time.Timer
@@ -90,7 +91,7 @@ func (g *grant) check() time.Duration {
 	if left <= 0 {
 		problem := g.problem
 		g.mu.Unlock()
-		g.lose(ErrExpired, "", problem)
+		g.lose(&LostError{Reason: ErrExpired, Cause: problem})
 		return 0
 	}
 	risk := !g.atRisk && now >= g.sent+set.Renew+(set.trust-set.Renew)/2
@@ -106,10 +107,10 @@ func (g *grant) check() time.Duration {
 }
 
 // lose ends the grant before it was released.
-func (g *grant) lose(reason error, by string, cause error) {
-	err := &LostError{Name: g.h.name, Token: g.token, Reason: reason, By: by, Cause: cause}
-	if g.halt(err) {
-		g.c.emit(Event{Kind: EventLost, Name: g.h.name, Token: g.token, Err: err})
+func (g *grant) lose(lost *LostError) {
+	lost.Name, lost.Token = g.h.name, g.token
+	if g.halt(lost) {
+		g.c.emit(Event{Kind: EventLost, Name: g.h.name, Token: g.token, Err: lost})
 	}
 }
 
@@ -123,6 +124,7 @@ func (g *grant) halt(cause error) bool {
 	}
 	g.ended = cause
 	g.detached = cause == ErrDetached
+	g.taken = mayBeTaken(cause)
 	for guard := range g.guards {
 		guard.cancel(cause)
 	}
@@ -130,6 +132,14 @@ func (g *grant) halt(cause error) bool {
 	close(g.stop)
 	g.mu.Unlock()
 	return true
+}
+
+// mayBeTaken reports whether another may hold the lock as soon as a lease has ended for
+// that cause: only a lease whose time has passed, or that was broken for later, is
+// guarded for the rest of its TTL.
+func mayBeTaken(cause error) bool {
+	lost, ok := cause.(*LostError)
+	return !ok || lost.Reason != ErrExpired && (lost.Reason != ErrBroken || lost.now)
 }
 
 func (g *grant) isDetached() bool {

@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -35,14 +34,16 @@ func (g *Guard) Handle() *Handle { return g.g.h }
 func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 
 // GraceLeft returns how much of the grace is left for guarded work to stop in: all of
-// it while the lease is trusted, and nothing when somebody else may hold the lock.
+// it while the lease is trusted, what the TTL leaves of it after the lease has expired or
+// was broken, and nothing when another may hold the lock at once: it was stolen, removed,
+// broken with immediate effect, released, closed or detached.
 func (g *Guard) GraceLeft() time.Duration {
 	gr := g.g
 	gr.check()
 	now := gr.c.clock.look()
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if errors.Is(gr.ended, ErrStolen) {
+	if gr.taken {
 		return 0
 	}
 	set := gr.c.set
@@ -111,7 +112,10 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
-		err := g.g.renew(ctx, true, func(r *Record) { r.Data = data })
+		err := g.g.renew(ctx, true, func(r *Record) error {
+			r.Data = data
+			return nil
+		})
 		if err == nil && bytes.Equal(g.Data(), data) {
 			return nil
 		}

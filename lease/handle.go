@@ -47,7 +47,7 @@ func (h *Handle) same(other *Handle) bool {
 	id, key := h.register()
 	otherID, otherKey := other.register()
 	if id == "" && otherID == "" {
-		return h.key == other.key && reflect.TypeOf(h.c.st).Comparable() && h.c.st == other.c.st
+		return h.key == other.key && reflect.TypeOf(h.c.given).Comparable() && h.c.given == other.c.given
 	}
 	return id == otherID && key == otherKey
 }
@@ -81,16 +81,15 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
+	ctx, stop := h.c.set.withPatience(ctx)
+	defer stop()
 	var (
 		waiting  string // the grant that a waiting event was sent for
 		lastHeld *HeldError
-		failing  bool
-		since    time.Duration // when the store began to fail
 		problems = h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)
 		polls    *backoff
 	)
 	for {
-		began := h.c.clock.look()
 		guard, err := h.attempt(ctx)
 		if err == nil {
 			return guard, nil
@@ -104,22 +103,15 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 		}
 		switch {
 		case held != nil:
-			failing = false
 			if id := held.Record.Grant; waiting != id || id == "" {
 				waiting = id
-				polls = h.c.backoff(h.c.set.MinPoll, min(h.c.set.MaxPoll, held.Record.TTL/3))
+				polls = h.c.backoff(h.c.set.leastPoll(held.Record.TTL), h.c.set.mostPoll(held.Record.TTL))
 				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
 			}
 			h.await(ctx, held, polls)
 		case permanent(err):
 			return nil, err
 		default:
-			if !failing {
-				failing, since = true, began
-			}
-			if h.c.set.Patience > 0 && h.c.clock.look()-since >= h.c.set.Patience {
-				return nil, err
-			}
 			_ = problems.wait(ctx) // its error is the context's, looked at below
 		}
 		if ctx.Err() != nil {
@@ -284,8 +276,6 @@ func (h *Handle) saw(s *seen) *seen {
 // look reads the lock as a waiter does: without settling, with the store's clock
 // at the first sight, and without the value when nothing changed.
 func (h *Handle) look(ctx context.Context) (*seen, error) {
-	call, cancel := context.WithTimeout(ctx, h.c.set.callTimeout())
-	defer cancel()
 	last := h.known()
 	_, conditional := store.As[store.ConditionalGetter](h.c.st)
 	ager, ages := store.As[store.Ager](h.c.st)
@@ -298,13 +288,13 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 	switch {
 	case conditional && last != nil && last.version != "" && (!ages || h.c.set.NoStoreAge || last.age >= 0):
 		var changed bool
-		if value, v, changed, err = store.GetIfChanged(call, h.c.st, h.key, last.version); err == nil && !changed {
+		if value, v, changed, err = store.GetIfChanged(ctx, h.c.st, h.key, last.version); err == nil && !changed {
 			return last, nil
 		}
 	case ages && !h.c.set.NoStoreAge:
-		value, v, age, err = ager.GetAge(call, h.key)
+		value, v, age, err = ager.GetAge(ctx, h.key)
 	default:
-		value, v, err = store.Peek(call, h.c.st, h.key)
+		value, v, err = store.Peek(ctx, h.c.st, h.key)
 	}
 	s, err := decodeSeen(h.name, value, v, err)
 	if err != nil {

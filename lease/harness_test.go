@@ -142,8 +142,16 @@ func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { end(c) })
 	return c
+}
+
+// end closes a client and waits for the calls that it left behind.
+func end(c *lease.Client) {
+	_ = c.Close(context.Background())
+	for c.Stats().Calls > 0 {
+		time.Sleep(time.Second)
+	}
 }
 
 func handle(t *testing.T, c *lease.Client, name string) *lease.Handle {

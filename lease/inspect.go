@@ -50,8 +50,6 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 // inspect reads the record, settled, with its age where the store can tell.
 func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	c := h.c
-	ctx, cancel := context.WithTimeout(ctx, c.set.callTimeout())
-	defer cancel()
 	ager, ok := store.As[store.Ager](c.st)
 	if !ok || c.set.NoStoreAge {
 		return c.fetch(ctx, h.name, h.key)
@@ -116,7 +114,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, now bool)
 		if err != nil {
 			return Record{}, err
 		}
-		if _, err = c.put(ctx, h.key, base.version, value); err == nil {
+		if _, err = c.st.Put(ctx, h.key, base.version, value); err == nil {
 			return rec, nil
 		}
 		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {

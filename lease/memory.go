@@ -143,7 +143,7 @@ func sweepSightings(dir *private.Dir) {
 // counts only within this epoch; the version and the value may serve as a guess,
 // since every write is conditional on them.
 func (h *Handle) recall() *seen {
-	m := h.c.set.Memory
+	m := h.c.memory
 	id, key := h.register()
 	if m == nil || id == "" {
 		return nil // without an id one store's sightings can't be told from another's
@@ -168,7 +168,7 @@ func (h *Handle) recall() *seen {
 
 // keep hands a sighting to the memory.
 func (h *Handle) keep(s *seen) {
-	m := h.c.set.Memory
+	m := h.c.memory
 	id, key := h.register()
 	if m == nil || s.rec == nil || id == "" {
 		return

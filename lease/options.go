@@ -24,7 +24,8 @@ const (
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
 
-	// MinRemoteMargin is the least default margin on a store behind a network.
+	// MinRemoteMargin is the least default margin on a store behind a network, for
+	// leases of at least six times that; shorter ones have a sixth of their TTL.
 	MinRemoteMargin = time.Second
 
 	// MaxGrace is the largest default grace.
@@ -45,9 +46,15 @@ const (
 	// DefaultKeyPrefix is where locks lie in a store.
 	DefaultKeyPrefix = "lock"
 
+	// MinRenew is the shortest time between renewals.
+	MinRenew = 50 * time.Millisecond
+
 	// renewals per TTL, and how far each renewal strays from its time.
 	renewalsPerTTL = 3
 	renewalJitter  = 0.1
+
+	// A renewal that is due at the latest has this part of the TTL to arrive in.
+	latencyPerTTL = 10
 
 	// A release waits for a renewal in flight for half of its time. On a store that
 	// has its writes wait both have to fit.
@@ -62,14 +69,16 @@ type Options struct {
 	// 2*(Margin+Grace). Default [DefaultTTL].
 	TTL time.Duration
 
-	// Renew is the time between renewals, jittered by 10 %. At most half of the
-	// TTL. Default TTL/3.
+	// Renew is the time between renewals, jittered by 10 %. At least [MinRenew], at
+	// most half of the TTL, and with the jitter at least a tenth of the TTL less than
+	// the trust, TTL - Margin - Grace: so a request that takes up to a tenth of the TTL
+	// loses no lease. Default TTL/3.
 	Renew time.Duration
 
 	// Margin is kept between the end of a holder's trust and the end of its
 	// lease, for timers that are late. At least one look at the clocks,
-	// min(TTL/10, 1 s). Default TTL/10, but at least [MinRemoteMargin] on a store
-	// behind a network.
+	// min(TTL/10, 1 s). Default TTL/10; on a store behind a network at least
+	// min(TTL/6, [MinRemoteMargin]).
 	Margin time.Duration
 
 	// Grace is kept besides, for guarded work to stop in after the guard's
@@ -114,11 +123,14 @@ type Options struct {
 	// record. Defaults [DefaultMinPoll], [DefaultMaxPoll].
 	MinPoll, MaxPoll time.Duration
 
-	// Patience is how long Acquire puts up with a store that fails every request
-	// before it returns the error. Zero means as long as the context lives.
+	// Patience is how long Acquire puts up with a store that answers no request, or
+	// fails every one, before it returns the error; at least two writes of a store that
+	// has its writes wait. A claim that may yet be applied is then made harmless, which
+	// takes up to ReleaseTimeout more. Zero means as long as the context lives.
 	Patience time.Duration
 
-	// ReleaseTimeout bounds a release and a clean-up. Default
+	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
+	// 0.2 s for each call of the store to end. Never above the TTL. Default
 	// [DefaultReleaseTimeout].
 	ReleaseTimeout time.Duration
 
@@ -130,14 +142,16 @@ type Options struct {
 	// Default: nothing is kept.
 	Memory Memory
 
-	// OnEvent is called for each [Event], from the goroutine in which it happens,
-	// which may be the one that renews: it must return at once, so it hands on what
-	// takes longer, output too. It must not call the client, the handle or the guard,
-	// but for a guard's Name, Token, Err, Context and Trust. Calls come from several
-	// goroutines at the same time.
+	// OnEvent is called for each [Event], one after the other in the order in which
+	// they happened, from a goroutine that exists while there is something to tell. A
+	// lease never waits for it: it may take its time and call anything but
+	// [Client.Close] and [Client.Flush], which would wait for it. While it does not
+	// return, up to 512 events wait for it, and half as many that tell of a renewal or
+	// of waiting; what is more is dropped and counted, see [Event.Missed] and
+	// [Client.Stats].
 	OnEvent func(Event)
 
-	// Logger receives what OnEvent receives. Nil discards.
+	// Logger receives what OnEvent receives, independently of it. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -159,7 +173,7 @@ func resolve(o *Options, traits store.Traits) (*settings, error) {
 	setDefault(&s.Renew, s.TTL/renewalsPerTTL)
 	margin := s.TTL / 10
 	if !traits.Local {
-		margin = max(margin, MinRemoteMargin)
+		margin = max(margin, min(s.TTL/6, MinRemoteMargin))
 	}
 	setDefault(&s.Margin, margin)
 	setDefault(&s.Grace, min(s.TTL/4, MaxGrace))
@@ -168,10 +182,9 @@ func resolve(o *Options, traits store.Traits) (*settings, error) {
 	setDefault(&s.MinPoll, DefaultMinPoll)
 	setDefault(&s.MaxPoll, max(DefaultMaxPoll, s.MinPoll))
 	setDefault(&s.ReleaseTimeout, max(DefaultReleaseTimeout, releaseWrites*traits.WriteTime))
+	// After the lease there is nothing to release.
+	s.ReleaseTimeout = min(s.ReleaseTimeout, s.TTL)
 	setDefault(&s.KeyPrefix, DefaultKeyPrefix)
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
 	if s.ReclaimOwn && s.Holder == "" {
 		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", ErrOptions)
 	}
@@ -205,18 +218,20 @@ func (s *settings) check() error {
 		return bad("the TTL is %v; it is counted in whole milliseconds", s.TTL)
 	case s.Margin < s.look:
 		return bad("the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.look)
-	case s.TTL <= 2*(s.Margin+s.Grace):
-		return bad("the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together, %v", s.TTL, s.Margin, s.Grace, 2*(s.Margin+s.Grace))
-	case s.Renew < 0 || s.Renew > s.TTL/2 || s.Renew >= s.trust:
-		return bad("renewals every %v; for a TTL of %v at most every %v", s.Renew, s.TTL, min(s.TTL/2, s.trust-1))
+	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
+		return bad("the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
+	case s.Renew < MinRenew || s.Renew > s.TTL/2:
+		return bad("renewals every %v; for a TTL of %v it can be from %v to %v", s.Renew, s.TTL, MinRenew, s.TTL/2)
 	case math.IsNaN(s.Rho) || s.Rho < 0.0001 || s.Rho > 0.2:
 		return bad("rho is %v; it can be from 0.0001 to 0.2", s.Rho)
-	case !s.Manual && s.earliest() > s.trust:
+	case !s.Manual && s.latestRenewal() > s.trust && s.traits.WriteTime > 0:
 		return bad("renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.Renew, s.traits.WriteTime, s.TTL, s.trust)
+	case !s.Manual && s.latestRenewal() > s.trust:
+		return bad("renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.Renew, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
 		return bad("polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
-	case s.ReleaseTimeout < time.Millisecond, s.ReleaseTimeout < s.traits.WriteTime:
-		return bad("the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.traits.WriteTime))
+	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
+		return bad("the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
 	case s.Patience < 0:
 		return bad("the patience is %v", s.Patience)
 	case len(s.Holder) > 1024:
@@ -228,15 +243,26 @@ func (s *settings) check() error {
 	return nil
 }
 
-// earliest is how long after the write before it a renewal that is due late is
-// through, on a store that has its writes wait. Elsewhere it is 0.
-func (s *settings) earliest() time.Duration {
-	if s.traits.WriteTime == 0 {
-		return 0
-	}
+// latestRenewal is how long after the write before it a renewal that is due late is
+// through.
+func (s *settings) latestRenewal() time.Duration {
 	late := time.Duration(renewalJitter * float64(s.Renew))
-	return s.Renew + late + s.traits.WriteTime + s.traits.WriteTime/4
+	return s.Renew + late + max(s.TTL/latencyPerTTL, s.writeTime())
 }
+
+// writeTime is what a write takes on a store that has its writes wait, with an allowance.
+// Elsewhere it is 0.
+func (s *settings) writeTime() time.Duration { return s.traits.WriteTime + s.traits.WriteTime/4 }
+
+// drainTime is how long a release waits for a write in flight: half of its time, and no
+// longer than leaves enough for the release itself.
+func (s *settings) drainTime() time.Duration {
+	return min(s.ReleaseTimeout/2, s.ReleaseTimeout-s.writeTime())
+}
+
+// leastPoll and mostPoll bound the pause between two looks at a lock with that TTL.
+func (s *settings) leastPoll(ttl time.Duration) time.Duration { return min(s.MinPoll, ttl/3) }
+func (s *settings) mostPoll(ttl time.Duration) time.Duration  { return min(s.MaxPoll, ttl/3) }
 
 // expiry is how long an unchanged record must be watched before it may be taken
 // over: the holder's clock may be slow while the watcher's is fast.

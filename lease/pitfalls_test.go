@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -495,15 +496,15 @@ func TestA16TheTTLInTheRecordCounts(t *testing.T) {
 // A17: a reply takes 0.9 TTL: the deadline counts from the sending.
 func TestA17DeadlineCountsFromTheSending(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		delay := time.Duration(0)
+		var delay atomic.Int64
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			err := next(ctx, op)
-			time.Sleep(delay)
+			time.Sleep(time.Duration(delay.Load()))
 			return err
 		})
 		c := client(t, slow, &lease.Options{Manual: true})
 		g := mustTry(t, c, "job")
-		delay = 15 * time.Second
+		delay.Store(int64(15 * time.Second))
 		sent := time.Now()
 		if err := g.Renew(t.Context()); err != nil {
 			t.Fatal(err)
@@ -513,7 +514,7 @@ func TestA17DeadlineCountsFromTheSending(t *testing.T) {
 		if want := sent.Add(trust); g.Deadline().Sub(want).Abs() > time.Millisecond {
 			t.Errorf("the deadline is %v after the sending; want %v", g.Deadline().Sub(sent), trust)
 		}
-		delay = o.TTL * 9 / 10
+		delay.Store(int64(o.TTL * 9 / 10))
 		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("Renew with a reply after the deadline = %v; want ErrLost", err)
 		}
@@ -521,12 +522,15 @@ func TestA17DeadlineCountsFromTheSending(t *testing.T) {
 
 		// The same for an acquire: nothing is left to trust in, so that a further
 		// grant has to follow, which the handle makes over its own.
-		delay = 0
+		delay.Store(int64(0))
 		w := newWire(slow)
 		w.set(func(op *store.Op) fault {
-			delay = 0
-			if op.Kind == store.OpPut && w.counts[store.OpPut] == 1 {
-				delay = o.TTL * 9 / 10
+			delay.Store(int64(0))
+			switch {
+			case op.Kind == store.OpPut && w.counts[store.OpPut] == 1:
+				delay.Store(int64(o.TTL * 9 / 10))
+			case op.Kind == store.OpGet && w.counts[store.OpGet] == 1: // that shows what became of it
+				delay.Store(int64(o.TTL * 3 / 10))
 			}
 			return pass
 		})

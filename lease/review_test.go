@@ -10,30 +10,32 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An acquire that the client is closed under, or whose time passes while an event is
-// told, returns a guard that is over, or an error, and never neither.
-func TestHandleAcquireThatEndsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		var c *lease.Client
-		c = client(t, st, &lease.Options{OnEvent: func(e lease.Event) {
-			if e.Kind == lease.EventAcquired && e.Name == "closed" {
-				go func() { _ = c.Close(context.Background()) }()
-				time.Sleep(time.Second)
-			}
-			if e.Kind == lease.EventAcquired && e.Name == "slow" {
-				time.Sleep(2 * ttl)
-			}
-		}, Manual: true})
-		for _, name := range []string{"slow", "closed"} {
-			g, err := c.TryAcquire(t.Context(), name)
+// An acquire beside which the client is closed, at any time, returns a guard that is over
+// or ends at once, or an error, and never neither.
+func TestHandleAcquireBesideClose(t *testing.T) {
+	for after := range 40 {
+		bubble(t, func(t *testing.T, st store.Store) {
+			slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				time.Sleep(10 * time.Millisecond)
+				err := next(ctx, op)
+				time.Sleep(10 * time.Millisecond)
+				return err
+			})
+			c := client(t, slow, &lease.Options{Manual: true})
+			time.AfterFunc(time.Duration(after)*time.Millisecond, func() { _ = c.Close(context.Background()) })
+			g, err := c.TryAcquire(t.Context(), "job")
 			if g == nil && err == nil {
-				t.Fatalf("%s: neither a guard nor an error", name)
+				t.Fatal("neither a guard nor an error")
 			}
+			time.Sleep(time.Second)
 			if err == nil && g.Err() == nil {
-				t.Errorf("%s: it is over, and the guard does not know", name)
+				t.Error("it is over, and the guard does not know")
 			}
-		}
-	})
+			if info, err := client(t, st, nil).Inspect(t.Context(), "job"); !errors.Is(err, store.ErrNotFound) && info.Record.State != lease.Free {
+				t.Errorf("it was left behind: %+v, %v", info, err)
+			}
+		})
+	}
 }
 
 // What went on in a ticket may have been changed by others.

@@ -91,7 +91,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 // detach makes the ticket of a grant that was halted for it.
 func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	if g.finishing.CompareAndSwap(false, true) {
-		g.drain(ctx)
+		g.drain()
 		g.c.remove(g)
 		close(g.finished)
 	}
@@ -157,7 +157,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	g := newGrant(ctx, u.h, before, u.base, u.at)
 	guard := g.guard(ctx)
 	if guard == nil {
-		g.drain(ctx)
+		g.drain()
 		return nil, u.failed(ctx, u.lost(ErrExpired))
 	}
 	if !c.add(g) {
@@ -251,9 +251,7 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	call, done := context.WithTimeout(ctx, c.set.callTimeout())
-	now, err := c.fetch(call, h.name, h.key)
-	done()
+	now, err := c.fetch(ctx, h.name, h.key)
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +458,7 @@ func (u *ticketUse) send(ctx context.Context, rec *Record) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := u.c.put(ctx, u.h.key, u.base.version, value)
+	version, err := u.c.st.Put(ctx, u.h.key, u.base.version, value)
 	if err == nil {
 		written := *rec
 		return &seen{version: version, rec: &written, at: u.c.clock.monotonic(), age: -1}, nil

@@ -1,0 +1,282 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// leaveAfter is how long a call may go on after its context has ended, to tell what
+	// became of it. Then it is left behind.
+	leaveAfter = 200 * time.Millisecond
+
+	// maxLeft is how many calls for one key may be left behind before further ones fail
+	// at once.
+	maxLeft = 16
+
+	// memoryTime bounds one call of a [Memory].
+	memoryTime = time.Second
+)
+
+// calls carries out every call that a client makes of its store, of the store's
+// abilities and of its memory. It alone decides how long a call is waited for, and what
+// a client that was closed may still send.
+//
+// A call that ignores the end of its context is left behind: it goes on in its own
+// goroutine, it is counted, and nothing uses its result. What it may still write does no
+// harm, since every write is conditional on a version: a renewal, a release or a claim
+// that arrives late changes nothing if anything else was written meanwhile, and
+// otherwise makes others wait for a TTL more or less than they would have to, with no
+// holder who believes in it.
+type calls struct {
+	limit time.Duration   // of one request
+	life  context.Context // ends when the client is closed
+
+	mu   sync.Mutex
+	left map[string]int // calls that were left behind and have not returned, by key
+}
+
+// outliving marks the contexts of requests that the end of the client does not touch:
+// those of a grant, which Close ends in its own way, and of the end of a lease.
+type outliving struct{}
+
+func outlive(ctx context.Context) context.Context {
+	return context.WithValue(ctx, outliving{}, true)
+}
+
+// ending returns a context for ending a lease or making a claim harmless. It heeds
+// neither the end of ctx nor that of the client, and lasts for the time of a release.
+func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(outlive(context.WithoutCancel(ctx)), c.set.ReleaseTimeout)
+}
+
+// carry is the handler through which every call of the store goes.
+func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) error {
+	limit, patience := c.limit, patienceOf(ctx)
+	switch op.Kind {
+	case store.OpList:
+		own := *op
+		op.Keys = func(yield func(string, error) bool) { c.list(ctx, &own, next, yield) }
+		return nil
+	case store.OpWatch:
+		limit, patience = 0, nil
+	}
+	patience.asked()
+	// A call that was left behind must not change what the caller looks at.
+	own := *op
+	err := c.run(ctx, op.Key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
+	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		patience.answered()
+	}
+	if !errors.Is(err, errLeft) {
+		*op = own
+	}
+	return err
+}
+
+// list yields what a listing does, each name in a call of its own.
+func (c *calls) list(ctx context.Context, op *store.Op, list store.Handler, yield func(string, error) bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	// Not with the context of that call, which ends with it.
+	if err := c.run(ctx, op.Key, 0, func(context.Context) error { return list(ctx, op) }, nil); err != nil {
+		yield("", err)
+		return
+	}
+	next, stop := iter.Pull2(op.Keys)
+	for {
+		var (
+			name   string
+			notice error
+			more   bool
+		)
+		err := c.run(ctx, op.Key, 0, func(context.Context) error {
+			name, notice, more = next()
+			return nil
+		}, stop)
+		if errors.Is(err, errLeft) {
+			yield("", err)
+			return // the call that was left behind stops it
+		}
+		if err == nil && more && yield(name, notice) {
+			continue
+		}
+		stop()
+		if err != nil {
+			yield("", err)
+		}
+		return
+	}
+}
+
+// errLeft marks the error of a call that was left behind.
+var errLeft = errors.New("the call ignores that its time is over, and is left behind")
+
+// run calls f with a context that ends with ctx, with the client, and after limit unless
+// that is zero, and returns what f does, at the latest leaveAfter after the end of that
+// context. A call that is left behind calls late when it returns after all.
+func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func(context.Context) error, late func()) error {
+	if ctx.Value(outliving{}) == nil {
+		if c.life.Err() != nil {
+			return store.MarkNotApplied(ErrClosed)
+		}
+		bound, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+		ctx = bound
+	}
+	if limit > 0 {
+		bound, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = bound
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	n := c.left[key]
+	c.mu.Unlock()
+	if n >= maxLeft {
+		return store.MarkNotApplied(fmt.Errorf("the store does not answer: %d calls for %q are left behind", n, key))
+	}
+	var (
+		done   = make(chan error, 1)
+		isLeft bool // guarded by c.mu, as is sending on done
+	)
+	go func() {
+		err := errors.New("the call of the store ended its goroutine")
+		defer func() {
+			c.mu.Lock()
+			gone := isLeft
+			if gone {
+				c.forget(key)
+			} else {
+				done <- err
+			}
+			c.mu.Unlock()
+			if gone && late != nil {
+				late()
+			}
+		}()
+		err = f(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(leaveAfter)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case err := <-done:
+		return err
+	default:
+	}
+	isLeft = true
+	c.left[key]++
+	return store.MarkUnknown(fmt.Errorf("%w: %w", errLeft, context.Cause(ctx)))
+}
+
+// forget counts a call off that returned after all. The caller holds c.mu.
+func (c *calls) forget(key string) {
+	if c.left[key]--; c.left[key] == 0 {
+		delete(c.left, key)
+	}
+}
+
+// behind returns how many calls are left behind.
+func (c *calls) behind() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, k := range c.left {
+		n += k
+	}
+	return n
+}
+
+// boundPresence is a presence whose calls end in time.
+type boundPresence struct {
+	store.Presence
+	calls *calls
+}
+
+const presenceKey = "presence" // under which calls that are left behind are counted
+
+// Announce implements store.Presence.
+func (p boundPresence) Announce(ctx context.Context) (string, error) {
+	var name string
+	err := p.calls.run(ctx, presenceKey, p.calls.limit, func(ctx context.Context) (err error) {
+		name, err = p.Presence.Announce(ctx)
+		return err
+	}, nil)
+	if err != nil {
+		return "", err // and name may yet change
+	}
+	return name, nil
+}
+
+// Judge implements store.Presence.
+func (p boundPresence) Judge(ctx context.Context, announcement string) store.Liveness {
+	var liveness store.Liveness
+	err := p.calls.run(ctx, presenceKey, p.calls.limit, func(ctx context.Context) error {
+		liveness = p.Presence.Judge(ctx, announcement)
+		return nil
+	}, nil)
+	if err != nil {
+		return store.LivenessUnknown
+	}
+	return liveness
+}
+
+// Await implements store.Presence.
+func (p boundPresence) Await(ctx context.Context, announcement string) error {
+	return p.calls.run(ctx, presenceKey, 0, func(ctx context.Context) error {
+		return p.Presence.Await(ctx, announcement)
+	}, nil)
+}
+
+// boundMemory is a memory whose calls end in time. What does not answer knows nothing.
+type boundMemory struct {
+	memory Memory
+	calls  *calls
+}
+
+func (m boundMemory) run(key string, f func()) error {
+	// A release tells the memory, too.
+	return m.calls.run(outlive(context.Background()), "memory "+key, memoryTime, func(context.Context) error {
+		f()
+		return nil
+	}, nil)
+}
+
+// Load implements Memory.
+func (m boundMemory) Load(storeName, key string) (Sighting, bool) {
+	var (
+		s  Sighting
+		ok bool
+	)
+	if m.run(key, func() { s, ok = m.memory.Load(storeName, key) }) != nil {
+		return Sighting{}, false
+	}
+	return s, ok
+}
+
+// Save implements Memory.
+func (m boundMemory) Save(s Sighting) {
+	_ = m.run(s.Key, func() { m.memory.Save(s) })
+}

@@ -1,0 +1,66 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// patience ends a context when the store has answered no request for long: the time
+// counts from the first request that was sent since the last answer.
+type patience struct {
+	limit time.Duration
+	end   context.CancelCauseFunc
+
+	mu    sync.Mutex
+	timer *time.Timer // runs while a request has no answer
+}
+
+type patienceKey struct{}
+
+// withPatience returns a context that ends with the options' patience. Without one it
+// lasts as long as ctx does.
+func (s *settings) withPatience(ctx context.Context) (context.Context, func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	if s.Patience <= 0 {
+		return ctx, func() { end(nil) }
+	}
+	p := &patience{limit: max(s.Patience, 2*s.traits.WriteTime), end: end}
+	return context.WithValue(ctx, patienceKey{}, p), func() {
+		p.answered()
+		end(nil)
+	}
+}
+
+func patienceOf(ctx context.Context) *patience {
+	p, _ := ctx.Value(patienceKey{}).(*patience)
+	return p
+}
+
+// asked notes that a request is sent.
+func (p *patience) asked() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.limit, func() {
+			p.end(fmt.Errorf("the store has answered no request for %v", p.limit))
+		})
+	}
+}
+
+// answered notes that the store has answered.
+func (p *patience) answered() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+}

@@ -1,0 +1,385 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// described is a store with traits of the test's own.
+type described struct {
+	store.Store
+	traits store.Traits
+}
+
+func (d described) Unwrap() store.Store { return d.Store }
+
+func (d described) Traits() store.Traits { return d.traits }
+
+// distant is a store that every request takes so long to reach and to return from.
+func distant(latency func() time.Duration, local bool) store.Store {
+	return described{store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+		whole := latency()
+		if err := pause(ctx, whole/2); err != nil {
+			return err
+		}
+		err := next(ctx, op)
+		if late := pause(ctx, whole-whole/2); late != nil {
+			return late
+		}
+		return err
+	}), store.Traits{Local: local}}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// keeps reports whether a lease with these options lasts that long, and why it was lost.
+func keeps(t *testing.T, st store.Store, o lease.Options, clocks bool, rnd *rand.Rand, long time.Duration) (lost error) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t, st, &o)
+		lease.SetRandom(c, rnd.Float64)
+		if clocks {
+			clock := newClocks()
+			clock.rate = 1 + 0.01*(2*rnd.Float64()-1)
+			lease.SetClock(c, clock.read)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*o.TTL+time.Minute)
+		defer cancel()
+		g, err := c.Acquire(ctx, "job")
+		if err != nil {
+			lost = err
+			return
+		}
+		select {
+		case <-g.Context().Done():
+			lost = g.Err()
+		case <-time.After(long):
+		}
+	})
+	return lost
+}
+
+// Options that are accepted lose no lease in ten minutes on a healthy store: one whose
+// requests take up to a tenth of the TTL.
+func TestAcceptedOptionsLoseNothing(t *testing.T) {
+	accepted, refused := 0, 0
+	seeds := uint64(60)
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
+		seeds = 3000
+	}
+	for seed := range seeds {
+		rnd := newLuck(seed, 7)
+		// From the least to the most, each as likely as its double.
+		between := func(from, to time.Duration) time.Duration {
+			for from < to/2 && rnd.IntN(3) > 0 {
+				from *= 2
+			}
+			return from + time.Duration(rnd.Int64N(int64(from)))
+		}
+		maybe := func(d time.Duration) time.Duration {
+			if rnd.IntN(2) == 0 {
+				return 0
+			}
+			return d
+		}
+		o := lease.Options{TTL: between(500*time.Millisecond, time.Minute).Truncate(time.Millisecond)}
+		o.Renew = maybe(time.Duration(rnd.Int64N(int64(o.TTL)/2 + 1)))
+		o.Margin = maybe(time.Duration(rnd.Int64N(int64(o.TTL) / 3)))
+		o.Grace = maybe(time.Duration(rnd.Int64N(int64(o.TTL)/2))) - time.Duration(rnd.IntN(2))
+		o.MinPoll, o.MaxPoll = maybe(between(time.Millisecond, time.Minute)), 0
+		local := rnd.IntN(2) == 0
+		most := o.TTL / 10
+		st := distant(func() time.Duration { return time.Duration(rnd.Float64() * float64(most)) }, local)
+		if seed%2 == 0 {
+			st = distant(func() time.Duration { return most }, local)
+		}
+		if _, err := lease.New(st, &o); err != nil {
+			refused++
+			continue
+		}
+		accepted++
+		if err := keeps(t, st, o, seed%3 == 0, rnd, 10*time.Minute); err != nil {
+			t.Errorf("seed %d, %+v: %v", seed, o, err)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d accepted, %d refused", accepted, refused)
+	if min(accepted, refused) < int(seeds/6) {
+		t.Errorf("%d accepted, %d refused", accepted, refused)
+	}
+}
+
+func TestOptionsThatLoseEveryLease(t *testing.T) {
+	st := memstore.New()
+	remote := described{st, store.Traits{}}
+	for _, o := range []lease.Options{
+		{TTL: 10 * time.Second, Margin: time.Second, Grace: 3900 * time.Millisecond, Renew: 5 * time.Second},
+		{Renew: 1},
+		{Renew: -time.Second},
+		{Renew: lease.MinRenew - 1},
+		{Grace: 1<<63 - 1},
+		{Margin: 1<<63 - 1},
+		{TTL: lease.MinRemoteTTL - time.Millisecond},
+	} {
+		if c, err := lease.New(remote, &o); !errors.Is(err, lease.ErrOptions) {
+			t.Errorf("%+v is accepted: %v, %v", o, c, err)
+		}
+	}
+	// The documented minimum works with the defaults.
+	for _, tt := range []struct {
+		local bool
+		ttl   time.Duration
+	}{{false, lease.MinRemoteTTL}, {false, 3 * time.Second}, {false, 4 * time.Second}, {true, lease.MinLocalTTL}} {
+		if _, err := lease.New(described{st, store.Traits{Local: tt.local}}, &lease.Options{TTL: tt.ttl}); err != nil {
+			t.Errorf("local %t, %v: %v", tt.local, tt.ttl, err)
+		}
+	}
+}
+
+// The steady latency from which a lease is lost, with the defaults: the table in
+// docs/stores.md. Each is measured to a hundredth of the TTL, over ten minutes or 100
+// renewals.
+func TestSteadyLatency(t *testing.T) {
+	for _, tt := range []struct {
+		ttl  time.Duration
+		want int // the highest latency that loses nothing, in hundredths of the TTL
+	}{
+		{2 * time.Second, 21},
+		{4 * time.Second, 21},
+		{6 * time.Second, 21},
+		{10 * time.Second, 28},
+		{30 * time.Second, 36},
+		{60 * time.Second, 40},
+	} {
+		t.Run(fmt.Sprint(tt.ttl), func(t *testing.T) {
+			lost := func(hundredths int) bool {
+				latency := tt.ttl * time.Duration(hundredths) / 100
+				for seed := range uint64(3) {
+					st := distant(func() time.Duration { return latency }, false)
+					if keeps(t, st, lease.Options{TTL: tt.ttl}, false, newLuck(seed, 8), max(10*time.Minute, 34*tt.ttl)) != nil {
+						return true
+					}
+				}
+				return false
+			}
+			if lost(tt.want) {
+				t.Errorf("a latency of %d %% of the TTL loses a lease", tt.want)
+			}
+			if !lost(tt.want + 2) {
+				t.Errorf("a latency of %d %% of the TTL loses no lease: the table is too modest", tt.want+2)
+			}
+		})
+	}
+}
+
+// A connection that hangs for some of the requests costs no lease either.
+func TestHangingRequests(t *testing.T) {
+	for _, ttl := range []time.Duration{2 * time.Second, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(memstore.New())
+			n := 0
+			w.set(func(op *store.Op) fault {
+				if n++; n > 2 && n%3 != 0 {
+					return hang
+				}
+				return pass
+			})
+			g := mustTry(t, client(t, w, &lease.Options{TTL: ttl}), "job")
+			time.Sleep(time.Hour)
+			if err := g.Err(); err != nil {
+				t.Errorf("%v: %v", ttl, err)
+			}
+		})
+	}
+}
+
+// A release does not wait for a read that finds out about a renewal, nor for the renewal,
+// longer than it may, at the longest TTL too.
+func TestReleaseBesideARenewalThatHangs(t *testing.T) {
+	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
+		for name, script := range map[string]func(op *store.Op) fault{
+			"the renewal": func(op *store.Op) fault {
+				if op.Kind == store.OpPutVolatile {
+					return hang
+				}
+				return pass
+			},
+			"the read of it": func(op *store.Op) fault {
+				switch op.Kind {
+				case store.OpPutVolatile:
+					return lose
+				case store.OpGet:
+					return hang
+				}
+				return pass
+			},
+		} {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, &lease.Options{TTL: ttl, ReleaseTimeout: 4 * time.Second})
+				g := mustTry(t, c, "job")
+				w.set(script)
+				time.Sleep(c.Options().Renew * 112 / 100)
+				within(t, name+": Release", 2*time.Second+moment, func() { _ = g.Release(t.Context()) })
+			})
+		}
+	}
+}
+
+// Acquire puts up with a store that does not answer for as long as it was told to, and
+// with one that answers slowly for ever.
+func TestPatience(t *testing.T) {
+	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
+		for _, f := range []fault{fail, refuse, hang, late} {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, &lease.Options{TTL: ttl, Patience: 2 * time.Second, ReleaseTimeout: 3 * time.Second})
+				w.set(everything(f))
+				within(t, fmt.Sprint("Acquire, fault ", f), 5*time.Second+moment, func() {
+					if g, err := c.Acquire(t.Context(), "job"); err == nil {
+						t.Errorf("%v, %v", g, err)
+					}
+				})
+				w.after.Wait()
+			})
+		}
+	}
+	bubble(t, func(t *testing.T, st store.Store) {
+		slow := distant(func() time.Duration { return 1900 * time.Millisecond }, false)
+		holder := mustTry(t, client(t, slow, nil), "job")
+		time.AfterFunc(time.Minute, func() { mustRelease(t, holder) })
+		c := client(t, slow, &lease.Options{Patience: 2 * time.Second, MinPoll: 3 * time.Second})
+		if _, err := c.Acquire(t.Context(), "job"); err != nil {
+			t.Errorf("on a slow store: %v", err)
+		}
+	})
+}
+
+// The pause between two looks is never above a third of the TTL in the record.
+func TestMinPollAboveTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(described{hidden{memstore.New()}, store.Traits{}})
+		holder := mustTry(t, client(t, w, &lease.Options{TTL: 6 * time.Second}), "job")
+		c := client(t, w, &lease.Options{MinPoll: 25 * time.Second})
+		lease.SetRandom(c, func() float64 { return 0.999 })
+		time.AfterFunc(62*time.Second, func() { mustRelease(t, holder) })
+		within(t, "Acquire", 64*time.Second+moment, func() {
+			if _, err := c.Acquire(t.Context(), "job"); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// hidden is a store without the abilities of the one below it.
+type hidden struct{ store.Store }
+
+// The locks of a set are released at the same time.
+func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, &lease.Options{ReleaseTimeout: 4 * time.Second})
+		var handles []*lease.Handle
+		for i := range 6 {
+			handles = append(handles, handle(t, c, fmt.Sprint(i)))
+		}
+		set, err := lease.All(t.Context(), handles...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(everything(hang))
+		within(t, "Release", 4*time.Second+moment, func() {
+			if err := set.Release(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
+				t.Errorf("Release = %v", err)
+			}
+		})
+	})
+}
+
+// Nothing is sent or read for a lease after it is over, however long a release may take.
+func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
+	for _, f := range []fault{fail, refuse, hang, lose} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			c := client(t, w, &lease.Options{ReleaseTimeout: time.Hour})
+			g := mustTry(t, c, "job")
+			w.set(func(op *store.Op) fault {
+				if op.Kind == store.OpGet { // what became of it cannot be read
+					return fail
+				}
+				return f
+			})
+			within(t, fmt.Sprint("Release, fault ", f), c.Options().TTL-c.Options().Margin+moment, func() {
+				if err := g.Release(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
+					t.Errorf("Release = %v", err)
+				}
+			})
+			w.requests()
+			time.Sleep(2 * time.Hour)
+			if n := w.requests(); n != 0 {
+				t.Errorf("%d requests after the release", n)
+			}
+		})
+	}
+}
+
+// No grace is left when another may hold the lock at once.
+func TestGraceLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(ctx context.Context, c *lease.Client, st store.Store, g *lease.Guard) error
+		want bool
+	}{
+		"held": {func(context.Context, *lease.Client, store.Store, *lease.Guard) error { return nil }, true},
+		"broken now": {func(ctx context.Context, c *lease.Client, _ store.Store, g *lease.Guard) error {
+			return breakIt(ctx, c, g, true)
+		}, false},
+		"broken": {func(ctx context.Context, c *lease.Client, _ store.Store, g *lease.Guard) error {
+			return breakIt(ctx, c, g, false)
+		}, true},
+		"removed": {func(ctx context.Context, _ *lease.Client, st store.Store, g *lease.Guard) error {
+			_, v, err := st.Get(ctx, "lock/job")
+			return errors.Join(err, st.Delete(ctx, "lock/job", v))
+		}, false},
+		"released": {func(ctx context.Context, _ *lease.Client, _ store.Store, g *lease.Guard) error { return g.Release(ctx) }, false},
+		"detached": {func(ctx context.Context, _ *lease.Client, _ store.Store, g *lease.Guard) error {
+			_, err := g.Detach(ctx)
+			return err
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				g := mustTry(t, client(t, st, nil), "job")
+				if err := tt.end(t.Context(), client(t, st, nil), st, g); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(12 * time.Second) // a renewal shows it
+				if left := g.GraceLeft(); left > 0 != tt.want {
+					t.Errorf("%v of the grace is left; the guard: %v", left, g.Err())
+				}
+			})
+		})
+	}
+}
+
+func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) error {
+	_, err := c.Break(ctx, g.Name(), g.Token(), now)
+	return err
+}
