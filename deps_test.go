@@ -53,6 +53,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 internal/...:         store internal/...
 internal/localfs:     -
 internal/private:     -
+internal/storeurl:    -
 internal/suitetest:   -
 internal/trust:       store
 

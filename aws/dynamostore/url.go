@@ -39,7 +39,7 @@ func ParseURL(raw string) (*Config, error) {
 	for _, name := range u.List("unsafe") {
 		l := Lack(name)
 		if l != ConditionsIgnored && l != GlobalTable {
-			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL: there is no %q", name)
+			return nil, awsconfig.Wrong("the parameter unsafe of the store's URL is of %s and %s", ConditionsIgnored, GlobalTable)
 		}
 		c.unsafe = append(c.unsafe, l)
 	}

@@ -184,9 +184,9 @@ func (o *Options) check() error {
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
 		wrong = "KMSKey needs an Encryption with KMS"
 	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):
-		wrong = fmt.Sprintf("there is no Encryption %q", o.Encryption)
+		wrong = fmt.Sprintf("Encryption is one of %q", o.Encryption.Values())
 	case o.ACL != "" && !slices.Contains(o.ACL.Values(), o.ACL):
-		wrong = fmt.Sprintf("there is no ACL %q", o.ACL)
+		wrong = fmt.Sprintf("ACL is one of %q", o.ACL.Values())
 	default:
 		return nil
 	}

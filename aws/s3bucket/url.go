@@ -67,7 +67,7 @@ func ParseURL(raw string) (*Config, error) {
 	for _, name := range u.List("unsafe") {
 		a, err := object.ParseAbility(name)
 		if err != nil {
-			return nil, wrongParameter("unsafe", err.Error())
+			return nil, wrongParameter("unsafe", "it is of "+abilityNames())
 		}
 		c.unsafe = append(c.unsafe, a)
 	}
@@ -149,6 +149,14 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	o.Assume = append(append([]object.Ability(nil), o.Assume...), c.unsafe...)
 	b, err = New(client, c.Bucket, o)
 	return b, strings.Trim(c.Prefix, "/"), err
+}
+
+func abilityNames() string {
+	var names []string
+	for _, a := range object.Abilities() {
+		names = append(names, string(a))
+	}
+	return strings.Join(names, ", ")
 }
 
 func wrongParameter(name, why string) error {

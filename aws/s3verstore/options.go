@@ -136,9 +136,9 @@ func (o *Options) check() error {
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
 		return bad("KMSKey needs an Encryption with KMS")
 	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):
-		return bad("there is no Encryption %q", o.Encryption)
+		return bad("Encryption is one of %q", o.Encryption.Values())
 	case o.ACL != "" && !slices.Contains(o.ACL.Values(), o.ACL):
-		return bad("there is no ACL %q", o.ACL)
+		return bad("ACL is one of %q", o.ACL.Values())
 	}
 	return nil
 }

@@ -103,6 +103,9 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 		}
 		return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
 	}
+	if a.fileEmpty {
+		return usagef("the state file is empty: name one, or leave out --file and %s for the store", variable("file"))
+	}
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		return err
 	}
-	if u, err := url.Parse(a.storeURL); err == nil && u.Scheme != "" {
+	if u, err := a.parseStore(a.storeURL); err == nil {
 		if known := knownGood(u); report.Verdict == doctor.Safe {
 			known.note()
 		} else {
@@ -143,15 +143,11 @@ func doctorStatus(v doctor.Verdict) error {
 // patient is the store of the --store flag, to be examined.
 func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
 	leave = func() {}
-	raw := a.storeURL
-	if raw == "" {
-		dir, err := defaultDir()
-		return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper}), leave, err
-	}
-	u, err := url.Parse(raw)
+	u, err := a.parseStore(a.storeURL)
 	if err != nil {
-		return nil, leave, usagef("store %q is not a URL", withoutSecrets(raw))
+		return nil, leave, err
 	}
+	raw := u.String()
 	var target *doctor.Target
 	switch u.Scheme {
 	case "file":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -30,9 +29,9 @@ already is left as it is.`,
 }
 
 func (a *app) init(ctx context.Context) error {
-	u, err := url.Parse(a.storeURL)
+	u, err := a.parseStore(a.storeURL)
 	if err != nil {
-		return usagef("store %q is not a URL", withoutSecrets(a.storeURL))
+		return err
 	}
 	switch u.Scheme {
 	case "dynamodb":

@@ -97,7 +97,7 @@ func TestHandlesOfOthers(t *testing.T) {
 	run := func(args ...string) (int, string) {
 		cmd := exec.Command(bin, args...)
 		cmd.Dir = base
-		cmd.Env = append(os.Environ(), "HOME="+base, "HOLDFAST_STORE=",
+		cmd.Env = append(os.Environ(), "HOME="+base,
 			"AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true")
 		return exitOf(t, cmd)
 	}

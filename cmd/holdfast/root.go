@@ -22,6 +22,8 @@ type app struct {
 	args           []string
 	started        bool // the command line was accepted
 	storeGiven     bool // --store stands on the command line
+	fileEmpty      bool // as storeEmpty, of the --file of checkpoint
+	storeEmpty     bool // it was given, or its variable set, as nothing: an unset secret, say
 	toldState      sync.Once
 
 	// Global flags.
@@ -73,6 +75,8 @@ func (a *app) command() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
 			a.storeGiven = cmd.Flags().Changed("store")
+			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
+			a.fileEmpty = emptyFlag(cmd.Flags(), "file")
 			return fromEnvironment(cmd.Flags())
 		},
 		Args: knownCommand,
@@ -112,6 +116,17 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 		}
 	})
 	return err
+}
+
+// emptyFlag reports whether a flag was given, or else its variable set, to nothing: an
+// unset secret, say, which does not mean the default.
+func emptyFlag(flags *pflag.FlagSet, name string) bool {
+	f := flags.Lookup(name)
+	if f == nil {
+		return false
+	}
+	value, set := os.LookupEnv(variable(name))
+	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
 }
 
 // notef writes a message for people, unless quiet.

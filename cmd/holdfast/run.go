@@ -215,6 +215,9 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}()
 	inherited := inheritedLocks()
+	if slices.Contains(f.also, "") {
+		return nil, nil, nil, usagef("--also is empty: name a store, or leave it out")
+	}
 	for _, url := range append([]string{a.storeURL}, f.also...) {
 		client, st, err := a.client(ctx, url, &f.leaseFlags)
 		if err != nil {

@@ -2,18 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -47,33 +48,12 @@ func (a *app) open(ctx context.Context) (opened, error) {
 }
 
 func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
-	if raw == "" {
-		dir, err := defaultDir()
-		if err != nil {
-			return opened{}, err
-		}
-		raw = "file:" + dir
-	}
-	u, err := url.Parse(raw)
+	u, err := a.parseStore(raw)
 	if err != nil {
-		return opened{}, usagef("store %q is not a URL", withoutSecrets(raw))
-	}
-	table := openers()
-	open, ok := table[u.Scheme]
-	if !ok {
-		var known []string
-		for scheme := range table {
-			known = append(known, scheme+":")
-		}
-		slices.Sort(known)
-		hint := ""
-		if u.Scheme == "" {
-			hint = fmt.Sprintf("; for a directory write file:%s", withoutSecrets(raw))
-		}
-		return opened{}, usagef("store %q: unknown kind of store (known: %s)%s", withoutSecrets(raw), strings.Join(known, ", "), hint)
+		return opened{}, err
 	}
 	a.tellState()
-	st, err := open(ctx, u, a.log())
+	st, err := openers()[u.Scheme](ctx, u, a.log())
 	if err != nil {
 		return opened{}, err
 	}
@@ -84,21 +64,49 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	return st, nil
 }
 
-// withoutSecrets is a store's URL, or what was meant to be one, for a message: without
-// a user with a password.
-func withoutSecrets(raw string) string {
-	at := strings.LastIndexByte(raw, '@')
-	if at < 0 {
-		return raw
+// parseStore takes the URL of a store apart, or that of the default one if raw is
+// empty. What it returns and its errors hold no secret, whatever raw holds.
+func (a *app) parseStore(raw string) (*url.URL, error) {
+	if raw == "" {
+		if a.storeEmpty {
+			return nil, usagef("the store is empty: name one, or leave out --store and %s for the directory of this user's locks", variable("store"))
+		}
+		dir, err := defaultDir()
+		return &url.URL{Scheme: "file", Path: dir}, err
 	}
-	start := 0
-	if i := strings.Index(raw[:at], "//"); i >= 0 {
-		start = i + len("//")
+	scheme, rest, _ := strings.Cut(raw, ":")
+	scheme = strings.ToLower(scheme)
+	if openers()[scheme] == nil {
+		return nil, unknownStore(raw)
 	}
-	if !strings.Contains(raw[start:at], ":") {
-		return raw
+	u, _, err := storeurl.Parse(raw)
+	switch {
+	case errors.Is(err, storeurl.ErrCredentials):
+		return nil, &statusError{statusUnsafe, fmt.Errorf("store %s:...: %w", scheme, err)}
+	case err != nil:
+		return nil, usagef("store %s:...: %w", scheme, err)
+	case scheme != "file":
+		return u, nil
+	case strings.HasPrefix(rest, "~"):
+		return nil, usagef("store file:~...: no shell has replaced the ~: write file:$HOME/PATH, in double quotes")
+	case u.Host != "":
+		return nil, usagef("store file://...: a directory has no host: write file:/PATH or file:PATH")
 	}
-	return raw[:start] + "..." + raw[at:]
+	return u, nil
+}
+
+// unknownStore is the error of a store whose scheme is unknown. It repeats only what can
+// have no place for a password.
+func unknownStore(raw string) error {
+	known := schemes()
+	if strings.ContainsAny(raw, ":@?#=%") {
+		scheme, _, _ := strings.Cut(raw, "://")
+		for i := range known {
+			known[i], _, _ = strings.Cut(known[i], ":")
+		}
+		return usagef("unknown kind of store (known: %s)%s", strings.Join(schemes(), ", "), didYouMean(nearest(scheme, known)))
+	}
+	return usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, strings.Join(known, ", "), raw)
 }
 
 // defaultDir is where locks lie when no store is named: a directory of this user's
@@ -177,18 +185,21 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 			opts.AllowNetwork = true
 		case name == "unsafe":
 			opts.Unsafe = strings.Split(values[0], ",")
-			if err := trust.CheckNames(opts.Unsafe); err != nil {
-				return "", nil, usagef("store %q: %w", u, err)
+			if trust.CheckNames(opts.Unsafe) != nil {
+				return "", nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", trust.Link, trust.Owner, trust.Writable)
 			}
 		default:
-			return "", nil, usagef("store %q: unknown parameter %s=%s (known: network=allow, unsafe=owner, unsafe=writable, unsafe=link)", u, name, values[0])
+			return "", nil, usagef("the store's URL has an unknown parameter %s (known: network=allow, unsafe=owner, unsafe=writable, unsafe=link)", storeurl.Parameter(name, values))
 		}
 	}
-	if path = u.Opaque; path == "" {
-		path = u.Host + u.Path
+	path = u.Path
+	if u.Opaque != "" {
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", nil, usagef("the store's directory cannot be read: write %%25 for a %%")
+		}
 	}
-	if path, err = url.PathUnescape(path); err != nil || path == "" {
-		return "", nil, usagef("store %q names no directory: write file:PATH", u)
+	if path == "" {
+		return "", nil, usagef("the store names no directory: write file:PATH")
 	}
 	return path, opts, nil
 }

@@ -21,7 +21,11 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	return usagef("unknown command %q (see %s --help)%s", args[0], cmd.CommandPath(), didYouMean(nearest(args[0], known)))
+	name := args[0]
+	if strings.ContainsAny(name, ":@?#=%") {
+		name = "..." // a store in the wrong place, perhaps with a password
+	}
+	return usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(nearest(args[0], known)))
 }
 
 // wrongFlag is the error of a flag that could not be parsed. For an unknown one it

@@ -4,7 +4,6 @@ package awsconfig
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -31,25 +31,14 @@ type URL struct {
 // Parse takes a URL apart, whose scheme must be this one. No error that it or a
 // method returns repeats a value from the URL that could be a secret.
 func Parse(raw, scheme string) (*URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err
-		}
-		return nil, Wrong("the URL of the store cannot be read: %v", err)
-	}
+	u, query, err := storeurl.Parse(raw)
 	switch {
+	case err != nil:
+		return nil, Wrong("the URL of the store: %v", err)
 	case u.Scheme != scheme:
 		return nil, Wrong("the URL of the store does not begin with %s://", scheme)
-	case u.User != nil || strings.Contains(u.Host, "@"):
-		return nil, Wrong("the URL of the store contains credentials; they belong into a profile or into the environment, as for the AWS command")
-	case u.Host == "" || u.Fragment != "":
+	case u.Host == "":
 		return nil, Wrong("the URL of the store is not of the form %s://NAME/PREFIX", scheme)
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, Wrong("the parameters of the store's URL cannot be read")
 	}
 	prefix := strings.Trim(u.Path, "/")
 	if prefix != "" {
@@ -121,11 +110,8 @@ func (u *URL) List(name string) []string {
 
 // Rest reports what was wrong with the parameters taken, or that there are others.
 func (u *URL) Rest() error {
-	for name := range u.query {
-		if len(name) > 40 {
-			name = name[:40]
-		}
-		u.fail("the store has no parameter %q", name)
+	for name, values := range u.query {
+		u.fail("the store has no parameter %s", storeurl.Parameter(name, values))
 	}
 	return u.err
 }

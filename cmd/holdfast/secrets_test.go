@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// secretForms are the places of a store's URL in which a password, or another secret,
+// has been seen by mistake; PASSWORD stands for it. SCHEME is each of ours, and some
+// that are none.
+var secretForms = []string{
+	"SCHEME://u:PASSWORD@host/x",
+	"SCHEME://PASSWORD@host/x",
+	"SCHEME://:PASSWORD@host/x",
+	"SCHEME://u:PASSWORD@host",
+	"SCHEME:///u:x@y/../x?token=PASSWORD",
+	"SCHEME://u:PASSWORD/PASSWORD@host/x",
+	"SCHEME://u:PASSWORD PASSWORD@host/x",
+	"SCHEME://u:PASSWORD%zz@host/x",
+	"SCHEME://u:PASSWORD@host:port/x",
+	"SCHEME://host:PASSWORD/x",
+	"SCHEME://u%3APASSWORD%40host/x",
+	"SCHEME:u:PASSWORD@host/x",
+	"SCHEME:/u:PASSWORD",
+	"SCHEME://host/x#PASSWORD",
+	"SCHEME:x#PASSWORD",
+	"SCHEME://host/x?password=PASSWORD",
+	"SCHEME:x?password=PASSWORD",
+	"SCHEME:x?PASSWORD",
+	"SCHEME:x?PASSWORD=",
+	"SCHEME:x?PASSWORD=PASSWORD",
+	"SCHEME:x?a=b;PASSWORD",
+	"SCHEME:x?a=%zzPASSWORD",
+	"SCHEME:x?network=PASSWORD",
+	"SCHEME:x?unsafe=PASSWORD",
+	"SCHEME://host/x?PASSWORD",
+	"SCHEME://host/x?network=PASSWORD",
+	"SCHEME://host/x?unsafe=PASSWORD",
+	"SCHEME://host/x?timeout=PASSWORD",
+	"SCHEME://host/x?timeout=1s&timeout=PASSWORD",
+	"SCHEME://host/x?anonymous=PASSWORD",
+	"SCHEME://host/x?sse=PASSWORD",
+	"SCHEME://host/x?acl=PASSWORD",
+	"SCHEME://host/x?checksums=PASSWORD",
+	"SCHEME://host/x?life=PASSWORD",
+	"SCHEME://host/x?settle=PASSWORD",
+	"SCHEME://host/x?endpoint=http://u:PASSWORD@h",
+	"SCHEME://host/x?endpoint=http%3A%2F%2Fu%3APASSWORD%40h",
+	"SCHEME://host/x?endpoint=http://h%3Ftoken=PASSWORD",
+	"SCHEME://host/x?endpoint=http://h:PASSWORD",
+	"SCHEME://host/x?endpoint=u:PASSWORD@h",
+	"SCHEME://host/x?X-Amz-Signature=PASSWORD&X-Amz-Security-Token=PASSWORD",
+}
+
+// password is not among the words of any message.
+const password = "Zq7hunter2Zq7"
+
+// No command repeats a secret that stands in a store's URL, wherever it stands in it: on
+// no scheme, in no error, and in no JSON. All of these URLs are refused.
+func TestSecretsInURLs(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, form := range secretForms {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "flie", ""} {
+			store := strings.ReplaceAll(form, "PASSWORD", password)
+			if scheme == "" {
+				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")
+			}
+			store = strings.Replace(store, "SCHEME", scheme, 1)
+			if strings.ToLower(scheme) == "file" && form == "SCHEME:/u:PASSWORD" {
+				continue // a name of a directory like any other
+			}
+			lines := [][]string{
+				{"ls"}, {"ls", "--json"}, {"show", "x", "--json"}, {"run", "-n", "x", "--", "true"}, {"run", "x", "-v", "-w", "100ms", "--report", "r.json", "--", "true"},
+				{"lock", "-n", "x"}, {"hold", "-n", "x"}, {"doctor"}, {"doctor", "--json"}, {"init"}, {"bench"}, {"checkpoint", "get", "x"}, {"__complete", "show", ""},
+			}
+			if openers()[scheme] == nil {
+				lines = lines[:3] // all ask the same
+			}
+			for _, args := range lines {
+				var out bytes.Buffer
+				status := execute(append([]string{"--store", store}, args...), strings.NewReader(""), &out, &out)
+				if report, err := os.ReadFile("r.json"); err == nil {
+					out.Write(bytes.ReplaceAll(report, []byte(store), nil)) // what the command line was, it was
+				}
+				if strings.Contains(out.String(), password) {
+					t.Fatalf("--store %s %s: %s", store, strings.Join(args, " "), out.String())
+				}
+				if status == statusOK && args[0] != "__complete" {
+					t.Fatalf("--store %s %s: accepted: %s", store, strings.Join(args, " "), out.String())
+				}
+			}
+			var out bytes.Buffer
+			for _, args := range [][]string{{"run", "-n", "x", "--also", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}} {
+				if execute(args, strings.NewReader(""), &out, &out) == statusOK || strings.Contains(out.String(), password) {
+					t.Fatalf("%q: %s", args, out.String())
+				}
+			}
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), password) {
+			t.Errorf("%s was made", e.Name())
+		}
+	}
+}
+
+// What is taken apart can be printed in every way: it holds no secret any more.
+func TestParsedStoreHoldsNoSecret(t *testing.T) {
+	a := &app{}
+	for _, raw := range []string{"file:/x?network=allow", "s3://b/p?endpoint=" + url.QueryEscape("http://localhost:9000"), "dynamodb://t/p?region=r", "s3+versioned://b"} {
+		u, err := a.parseStore(raw)
+		if err != nil || u.User != nil || u.Fragment != "" {
+			t.Errorf("%s: %v, %v", raw, u, err)
+		}
+	}
+}
+
+// A store, or a state file, that is given and empty (an unset secret, say) is not the
+// default one: an error, on the command line and in the environment, and nothing runs.
+func TestEmptyStoreIsNotTheDefault(t *testing.T) {
+	bin := holdfastBinary(t)
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		want int
+	}{
+		{"flag", nil, []string{"--store", "", "run", "x", "--", "touch", "ran"}, statusUsage},
+		{"flag with =", nil, []string{"--store=", "lock", "x"}, statusUsage},
+		{"variable", []string{"HOLDFAST_STORE="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
+		{"variable, ls", []string{"HOLDFAST_STORE="}, []string{"ls"}, statusUsage},
+		{"variable, hold", []string{"HOLDFAST_STORE="}, []string{"hold", "-n", "x"}, statusUsage},
+		{"variable, doctor", []string{"HOLDFAST_STORE="}, []string{"doctor"}, statusUsage},
+		{"variable, init", []string{"HOLDFAST_STORE="}, []string{"init"}, statusUsage},
+		{"variable, bench", []string{"HOLDFAST_STORE="}, []string{"bench"}, statusUsage},
+		{"variable, checkpoint", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
+		{"also", nil, []string{"run", "x", "--also", "", "--", "touch", "ran"}, statusUsage},
+		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, statusUsage},
+		{"variable of file", []string{"HOLDFAST_FILE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
+		{"handle", nil, []string{"unlock", ""}, statusUsage},
+		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
+		{"a state file needs no store", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "--file", "s.json", "advance", strings.Repeat("ab", 32), "1"}, statusOK},
+		{"nor does version", []string{"HOLDFAST_STORE="}, []string{"version"}, statusOK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.Command(bin, c.args...)
+			cmd.Dir = dir
+			for _, v := range os.Environ() {
+				if !strings.HasPrefix(v, "HOLDFAST_") {
+					cmd.Env = append(cmd.Env, v)
+				}
+			}
+			cmd.Env = append(append(cmd.Env, "HOME="+dir, "XDG_STATE_HOME="+dir), c.env...)
+			if status, out := exitOf(t, cmd); status != c.want || status != 0 && !strings.Contains(out, "empty") && !strings.Contains(out, "name the handle") {
+				t.Errorf("status %d, want %d: %s", status, c.want, out)
+			}
+			if isThere(filepath.Join(dir, "ran"))() {
+				t.Error("the command ran")
+			}
+		})
+	}
+}
+
+// Every flag that says where something lies is among those that refuse to be empty.
+func TestFlagsThatSayWhere(t *testing.T) {
+	a := &app{}
+	a.root = a.command()
+	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true}
+	seen := map[string]bool{}
+	visit := func(f *pflag.Flag) {
+		for _, word := range []string{"where", "store", "file", "URL", "directory"} {
+			if (f.Value.Type() == "string" || f.Value.Type() == "stringArray") && strings.Contains(f.Usage, word) {
+				seen[f.Name] = true
+			}
+		}
+	}
+	a.root.PersistentFlags().VisitAll(visit)
+	for _, c := range a.root.Commands() {
+		c.LocalFlags().VisitAll(visit)
+		for _, sub := range c.Commands() {
+			sub.LocalFlags().VisitAll(visit)
+		}
+	}
+	for name := range seen {
+		if !known[name] {
+			t.Errorf("--%s says where something lies, and may not be empty", name)
+		}
+	}
+}
