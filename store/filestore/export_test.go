@@ -1,6 +1,9 @@
 package filestore
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Tiny returns options with which logs go on in a new file all the time.
 func Tiny() *Options {
@@ -26,3 +29,15 @@ var (
 
 // NotCreated tells what became of a new log that could not be renamed into place.
 var NotCreated = notCreated
+
+// Busy reports whether a register is taken for one that changes all the time.
+func (s *Store) Busy(key string) bool { return s.busy.has(key) }
+
+// NoteBusy returns how many names of so many are remembered.
+func NoteBusy(n int) int {
+	var r recent
+	for i := range n {
+		r.note(strconv.Itoa(i))
+	}
+	return len(r.at)
+}

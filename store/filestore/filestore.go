@@ -83,6 +83,8 @@ type Store struct {
 	logs    cache
 	watch   notify
 	own     presence
+	busy    recent // registers that change all the time
+	living  recent // announcements of processes that were alive
 
 	mu        sync.Mutex
 	calls     int           // under way

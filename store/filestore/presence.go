@@ -274,14 +274,22 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		}
 	}
 	first, looked := store.LivenessUnknown, false
-	err := s.wait(ctx, watch, func(woken bool) (bool, error) {
+	if known && s.living.has(announcement) {
+		// Who waits for a lock that is busy asks this at each grant.
+		if err := pause(ctx, busyTime); err != nil {
+			return err
+		}
+	}
+	err := s.wait(ctx, false, watch, func(woken bool) (bool, error) {
 		if !known {
 			return false, nil
 		}
 		var verdict store.Liveness
 		verdict, heirs = s.judge(name, id)
 		if !looked {
-			first, looked = verdict, true
+			if first, looked = verdict, true; verdict == store.Alive {
+				s.living.note(announcement)
+			}
 			return verdict == store.Dead, nil
 		}
 		// The system tells of a file that is closed just before it frees its lock.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -19,9 +20,19 @@ func syncData(f *os.File) error {
 
 // bootID returns a text that is new with each start of the machine.
 func bootID() (string, error) {
+	if id := knownBoot.Load(); id != nil {
+		return *id, nil
+	}
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
+	if err != nil {
+		return "", err
+	}
+	id := strings.TrimSpace(string(b))
+	knownBoot.Store(&id)
+	return id, nil
 }
+
+var knownBoot atomic.Pointer[string] // it cannot change while this process lives
 
 // An heir's lock is one of an open file description for reading, which is apart from
 // the locks of flock.

@@ -3,6 +3,8 @@ package filestore
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -18,7 +20,40 @@ const (
 	// further and further apart between these bounds.
 	minPoll = 25 * time.Millisecond
 	maxPoll = 250 * time.Millisecond
+
+	// A register that several processes change all the time is busy: while it is, those
+	// who wait look for themselves, after random pauses. To be woken by each change, all
+	// at once, costs them more than the changes do. The pauses are random so that none of
+	// the waiters is always later than another. A wait that was longer than busyTime was
+	// not for a busy register.
+	busyTime  = 4 * time.Millisecond
+	busyPause = 400 * time.Microsecond // on average
 )
+
+// recent remembers what has happened within the last busyTime, by name.
+type recent struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// maxRecent is how many names are remembered: to forget one costs a little time.
+const maxRecent = 1000
+
+func (r *recent) note(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at == nil || len(r.at) >= maxRecent {
+		r.at = make(map[string]time.Time)
+	}
+	r.at[name] = time.Now()
+}
+
+func (r *recent) has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.at[name]
+	return ok && time.Since(at) < busyTime
+}
 
 // notify is what the system tells a store of changes; see the files named after it.
 type notify struct {
@@ -48,29 +83,38 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 		return err
 	}
 	name := encodeKey(key)
-	return s.wait(ctx, func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
+	began := time.Now()
+	err := s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
 		v, err := s.version(ctx, key)
 		return v != seen, err
 	})
+	if err == nil && time.Since(began) < busyTime {
+		s.busy.note(key)
+	}
+	return err
 }
 
 // wait calls done until that returns true or an error: at once, when the system tells
-// of a change (woken is true then), and now and then. The waiter is made before the look, so that no change
-// falls between them, and anew for each look, since what it watches may have been
-// replaced.
-func (s *Store) wait(ctx context.Context, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
+// of a change (woken is true then), and now and then. The waiter is made before the
+// look, so that no change falls between them, and anew for each look, since what it
+// watches may have been replaced. Where it is busy, the system is asked only after
+// busyTime.
+func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
+	began := time.Now()
 	poll, woken := minPoll, false
 	var w waiter
 	defer func() { w.end() }()
 	for {
 		last := w
-		var told bool
-		w, told = watch()
-		last.end()
+		told := false
+		if busy = busy && time.Since(began) < busyTime; !busy {
+			w, told = watch()
+			last.end()
+		}
 		if ok, err := done(woken); ok || err != nil {
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 				return context.Cause(ctx)
@@ -78,7 +122,10 @@ func (s *Store) wait(ctx context.Context, watch func() (waiter, bool), done func
 			return err
 		}
 		pause := safetyLook
-		if !told || w.untold != nil && w.untold() {
+		switch {
+		case busy:
+			pause = rand.N(2 * busyPause)
+		case !told || w.untold != nil && w.untold():
 			pause, poll = poll, min(poll*3/2, maxPoll)
 		}
 		woken = false

@@ -1,0 +1,66 @@
+package filestore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// TestBusy: who waits for a register that changes all the time misses no change for good,
+// and asks the system for nothing meanwhile; when it is quiet again, the system tells.
+func TestBusy(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	v := put(t, s, "key", "", "0")
+	next := make(chan store.Version)
+	go func() { // each change is made at once after the one before was seen
+		for i := 0; ; i++ {
+			prev, ok := <-next
+			if !ok {
+				return
+			}
+			if _, err := s.Put(ctx, "key", prev, []byte(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	busy := 0
+	for range 200 {
+		next <- v
+		if err := other.Watch(ctx, "key", v); err != nil {
+			t.Fatal(err)
+		}
+		if other.Busy("key") {
+			busy++
+		}
+		_, now, err := other.Get(ctx, "key")
+		if err != nil || now == v {
+			t.Fatalf("woken, and got %s, %v", now, err)
+		}
+		v = now
+	}
+	close(next)
+	if busy == 0 {
+		t.Error("200 changes at once after each other, and it never was busy")
+	}
+	quiet, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := other.Watch(quiet, "key", v); err != context.DeadlineExceeded && quiet.Err() == nil {
+		t.Errorf("a wait without a change: got %v", err)
+	}
+	if other.Busy("key") {
+		t.Error("nothing has changed for long, and it is busy")
+	}
+}
+
+// TestBusyForgets: what is remembered of busy registers is bounded.
+func TestBusyForgets(t *testing.T) {
+	if got := filestore.NoteBusy(5000); got > 1000 {
+		t.Errorf("%d names are remembered", got)
+	}
+}
