@@ -101,9 +101,9 @@ func (g *Guard) Data() []byte {
 
 // SetData stores data in the record, durably, where everybody can read it with
 // [Client.Inspect]; nil removes it. It lasts beyond the grant. The write renews
-// the lease, too. With the record's other fields it has to fit into
-// [store.MaxValue]. An error that is no [ErrLost] leaves it open whether the data
-// was or will be stored, unless [store.OutcomeOf] says that it was not.
+// the lease, too. More than [MaxData] bytes are refused with [store.ErrTooLarge]. An
+// error that is no [ErrLost] leaves it open whether the data was or will be stored,
+// unless [store.OutcomeOf] says that it was not.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
@@ -112,10 +112,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
-		err := g.g.renew(ctx, true, func(r *Record) error {
-			r.Data = data
-			return nil
-		})
+		err := g.g.renew(ctx, true, func(r *Record) error { return r.setData(data) })
 		if err == nil && bytes.Equal(g.Data(), data) {
 			return nil
 		}

@@ -173,7 +173,8 @@ func (h *Handle) keep(s *seen) {
 	if m == nil || s.rec == nil || id == "" {
 		return
 	}
-	value, err := s.rec.encode()
+	rec := *s.rec
+	value, err := rec.encode()
 	if err != nil {
 		return
 	}

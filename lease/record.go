@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,8 +88,58 @@ var knownFields = []string{
 	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "data", "data_base64",
 }
 
-// encode returns the value of the register.
+// MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
+// record: the other half is kept for the rest, which may grow with each holder.
+const MaxData = store.MaxValue / 2
+
+// readableData is up to which size data that is text is written as text at any price:
+// a control character takes six bytes there.
+const readableData = 1024
+
+// encode returns the value of the register. A record that would be too large, which only
+// one with fields of others or of earlier versions can be, leaves out what matters least
+// until it fits, so that its lock can always be taken and freed: in this order, what is
+// for people, the presence, the data, and the fields that are not known here. They are
+// removed from r, too.
 func (r *Record) encode() ([]byte, error) {
+	value, err := r.whole()
+	for _, leaveOut := range []func(){
+		func() { r.Granted = time.Time{} },
+		func() { r.Holder = "" },
+		func() { r.Presence = "" },
+		func() { r.Data = nil },
+		func() { r.unknown = nil },
+	} {
+		if err != nil || len(value) <= store.MaxValue {
+			break
+		}
+		leaveOut()
+		value, err = r.whole()
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock record: %w", err)
+	case len(value) > store.MaxValue:
+		return nil, fmt.Errorf("lock record: %w: %d bytes without its data, at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
+	}
+	return value, nil
+}
+
+// setData puts data into r, unless that is more than a record holds.
+func (r *Record) setData(data []byte) error {
+	r.Data = data
+	if len(data) > MaxData {
+		return fmt.Errorf("lock %q: %w: %d bytes of data, at most %d are allowed", r.Name, store.ErrTooLarge, len(data), MaxData)
+	}
+	value, err := r.whole()
+	if err == nil && len(value) > store.MaxValue {
+		err = fmt.Errorf("lock %q: %w: %d bytes of data beside the fields of another version", r.Name, store.ErrTooLarge, len(data))
+	}
+	return err
+}
+
+// whole returns the value of the register, however large.
+func (r *Record) whole() ([]byte, error) {
 	f := fields{
 		Holdfast: FormatVersion, Kind: recordKind, Name: r.Name, State: r.State, Token: r.Token,
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
@@ -96,32 +147,39 @@ func (r *Record) encode() ([]byte, error) {
 		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
 	}
 	if r.Data != nil {
-		if s := string(r.Data); utf8.ValidString(s) {
-			f.Data = &s
+		if text := string(r.Data); readable(text) {
+			f.Data = &text
 		} else {
 			f.DataBase64 = r.Data
 		}
 	}
 	known, err := marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("lock record: %w", err)
+	if err != nil || len(r.unknown) == 0 {
+		return known, err
 	}
-	if len(r.unknown) > 0 {
-		b := bytes.NewBuffer(known[:len(known)-1])
-		for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
-			key, err := marshal(name)
-			if err != nil {
-				return nil, fmt.Errorf("lock record: %w", err)
-			}
-			fmt.Fprintf(b, ",%s:%s", key, r.unknown[name])
+	b := bytes.NewBuffer(known[:len(known)-1])
+	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
+		key, err := marshal(name)
+		if err != nil {
+			return nil, err
 		}
-		b.WriteByte('}')
-		known = b.Bytes()
+		fmt.Fprintf(b, ",%s:%s", key, r.unknown[name])
 	}
-	if len(known) > store.MaxValue {
-		return nil, fmt.Errorf("lock record: %w: %d bytes with its data, at most %d are allowed", store.ErrTooLarge, len(known), store.MaxValue)
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// readable reports whether data is written as text: it is UTF-8, and not much longer for
+// its escapes.
+func readable(data string) bool {
+	if !utf8.ValidString(data) {
+		return false
 	}
-	return known, nil
+	if len(data) <= readableData {
+		return true
+	}
+	text, err := marshal(data)
+	return err == nil && len(text) <= base64.StdEncoding.EncodedLen(len(data))
 }
 
 // marshal is json.Marshal without the escapes for HTML, which nobody wants to read.

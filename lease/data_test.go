@@ -1,0 +1,140 @@
+package lease_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// longestHolder takes most room in JSON.
+var longestHolder = strings.Repeat("\x01", 1024)
+
+// longestName is one of the longest names, of characters that JSON writes in two bytes.
+func longestName() string {
+	return strings.Repeat(`"`, store.MaxKey-len(lease.DefaultKeyPrefix)-1)
+}
+
+// MaxData bytes of any content can be set, and outlast renewals, breaks, releases and
+// holders with the longest names; one byte more is refused, and the lease goes on.
+func TestDataAtTheLimit(t *testing.T) {
+	for name, unit := range map[string]string{
+		"text": "abcdefgh", "control characters": "\x01", "quotes": `"`, "line separators": "\u2028", "not text": "\xff",
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				short, long := client(t, st, &lease.Options{Holder: "a"}), client(t, st, &lease.Options{Holder: longestHolder})
+				data := bytes.Repeat([]byte(unit), lease.MaxData)[:lease.MaxData/len(unit)*len(unit)]
+				check := func(c *lease.Client, state lease.State) lease.Record {
+					t.Helper()
+					rec := wantState(t, c, longestName(), state)
+					if !bytes.Equal(rec.Data, data) {
+						t.Fatalf("%d bytes of data, want %d", len(rec.Data), len(data))
+					}
+					return rec
+				}
+				g := mustTry(t, short, longestName())
+				if err := g.SetData(t.Context(), data); err != nil {
+					t.Fatal(err)
+				}
+				for range 100 {
+					time.Sleep(7*time.Second + 123456789)
+					if err := g.Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				err := g.SetData(t.Context(), make([]byte, lease.MaxData+1))
+				if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), fmt.Sprint(lease.MaxData)) {
+					t.Errorf("one byte more: %v", err)
+				}
+				check(short, lease.Held)
+				mustRelease(t, g)
+				check(short, lease.Free)
+				g = mustTry(t, long, longestName())
+				check(short, lease.Held)
+				if _, err := short.Break(t.Context(), longestName(), g.Token(), false); err != nil {
+					t.Fatal(err)
+				}
+				rec := check(short, lease.Broken)
+				if _, err := short.Break(t.Context(), longestName(), rec.Token, true); err != nil {
+					t.Fatal(err)
+				}
+				last := mustTry(t, client(t, st, &lease.Options{Holder: longestHolder}), longestName())
+				check(short, lease.Held)
+				mustRelease(t, last)
+				check(short, lease.Free)
+			})
+		})
+	}
+}
+
+// A record that an earlier version filled up, or another program, wedges no lock: it is
+// renewed, broken, taken over and freed, with its data while there is room for it.
+func TestRecordThatIsFull(t *testing.T) {
+	full := func(t *testing.T, state lease.State, unknown int) (value, data []byte) {
+		t.Helper()
+		rec := map[string]any{
+			"holdfast": 1, "kind": "lease", "name": "job", "state": state, "token": 9, "holder": strings.Repeat("x", 40), "ttl_ms": 30000,
+			"grant": rand.Text(), "nonce": rand.Text(), "process": rand.Text(),
+			"granted": "2026-01-02T03:04:05Z", "renewed": "2026-01-02T03:04:05Z",
+			"later": strings.Repeat("u", unknown),
+		}
+		rec["data"] = ""
+		value, err := json.Marshal(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = bytes.Repeat([]byte("d"), store.MaxValue-len(value))
+		rec["data"] = string(data)
+		if value, err = json.Marshal(rec); err != nil || len(value) != store.MaxValue {
+			t.Fatal(len(value), err)
+		}
+		return value, data
+	}
+	for _, state := range []lease.State{lease.Free, lease.Held, lease.Broken} {
+		for _, unknown := range []int{0, 60_000} {
+			for _, holder := range []string{"a", longestHolder} {
+				t.Run(fmt.Sprint(state, unknown, len(holder)), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						value, data := full(t, state, unknown)
+						if _, err := st.Put(t.Context(), "lock/job", "", value); err != nil {
+							t.Fatal(err)
+						}
+						c := client(t, st, &lease.Options{Holder: holder})
+						if state == lease.Held {
+							if _, err := c.Break(t.Context(), "job", 9, false); err != nil {
+								t.Fatal(err)
+							}
+						}
+						g, err := c.Acquire(t.Context(), "job")
+						if err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(time.Hour)
+						if err := g.Err(); err != nil {
+							t.Fatal(err)
+						}
+						if got := g.Data(); !bytes.Equal(got, data) {
+							t.Errorf("%d bytes of data, of %d", len(got), len(data))
+						}
+						if rec := wantState(t, c, "job", lease.Held); !bytes.Equal(rec.Data, g.Data()) {
+							t.Error("the guard tells other data than the record")
+						}
+						if err := g.SetData(t.Context(), make([]byte, lease.MaxData)); unknown > 0 != errors.Is(err, store.ErrTooLarge) {
+							t.Errorf("SetData: %v", err)
+						}
+						mustRelease(t, g)
+						mustRelease(t, mustTry(t, c, "job"))
+					})
+				})
+			}
+		}
+	}
+}
