@@ -38,7 +38,10 @@ It prints one JSON object per line: an event "held" when it has the lock, "at_ri
 when renewals fail, "lost" when the lease is over, "released" at its end. It holds
 the lock until its standard input ends or it gets TERM: so the lock is released when
 the program that started it ends, however that happens. After "lost" the program has
-the grace of the lease to stop in; the exit status is then 76.`,
+the grace of the lease to stop in; the exit status is then 76.
+
+The end of its output without "released" is the end of the lock as well: it was killed,
+say, and another may have the lock at once. A program that reads it must stop then.`,
 		Example: `  # from a shell
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}
