@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
@@ -140,4 +141,45 @@ func ExampleList() {
 	// Output:
 	// job/a <nil>
 	// job/b <nil>
+}
+
+// A writer that finds out by itself what became of its write: with a value of its own
+// for each try, and a limit of its own. Most need no more than PutAndSettle.
+func ExampleSettle() {
+	ctx := context.Background()
+	s := faultstore.New(memstore.New(), faultstore.MustParse("put job #1 lose"))
+
+	var prev store.Version       // the state to write against: absent
+	var attempts []store.Version // all writes on prev whose outcome is unknown
+	for try := 1; try <= 5; try++ {
+		v, err := s.Put(ctx, "job", prev, fmt.Appendf(nil, "try %d", try))
+		if err == nil {
+			fmt.Println("written:", v != "")
+			return
+		}
+		if store.OutcomeOf(err) == store.Unknown {
+			attempts = append(attempts, store.AttemptOf(err))
+		}
+		// A conflict, too, is settled: what stands in the way may be an earlier try.
+		found, err := store.Settle(ctx, s, "job", prev, attempts...)
+		switch {
+		case err != nil:
+			fmt.Println("not to be read now; it is right to settle once more:", err)
+		case found.Fate == store.FateApplied:
+			fmt.Printf("%s was applied; the next write names its version: %v\n", found.Current.Value, found.Current.Version != "")
+			return
+		case found.Fate == store.FateSuperseded:
+			fmt.Printf("it was applied, and now there is %s\n", found.Current.Value)
+			return
+		case found.Fate == store.FateNever:
+			fmt.Printf("another was faster: %s\n", found.Current.Value)
+			return
+		case found.Fate == store.FateNotYet:
+			continue // nothing has changed: the same change again, on the same state
+		default:
+			fmt.Println("nobody can know; others see it or not")
+			return
+		}
+	}
+	// Output: try 1 was applied; the next write names its version: true
 }

@@ -28,16 +28,17 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // Outcome is Unknown.
 func (e *UnknownError) Outcome() Outcome { return Unknown }
 
-// Same reports whether v and w name the same state.
+// Bare returns the version without the hint that a store may append to it for itself,
+// after an "@": the ETag of an object, for example. Two versions name the same state
+// exactly if their bare versions are equal.
 //
-// Versions that are equal do. A store may append a hint for itself to a version, after
-// an "@": the ETag of an object, for example. It may be missing from the version of a
-// write whose reply was lost, so that equality does not always tell. Outside of tests
-// nobody needs Same: [Settle] does what it is for.
-func (v Version) Same(w Version) bool {
-	a, _, _ := strings.Cut(string(v), "@")
-	b, _, _ := strings.Cut(string(w), "@")
-	return a == b
+// Versions that come from a Get, a conflict, or a Put whose reply arrived can be
+// compared as they are. The hint is missing only from the version of a Put whose reply
+// was lost and that others have superseded. So hardly anybody needs Bare: [Settle] does
+// what it is for.
+func (v Version) Bare() Version {
+	bare, _, _ := strings.Cut(string(v), "@")
+	return Version(bare)
 }
 
 // AttemptOf returns the version that a failed write would have made, if its error
@@ -142,15 +143,16 @@ func Settle(ctx context.Context, s Store, key string, prev Version, writes ...Ve
 	}
 	found := Settlement{Current: Entry{Key: key, Value: value, Version: v}}
 	for _, write := range writes {
-		if write != "" && write.Same(v) {
+		if write != "" && write.Bare() == v.Bare() {
 			found.Fate, found.Write = FateApplied, write
 			return found, nil
 		}
 	}
+	same := v.Bare() == prev.Bare()
 	switch {
-	case v.Same(prev) && (v != "" || len(writes) == 0):
+	case same && (v != "" || len(writes) == 0):
 		found.Fate = FateNotYet
-	case !v.Same(prev) && len(writes) == 0:
+	case !same && len(writes) == 0:
 		found.Fate = FateNever
 	}
 	return found, nil

@@ -56,6 +56,7 @@ type Store struct {
 	produced []Rule
 	late     []*lateWrite // not begun yet, oldest first
 	running  []*lateWrite // begun
+	fates    map[store.Version]*fate
 	closed   bool
 }
 
@@ -120,32 +121,36 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	if ctx.Err() != nil || !sent(op) {
 		return next(ctx, op) // there is no request that could be lost
 	}
+	if op.Kind == store.OpSettle {
+		next = s.settling(next)
+	}
 	p := s.plan(op)
 	for _, l := range p.due {
 		s.finish(context.WithoutCancel(ctx), l)
 	}
 	if err := sleep(ctx, p.before); err != nil {
-		return unknown(op, err)
+		return s.unknown(op, err, new(fate))
 	}
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
 	switch p.fault.Action {
 	case Fail:
 		return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkNotApplied(fault)}
 	case Drop:
-		return unknown(op, fault)
+		return s.unknown(op, fault, new(fate))
 	case Late:
+		f := new(fate)
 		if op.Kind.Write() {
-			s.postpone(ctx, op, next, p.fault)
+			s.postpone(ctx, op, next, p.fault, f)
 		}
-		return unknown(op, fault)
+		return s.unknown(op, fault, f)
 	}
 	answer := *op
 	err := next(ctx, &answer)
 	if late := sleep(ctx, p.after); late != nil {
-		return unknown(op, late)
+		return s.unknown(op, late, fateOf(&answer, err))
 	}
 	if p.fault.Action == Lose {
-		return unknown(op, fault)
+		return s.unknown(op, fault, fateOf(&answer, err))
 	}
 	*op = answer
 	return err
@@ -165,8 +170,13 @@ func sent(op *store.Op) bool {
 	return store.CheckKey(op.Key) == nil
 }
 
-func unknown(op *store.Op, err error) error {
-	return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkUnknown(err)}
+// unknown returns the error of a call whose outcome is not told. That of a write names
+// a version by which [Store.settling] finds its fate.
+func (s *Store) unknown(op *store.Op, err error, f *fate) error {
+	if !op.Kind.Write() {
+		return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkUnknown(err)}
+	}
+	return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: &store.UnknownError{Version: s.name(f), Err: err}}
 }
 
 // sleep waits, and returns the cause when the context ends first.
@@ -252,13 +262,14 @@ func (r Rule) matches(op *store.Op) bool {
 type lateWrite struct {
 	op    store.Op
 	next  store.Handler
-	timer *time.Timer   // of a write that waits for a time
-	calls int           // how many more calls on its key a write waits for; 0: it does not
+	timer *time.Timer // of a write that waits for a time
+	calls int         // how many more calls on its key a write waits for; 0: it does not
+	fate  *fate
 	done  chan struct{} // closed when it was carried out
 }
 
-func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, r Rule) {
-	l := &lateWrite{op: *op, next: next, calls: r.Calls, done: make(chan struct{})}
+func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, r Rule, f *fate) {
+	l := &lateWrite{op: *op, next: next, calls: r.Calls, fate: f, done: make(chan struct{})}
 	l.op.Value = bytes.Clone(op.Value) // the caller may change the slice now
 	ctx = context.WithoutCancel(ctx)
 	s.mu.Lock()
@@ -266,6 +277,7 @@ func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, 
 	if s.closed {
 		return // like those that Close found
 	}
+	f.late = l
 	s.late = append(s.late, l)
 	if r.Wait > 0 {
 		l.timer = time.AfterFunc(r.Wait, func() {
@@ -312,8 +324,10 @@ func (s *Store) claim(l *lateWrite) bool {
 
 // finish carries out a late write that was claimed. Nobody waits for its answer.
 func (s *Store) finish(ctx context.Context, l *lateWrite) {
-	_ = l.next(ctx, &l.op)
+	done := fateOf(&l.op, l.next(ctx, &l.op))
 	s.mu.Lock()
+	done.late = l
+	*l.fate = *done
 	s.running = slices.DeleteFunc(s.running, func(r *lateWrite) bool { return r == l })
 	s.mu.Unlock()
 	close(l.done)
@@ -382,6 +396,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	for _, l := range dropped {
 		l.stop()
+		close(l.done)
 	}
 	return s.settle(context.Background())
 }

@@ -174,7 +174,7 @@ func quoteKey(key string) string {
 func (r Rule) check() error {
 	switch r.Op {
 	case "", AnyOp, ReadOp, WriteOp, store.OpGet, store.OpPut, store.OpPutVolatile, store.OpDelete, store.OpList,
-		store.OpWatch, store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor:
+		store.OpWatch, store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpSettle:
 	default:
 		return fmt.Errorf("unknown operation %q", r.Op)
 	}

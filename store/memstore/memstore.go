@@ -50,6 +50,7 @@ var (
 	_ store.Lister         = (*Store)(nil)
 	_ store.VolatilePutter = (*Store)(nil)
 	_ store.Describer      = (*Store)(nil)
+	_ store.Settler        = (*Store)(nil)
 )
 
 // New returns an empty store; the same as new(Store).
@@ -165,7 +166,12 @@ func (s *Store) swap(key string, prev store.Version, r *register) (store.Version
 // nextVersion is called with the mutex held.
 func (s *Store) nextVersion() store.Version {
 	s.writes++
-	return store.Version(fmt.Sprintf("%d-%016x", s.writes, s.identify()))
+	return s.versionOf(s.writes)
+}
+
+// versionOf returns the version of write n. It is called with the mutex held.
+func (s *Store) versionOf(n uint64) store.Version {
+	return store.Version(fmt.Sprintf("%d-%016x", n, s.identify()))
 }
 
 // identify returns the store's id. It is called with the mutex held.

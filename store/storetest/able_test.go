@@ -279,8 +279,10 @@ type moody struct {
 }
 
 func (m *moody) As(target any) bool {
-	m.asked++
 	w, ok := target.(*store.Watcher)
+	if ok {
+		m.asked++
+	}
 	if ok && m.asked%2 == 0 {
 		*w = m.Store.(store.Watcher)
 		return true

@@ -25,7 +25,7 @@ type broken struct {
 // failing by a store with the fault that it is for.
 func TestBrokenStores(t *testing.T) {
 	all := slices.Concat(brokenConditions(), brokenVersions(), brokenValues(), brokenKeys(), brokenCalls(),
-		brokenRaces(), brokenWatches(), brokenLists(), brokenAbilities())
+		brokenRaces(), brokenWatches(), brokenLists(), brokenAbilities(), brokenSettling())
 	shown := make(map[string]bool)
 	for _, b := range all {
 		for _, name := range b.caught {
@@ -102,7 +102,7 @@ func forces(when func(op *store.Op) bool) handler {
 // brokenConditions are stores that ignore a condition.
 func brokenConditions() []broken {
 	return []broken{
-		{"creates over what is there", []string{"CreateExisting", "RaceCreate", "RaceCreateDelete", "DecoratedWorks"}, onMemory(forces(func(op *store.Op) bool {
+		{"creates over what is there", []string{"CreateExisting", "RaceCreate", "RaceCreateDelete", "DecoratedWorks", "PutAndSettle"}, onMemory(forces(func(op *store.Op) bool {
 			return op.Kind == store.OpPut && op.Prev == ""
 		})), nil},
 		{"creates over an empty value", []string{"CreateExistingEmpty"}, onMemory(func(ctx context.Context, m *memstore.Store, op *store.Op, next store.Handler) error {

@@ -89,6 +89,7 @@ func abilities(s store.Store) []string {
 	note("ConditionalGetter", has[store.ConditionalGetter](s))
 	note("Peeker", has[store.Peeker](s))
 	note("TokenFloorer", has[store.TokenFloorer](s))
+	note("Settler", has[store.Settler](s))
 	note("Presence", has[store.Presence](s))
 	note("Describer", has[store.Describer](s))
 	return names

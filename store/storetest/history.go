@@ -79,11 +79,12 @@ func (c *call) String() string {
 
 // Record returns a store that passes everything on to s and records it. Several
 // handles on one space can be recorded in one history. Watch, List, Peek and
-// TokenFloor are passed on unrecorded: they promise nothing that orders them.
+// TokenFloor are passed on unrecorded: they promise nothing that orders them. So is
+// Settle, whose answer is no read.
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
-		case store.OpList, store.OpWatch, store.OpPeek, store.OpTokenFloor:
+		case store.OpList, store.OpWatch, store.OpPeek, store.OpTokenFloor, store.OpSettle:
 			return next(ctx, op)
 		}
 		c := h.begin(op)
@@ -101,7 +102,7 @@ func (h *History) Len() int {
 }
 
 func (h *History) begin(op *store.Op) *call {
-	c := &call{key: op.Key, end: never, prev: op.Prev}
+	c := &call{key: op.Key, end: never, prev: op.Prev.Bare()}
 	switch op.Kind {
 	case store.OpPut, store.OpPutVolatile:
 		c.kind, c.value = callMaybePut, string(op.Value)
@@ -130,7 +131,7 @@ func (h *History) finish(c *call, op *store.Op, err error) {
 	case store.Unknown: // it stays what begin made it
 		return
 	case store.Applied:
-		c.version = op.Version
+		c.version = op.Version.Bare()
 		if c.kind == callMaybePut {
 			c.kind = callPut
 		} else {
@@ -142,7 +143,7 @@ func (h *History) finish(c *call, op *store.Op, err error) {
 			c.kind = callRefused
 		}
 		if errors.As(err, &conflict) && conflict.Known {
-			c.known, c.version, c.value = true, conflict.Version, string(conflict.Value)
+			c.known, c.version, c.value = true, conflict.Version.Bare(), string(conflict.Value)
 		}
 	}
 	c.end = h.clock
@@ -154,9 +155,9 @@ func (c *call) finishRead(op *store.Op, err error) {
 		c.kind = callRead
 	case err != nil:
 	case op.Kind == store.OpGetIfChanged && !op.Changed:
-		c.kind, c.version = callRead, op.Prev
+		c.kind, c.version = callRead, op.Prev.Bare()
 	default:
-		c.kind, c.version, c.value, c.known = callRead, op.Version, string(op.Value), true
+		c.kind, c.version, c.value, c.known = callRead, op.Version.Bare(), string(op.Value), true
 	}
 }
 

@@ -118,7 +118,7 @@ type testCase struct {
 // that the first failure is the simplest.
 func cases() []suitetest.Case[*env] {
 	return suitetest.Cases[*env](
-		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), raceCases(),
+		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), settleCases(), raceCases(),
 		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(),
 	)
 }

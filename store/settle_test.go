@@ -1,0 +1,182 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// bareStore has no ability, and does not tell what stands in the way.
+type bareStore struct{ s *memstore.Store }
+
+func (p bareStore) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return p.s.Get(ctx, key)
+}
+
+func (p bareStore) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := p.s.Put(ctx, key, prev, value)
+	if errors.Is(err, store.ErrConflict) {
+		err = store.ErrConflict
+	}
+	return v, err
+}
+
+func (p bareStore) Delete(ctx context.Context, key string, prev store.Version) error {
+	return p.s.Delete(ctx, key, prev)
+}
+
+// TestSettlePlain: of a store that knows no more than its current state, Settle says
+// what that proves, and nothing else.
+func TestSettlePlain(t *testing.T) {
+	ctx, s := t.Context(), bareStore{memstore.New()}
+	put := func(prev store.Version) store.Version {
+		t.Helper()
+		v, err := s.Put(ctx, "k", prev, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	check := func(what string, want store.Fate, prev store.Version, writes ...store.Version) {
+		t.Helper()
+		found, err := store.Settle(ctx, s, "k", prev, writes...)
+		if err != nil || found.Fate != want || (found.Write != "") != (want == store.FateApplied) {
+			t.Errorf("%s: %+v, %v; want %v", what, found, err, want)
+		}
+	}
+	check("nothing", store.FateNotYet, "")
+	check("a create, absent: it may have been deleted", store.FateUnknown, "", "x")
+	v := put("")
+	check("a create", store.FateApplied, "", "x", v)
+	check("a create with another hint", store.FateApplied, "", v+"@hint")
+	check("not yet", store.FateNotYet, v, "x", "")
+	w := put(v)
+	check("followed", store.FateUnknown, "", v)
+	check("another's", store.FateUnknown, v, "x")
+	check("no write, and another's", store.FateNever, v)
+	check("the second", store.FateApplied, v, "", w)
+}
+
+// TestPutAndSettle: how PutAndSettle ends, and after how many calls.
+func TestPutAndSettle(t *testing.T) {
+	for _, c := range []struct {
+		schedule string
+		fate     store.Fate
+		failed   bool
+		outcome  store.Outcome
+		value    string
+	}{
+		{"", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1 lose", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1 drop", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1-3 drop", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1 late +1", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1 lose; settle k #1-4 fail", store.FateApplied, false, store.Applied, "ours"},
+		{"put k #1 fail", store.FateNever, true, store.NotApplied, "before"},
+		{"put k #1 drop; put k #2- fail", store.FateNotYet, true, store.Unknown, "before"},
+		{"put k drop", store.FateNotYet, true, store.Unknown, "before"},
+		{"put k #1 drop; settle k fail", store.FateUnknown, true, store.Unknown, "before"},
+	} {
+		t.Run(c.schedule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memstore.New()
+				v, err := m.Put(t.Context(), "k", "", []byte("before"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				schedule, err := faultstore.Parse(c.schedule)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := store.PutAndSettle(ctx, faultstore.New(m, schedule), "k", v, []byte("ours"))
+				if found.Fate != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome || errors.Is(err, store.ErrConflict) {
+					t.Errorf("got %v, %v (%v); want %v", found.Fate, err, store.OutcomeOf(err), c.fate)
+				}
+				value, now, err := m.Get(t.Context(), "k")
+				if err != nil || string(value) != c.value || c.value == "ours" && found.Current.Version != now {
+					t.Errorf("it holds %q %q, %v; told %q", value, now, err, found.Current.Version)
+				}
+			})
+		})
+	}
+}
+
+// TestPutAndSettleConflict: a conflict is told with the state in the way, also by a store
+// whose conflicts do not tell it.
+func TestPutAndSettleConflict(t *testing.T) {
+	m := memstore.New()
+	v, err := m.Put(t.Context(), "k", "", []byte("theirs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []store.Store{m, bareStore{m}} {
+		found, err := store.PutAndSettle(t.Context(), s, "k", "", nil)
+		if err != nil || found.Fate != store.FateNever || found.Current.Version != v || string(found.Current.Value) != "theirs" {
+			t.Errorf("%T: %+v, %v", s, found, err)
+		}
+	}
+}
+
+// TestSettledCounter: many raise a counter through a network that loses, delays and
+// drops. Each settles each of its writes. When all are settled the counter is the number
+// of those that were applied: none is counted twice, and none is taken for another.
+func TestSettledCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(20) {
+			m := memstore.New()
+			f := faultstore.New(m, faultstore.MustParse(fmt.Sprintf("seed %d; put * %%0.2 lose; put * %%0.2 drop; put * %%0.2 late 1ms~2s; settle * %%0.3 fail; read * delay 1ms~20ms", seed)))
+			var applied, unknown atomic.Int64
+			var racers sync.WaitGroup
+			for range 5 {
+				racers.Go(func() {
+					for range 20 {
+						value, v, err := m.Get(t.Context(), "k")
+						if err != nil && !errors.Is(err, store.ErrNotFound) {
+							t.Error(err)
+						}
+						var n int
+						_, _ = fmt.Sscan(string(value), &n)
+						found, err := store.PutAndSettle(t.Context(), f, "k", v, fmt.Append(nil, n+1))
+						switch {
+						case found.Fate == store.FateApplied, found.Fate == store.FateSuperseded:
+							applied.Add(1)
+						case err != nil:
+							unknown.Add(1)
+						}
+					}
+				})
+			}
+			racers.Wait()
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			value, _, _ := m.Get(t.Context(), "k")
+			if got := fmt.Sprint(applied.Load()); got != string(value) || unknown.Load() != 0 {
+				t.Errorf("seed %d: %s writes were applied, the counter is %s; %d unknown", seed, got, value, unknown.Load())
+			}
+		}
+	})
+}
+
+// TestUnknownError: it is unknown whatever it wraps, and names its version through the
+// errors around it.
+func TestUnknownError(t *testing.T) {
+	err := error(&store.OpError{Op: "put", Key: "k", Err: &store.UnknownError{Version: "v", Err: store.ErrConflict}})
+	if store.OutcomeOf(err) != store.Unknown || store.AttemptOf(err) != "v" {
+		t.Errorf("got %v, %q", store.OutcomeOf(err), store.AttemptOf(err))
+	}
+	if store.AttemptOf(errors.New("x")) != "" || store.AttemptOf(nil) != "" {
+		t.Error("an error without a version names one")
+	}
+}

@@ -1,0 +1,103 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// settleCases are the rules of [store.Settle]: what it says of writes of which the
+// suite knows what became of them, as if their replies had been lost.
+func settleCases() []testCase {
+	return []testCase{
+		{"SettleApplied", "Settle says of a write that was applied, and stands there, that it was applied, with the version to go on from; or that it cannot know. It never says that the write was not applied.", func(e *env) {
+			v := e.create("job", "one")
+			e.settled("a create that stands there", "", v, v, entry("job", v, "one"), store.FateApplied)
+			w := e.put("job", v, "two")
+			e.settled("a put that stands there", v, w, w, entry("job", w, "two"), store.FateApplied)
+		}},
+		{"SettleSuperseded", "Settle says of a write that was applied and that others have followed that it was superseded, or that it cannot know. A later write is not its failure.", func(e *env) {
+			v := e.create("job", "one")
+			w := e.put("job", v, "two")
+			x := e.put("job", w, "three")
+			e.settled("a create that was followed twice", "", v, v, entry("job", x, "three"), store.FateSuperseded)
+			e.settled("a put that was followed", v, w, w, entry("job", x, "three"), store.FateSuperseded)
+			e.delete("job", x)
+			e.settled("a put that was followed, and deleted", v, w, w, store.Entry{Key: "job"}, store.FateSuperseded)
+			y := e.create("job", "one")
+			e.settled("a put that was deleted and made again", w, x, x, entry("job", y, "one"), store.FateSuperseded)
+		}},
+		{"SettleNotYet", "Where the register still is in the state that a write named, Settle says that the write was not applied yet, or that it cannot know.", func(e *env) {
+			v := e.create("job", "one")
+			e.settled("no write", v, "", "", entry("job", v, "one"), store.FateNotYet)
+			e.settled("a write without a name", v, unnamed, "", entry("job", v, "one"), store.FateNotYet)
+			e.settled("no create", "", "", "", store.Entry{Key: "absent"}, store.FateNotYet)
+		}},
+		{"SettleOthers", "Settle never takes another's write for the one it is asked for, not even with the same value; and of a write without a name it knows nothing once the state has changed.", func(e *env) {
+			v := e.create("job", "one")
+			w := e.put("job", v, "two")
+			e.settled("no write, and another's", v, "", "", entry("job", w, "two"), store.FateNever)
+			e.settled("a write without a name, and another's", v, unnamed, "", entry("job", w, "two"))
+			e.delete("job", w)
+			e.settled("a create without a name, and a deleted register", "", unnamed, "", store.Entry{Key: "job"})
+		}},
+		{"SettleErrors", "Settle under a context that has ended, or of what is no key, fails, and says nothing of the write.", func(e *env) {
+			v := e.create("job", "one")
+			found, err := store.Settle(e.ended(), e.other, "job", "", v)
+			if !errors.Is(err, context.Canceled) || found.Fate != store.FateUnknown {
+				e.errorf("under a context that has ended: got %v, %v", found.Fate, err)
+			}
+			if found, err = store.Settle(e.ctx, e.other, "job/", "", v); !errors.Is(err, store.ErrKey) || found.Fate != store.FateUnknown {
+				e.errorf("of a key that is none: got %v, %v", found.Fate, err)
+			}
+		}},
+		{"PutAndSettle", "PutAndSettle writes, and tells the state in its way where another was faster.", func(e *env) {
+			found, err := store.PutAndSettle(e.ctx, e.s, "job", "", []byte("one"))
+			if err != nil || found.Fate != store.FateApplied {
+				e.fatalf("create: got %v, %v", found.Fate, err)
+			}
+			v := found.Current.Version
+			e.expect("job", v, "one")
+			found, err = store.PutAndSettle(e.ctx, e.other, "job", "", []byte("two"))
+			if err != nil || found.Fate != store.FateNever || found.Current.Version != v || string(found.Current.Value) != "one" {
+				e.errorf("creating an existing register: got %v with %s, %v", found.Fate, showEntry(found.Current), err)
+			}
+			found, err = store.PutAndSettle(e.ctx, e.other, "job", v, []byte("two"))
+			if err != nil || found.Fate != store.FateApplied {
+				e.fatalf("swap: got %v, %v", found.Fate, err)
+			}
+			e.expect("job", found.Current.Version, "two")
+		}},
+	}
+}
+
+// unnamed asks for a write whose version is not known.
+const unnamed store.Version = "unnamed"
+
+// settled asks what became of a write, and checks the answer: it is one of want, or
+// unknown, and tells the state as it is. No write asks for none.
+func (e *env) settled(what string, prev, write, applied store.Version, current store.Entry, want ...store.Fate) {
+	var writes []store.Version
+	switch write {
+	case "":
+	case unnamed:
+		writes = []store.Version{""}
+	default:
+		writes = []store.Version{write}
+	}
+	found, err := store.Settle(e.ctx, e.other, current.Key, prev, writes...)
+	if err != nil {
+		e.fatalf("%s: %v", what, err)
+	}
+	if found.Fate != store.FateUnknown && !slices.Contains(want, found.Fate) {
+		e.errorf("%s: got %q, want %q, or unknown", what, found.Fate, want)
+	}
+	if (found.Fate == store.FateApplied || found.Fate == store.FateSuperseded) != (found.Write != "") || found.Write != "" && found.Write != applied {
+		e.errorf("%s: got %q of version %q, want that of %q", what, found.Fate, found.Write, applied)
+	}
+	if got := found.Current; got.Key != current.Key || got.Version != current.Version || string(got.Value) != string(current.Value) {
+		e.errorf("%s: it found %s, want %s", what, showEntry(got), showEntry(current))
+	}
+}
