@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -185,7 +187,10 @@ func dynamoAnswer(v any) *http.Response {
 	if err != nil {
 		panic(err) // maps and texts: it cannot fail
 	}
-	return respond(http.StatusOK, http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, body)
+	return respond(http.StatusOK, http.Header{
+		"Content-Type": {"application/x-amz-json-1.0"},
+		"X-Amz-Crc32":  {strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)},
+	}, body)
 }
 
 func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {

@@ -103,6 +103,12 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		return nil, b.classify(c, err)
 	}
 	stall.timer.Stop()
+	if aws.ToString(out.ETag) == "" {
+		// A write on this state would have no condition.
+		stall.end()
+		out.Body.Close()
+		return nil, c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+	}
 	info := object.Info{
 		Key:         key,
 		Version:     versionOf(out.ETag),
@@ -223,6 +229,9 @@ func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
 	})
 	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
+	}
+	if err == nil && aws.ToString(out.ETag) == "" {
+		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}
 	if err != nil {
 		return object.Info{}, err

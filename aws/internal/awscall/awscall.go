@@ -108,14 +108,19 @@ func (c *Call) Damaged() error {
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		text = errTimeout.Error()
 	}
+	return c.unreadable(err, text)
+}
+
+// unreadable is the error of a call whose answer is damaged.
+func (c *Call) unreadable(err error, text string) error {
 	if c.refused() && c.strange(err) {
 		outcome := store.Unknown
 		if c.reads.Load() {
 			outcome = store.NotApplied
 		}
-		return c.Fail(err, store.ErrMisconfigured, outcome, strangeText, a.status, text)
+		return c.Fail(err, store.ErrMisconfigured, outcome, strangeText, c.Status(), text)
 	}
-	return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", a.status, text)
+	return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", c.Status(), text)
 }
 
 // refused reports whether the status says that the request was wrong.
@@ -268,7 +273,11 @@ func (c *Call) Classify(err error) error {
 		return c.unanswered(err)
 	}
 	text := c.Text(err)
+	var unread *smithy.DeserializationError
 	switch status := c.Status(); {
+	case status >= 400 && errors.As(err, &unread):
+		// Its checksum is wrong, or it is nothing that the service says.
+		return c.unreadable(err, "the answer could not be read: "+text)
 	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests:
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "status %d: %s", status, text)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:

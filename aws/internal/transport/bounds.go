@@ -3,8 +3,11 @@ package transport
 import (
 	"context"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -116,6 +119,10 @@ func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 	case b.limit == 0:
 	case k == document && isJSON: // a refusal may hold an item
 		b.limit, b.scan = MaxJSON, new(jsonScan)
+		if sum := resp.Header.Get("X-Amz-Crc32"); sum != "" {
+			// The SDK looks at it only where there is no error.
+			b.sum, b.want = crc32.NewIEEE(), sum
+		}
 	case !good:
 		b.limit = MaxError
 	case k == stream:
@@ -142,6 +149,8 @@ type body struct {
 	length int64 // that the header tells; negative: not told
 	size   int64 // read so far
 	scan   interface{ scan([]byte) error }
+	sum    hash.Hash32 // nil: there is none to compare
+	want   string
 	err    error
 }
 
@@ -151,6 +160,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.size += int64(n)
+	if b.sum != nil {
+		b.sum.Write(p[:n])
+	}
 	switch {
 	case b.limit >= 0 && b.size > b.limit:
 		err = damaged("it has more than %d bytes", b.limit)
@@ -158,6 +170,8 @@ func (b *body) Read(p []byte) (int, error) {
 		err = damaged("it is longer than the %d bytes that it announces", b.length)
 	case err == io.EOF && b.length >= 0 && b.size < b.length:
 		err = damaged("it ends after %d of the %d bytes that it announces", b.size, b.length)
+	case err == io.EOF && b.sum != nil && strconv.FormatUint(uint64(b.sum.Sum32()), 10) != b.want:
+		err = damaged("its checksum is wrong")
 	case b.scan != nil:
 		if wrong := b.scan.scan(p[:n]); wrong != nil {
 			err = wrong

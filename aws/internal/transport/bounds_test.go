@@ -17,23 +17,20 @@ import (
 // forever is a text that begins with one and goes on with another, without an end.
 type forever struct {
 	head, more string
-	at         int
+	rest       string
 }
 
 func (f *forever) Read(p []byte) (int, error) {
-	n := 0
-	for n < len(p) {
-		from := f.head
-		if from == "" {
-			from = f.more
+	for n := 0; ; {
+		n += copy(p[n:], f.head)
+		f.head = f.head[min(n, len(f.head)):]
+		n0 := copy(p[n:], f.rest)
+		f.rest = f.rest[n0:]
+		if n += n0; n == len(p) {
+			return n, nil
 		}
-		c := copy(p[n:], from[f.at:])
-		n += c
-		if f.at += c; f.at == len(from) {
-			f.head, f.at = "", 0
-		}
+		f.rest = times(1+4096/len(f.more), f.more)
 	}
-	return n, nil
 }
 
 func times(n int, text string) string { return strings.Repeat(text, n) }
