@@ -117,7 +117,11 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 		out, err = b.client.PutObject(ctx, in, opt)
 		return err
 	})
-	if err == nil && aws.ToString(out.ETag) == "" {
+	switch {
+	case err != nil:
+	case !c.Empty():
+		err = c.Fail(errYes, store.ErrUnavailable, store.Unknown, "%v", errYes)
+	case aws.ToString(out.ETag) == "":
 		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}
 	if err != nil {
@@ -126,7 +130,10 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 	return object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
 }
 
-var errNoVersion = errors.New("the answer names no version")
+var (
+	errNoVersion = errors.New("the answer names no version")
+	errYes       = errors.New("the answer has a body where S3 sends none; is the endpoint right, or does a proxy answer in its place?")
+)
 
 func (b *Bucket) timeoutFor(size int) time.Duration {
 	return b.o.Timeout + time.Duration(size)*time.Second/minRate
@@ -159,7 +166,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOptions) error {
-	_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
+	c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
 		_, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{
 			Bucket:              &b.name,
 			Key:                 &key,
@@ -168,5 +175,8 @@ func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOpti
 		}, opt)
 		return err
 	})
+	if err == nil && !c.Empty() {
+		err = c.Fail(errYes, store.ErrUnavailable, store.Unknown, "%v", errYes)
+	}
 	return err
 }
