@@ -17,7 +17,7 @@ func Prefix(s Store, prefix string) (Store, error) {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	below := prefix + "/"
-	return &prefixed{below, intercepted{s, func(ctx context.Context, op *Op, next Handler) error {
+	return &intercepted{below: below, inner: s, f: func(ctx context.Context, op *Op, next Handler) error {
 		if op.Kind == OpList {
 			return prefixList(ctx, op, next, below)
 		}
@@ -32,36 +32,7 @@ func Prefix(s Store, prefix string) (Store, error) {
 		joined.Key = op.Key
 		*op = joined
 		return err
-	}}}, nil
-}
-
-// prefixed is part of a store. Its traits tell which.
-type prefixed struct {
-	below string
-	intercepted
-}
-
-// As hands out the abilities of the inner store.
-func (p *prefixed) As(target any) bool {
-	if t, ok := target.(*Describer); ok {
-		d, ok := As[Describer](p.inner)
-		if ok {
-			*t = prefixedDescriber{p.below, d}
-		}
-		return ok
-	}
-	return p.intercepted.As(target)
-}
-
-type prefixedDescriber struct {
-	below string
-	d     Describer
-}
-
-func (p prefixedDescriber) Traits() Traits {
-	t := p.d.Traits()
-	t.Prefix += p.below
-	return t
+	}}, nil
 }
 
 func prefixList(ctx context.Context, op *Op, next Handler, below string) error {

@@ -107,13 +107,6 @@ type Settlement struct {
 	Current Entry
 }
 
-// Settler is a store that finds out what became of its writes from more than the
-// current state: from the history that lies beside it, for example.
-type Settler interface {
-	// Settle does what the function of this name says.
-	Settle(ctx context.Context, key string, prev Version, writes ...Version) (Settlement, error)
-}
-
 // Settle reads a register once and tells what became of writes whose outcome was
 // unknown. All of them named the state prev (zero: absent), and writes are the
 // versions that they would have made, by [AttemptOf]. A zero version stands for a

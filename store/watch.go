@@ -8,6 +8,33 @@ import (
 	"time"
 )
 
+// Watcher is a store that tells of changes, so that nobody needs to poll.
+type Watcher interface {
+	// Watch returns nil as soon as the version of key may differ from seen, at
+	// once if it does already. It may return without a change, and it may miss
+	// states that came and went. A zero seen means absent. When the context ends
+	// it returns the context's error.
+	Watch(ctx context.Context, key string, seen Version) error
+}
+
+// OpWatch is the operation of [Watcher].
+const OpWatch Kind = "watch"
+
+func watcherAbility() ability {
+	return abilityOf("Watcher", OpWatch, func(s *intercepted, a Watcher) Watcher { return interceptedWatcher{s, a} })
+}
+
+type interceptedWatcher struct {
+	s *intercepted
+	a Watcher
+}
+
+func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version) error {
+	return w.s.f(ctx, &Op{Kind: OpWatch, Key: key, Prev: seen}, func(ctx context.Context, op *Op) error {
+		return w.a.Watch(ctx, op.Key, op.Prev)
+	})
+}
+
 // DefaultPoll is how often [Watch] and [WaitChange] look at a store that cannot
 // tell of changes.
 const DefaultPoll = 5 * time.Second

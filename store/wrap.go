@@ -9,20 +9,23 @@ import (
 // Kind names an operation of a store or of one of its abilities.
 type Kind string
 
-// The operations that [Intercept] passes through a handler.
+// The operations of [Store]. Those of each ability stand beside it.
 const (
-	OpGet          Kind = "get"
-	OpPut          Kind = "put"
-	OpPutVolatile  Kind = "put-volatile"
-	OpDelete       Kind = "delete"
-	OpList         Kind = "list"
-	OpWatch        Kind = "watch"
-	OpGetAge       Kind = "get-age"
-	OpGetIfChanged Kind = "get-if-changed"
-	OpPeek         Kind = "peek"
-	OpTokenFloor   Kind = "token-floor"
-	OpSettle       Kind = "settle"
+	OpGet    Kind = "get"
+	OpPut    Kind = "put"
+	OpDelete Kind = "delete"
 )
+
+// Kinds returns the operations that [Intercept] passes through a handler.
+func Kinds() []Kind {
+	kinds := []Kind{OpGet, OpPut, OpDelete}
+	for _, a := range knownAbilities() {
+		if a.kind != "" {
+			kinds = append(kinds, a.kind)
+		}
+	}
+	return kinds
+}
 
 // Write reports whether the operation can change a register.
 func (k Kind) Write() bool { return k == OpPut || k == OpPutVolatile || k == OpDelete }
@@ -53,16 +56,17 @@ type Handler func(ctx context.Context, op *Op) error
 // later from elsewhere, and change the results and the error. It must be safe for
 // use by several goroutines.
 //
-// The store that is returned has exactly the abilities of inner. Those that carry
-// no key ([Presence], [Describer] and interfaces that this package does not know)
-// are handed out as they are.
+// The store that is returned has exactly the abilities of inner that this package
+// knows. Those that carry no key ([Presence], [Describer]) bypass f. What else inner
+// can do is hidden, so that no call gets past f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
-	return &intercepted{inner, f}
+	return &intercepted{inner: inner, f: f}
 }
 
 type intercepted struct {
 	inner Store
 	f     func(ctx context.Context, op *Op, next Handler) error
+	below string // what f puts before each key
 }
 
 // Get implements Store.
@@ -96,141 +100,13 @@ func (s *intercepted) Delete(ctx context.Context, key string, prev Version) erro
 	})
 }
 
-// As hands out the abilities of the inner store, each passed through the handler.
+// As hands out the abilities of the inner store, each passed through the handler, and
+// nothing else.
 func (s *intercepted) As(target any) bool {
-	switch t := target.(type) {
-	case *Watcher:
-		return ability(s, t, func(a Watcher) Watcher { return interceptedWatcher{s, a} })
-	case *Lister:
-		return ability(s, t, func(a Lister) Lister { return interceptedLister{s, a} })
-	case *VolatilePutter:
-		return ability(s, t, func(a VolatilePutter) VolatilePutter { return interceptedVolatile{s, a} })
-	case *Ager:
-		return ability(s, t, func(a Ager) Ager { return interceptedAger{s, a} })
-	case *ConditionalGetter:
-		return ability(s, t, func(a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} })
-	case *Peeker:
-		return ability(s, t, func(a Peeker) Peeker { return interceptedPeeker{s, a} })
-	case *TokenFloorer:
-		return ability(s, t, func(a TokenFloorer) TokenFloorer { return interceptedFloorer{s, a} })
-	case *Settler:
-		return ability(s, t, func(a Settler) Settler { return interceptedSettler{s, a} })
+	for _, a := range knownAbilities() {
+		if asked, ok := a.handOut(s, target); asked {
+			return ok
+		}
 	}
-	return asTarget(s.inner, target)
-}
-
-func ability[T any](s *intercepted, target *T, wrap func(T) T) bool {
-	a, ok := As[T](s.inner)
-	if ok {
-		*target = wrap(a)
-	}
-	return ok
-}
-
-type interceptedWatcher struct {
-	s *intercepted
-	a Watcher
-}
-
-func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version) error {
-	return w.s.f(ctx, &Op{Kind: OpWatch, Key: key, Prev: seen}, func(ctx context.Context, op *Op) error {
-		return w.a.Watch(ctx, op.Key, op.Prev)
-	})
-}
-
-type interceptedLister struct {
-	s *intercepted
-	a Lister
-}
-
-func (w interceptedLister) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	op := &Op{Kind: OpList, Key: prefix}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) error {
-		op.Keys = w.a.List(ctx, op.Key)
-		return nil
-	})
-	if err != nil {
-		return func(yield func(string, error) bool) { yield("", err) }
-	}
-	return op.Keys
-}
-
-type interceptedVolatile struct {
-	s *intercepted
-	a VolatilePutter
-}
-
-func (w interceptedVolatile) PutVolatile(ctx context.Context, key string, prev Version, value []byte) (Version, error) {
-	return w.s.put(ctx, OpPutVolatile, w.a.PutVolatile, key, prev, value)
-}
-
-type interceptedAger struct {
-	s *intercepted
-	a Ager
-}
-
-func (w interceptedAger) GetAge(ctx context.Context, key string) ([]byte, Version, time.Duration, error) {
-	op := &Op{Kind: OpGetAge, Key: key}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Value, op.Version, op.Age, err = w.a.GetAge(ctx, op.Key)
-		return err
-	})
-	return op.Value, op.Version, op.Age, err
-}
-
-type interceptedConditional struct {
-	s *intercepted
-	a ConditionalGetter
-}
-
-func (w interceptedConditional) GetIfChanged(ctx context.Context, key string, seen Version) ([]byte, Version, bool, error) {
-	op := &Op{Kind: OpGetIfChanged, Key: key, Prev: seen}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Value, op.Version, op.Changed, err = w.a.GetIfChanged(ctx, op.Key, op.Prev)
-		return err
-	})
-	return op.Value, op.Version, op.Changed, err
-}
-
-type interceptedPeeker struct {
-	s *intercepted
-	a Peeker
-}
-
-func (w interceptedPeeker) Peek(ctx context.Context, key string) ([]byte, Version, error) {
-	op := &Op{Kind: OpPeek, Key: key}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Value, op.Version, err = w.a.Peek(ctx, op.Key)
-		return err
-	})
-	return op.Value, op.Version, err
-}
-
-type interceptedFloorer struct {
-	s *intercepted
-	a TokenFloorer
-}
-
-func (w interceptedFloorer) TokenFloor(ctx context.Context, key string) (uint64, error) {
-	op := &Op{Kind: OpTokenFloor, Key: key}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Floor, err = w.a.TokenFloor(ctx, op.Key)
-		return err
-	})
-	return op.Floor, err
-}
-
-type interceptedSettler struct {
-	s *intercepted
-	a Settler
-}
-
-func (w interceptedSettler) Settle(ctx context.Context, key string, prev Version, writes ...Version) (Settlement, error) {
-	op := &Op{Kind: OpSettle, Key: key, Prev: prev, Writes: writes}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
-		op.Settled, err = w.a.Settle(ctx, op.Key, op.Prev, op.Writes...)
-		return err
-	})
-	op.Settled.Current.Key = key
-	return op.Settled, err
+	return false
 }

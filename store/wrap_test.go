@@ -61,6 +61,11 @@ func (f *full) TokenFloor(_ context.Context, key string) (uint64, error) {
 	return 41, nil
 }
 
+func (f *full) Settle(_ context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
+	f.ask("settle", key+" "+string(prev))
+	return store.Settlement{Fate: store.FateSuperseded, Write: writes[0], Current: store.Entry{Key: key}}, nil
+}
+
 func (f *full) Announce(context.Context) (string, error) { return "me", nil }
 
 func (f *full) Judge(context.Context, string) store.Liveness { return store.Alive }
@@ -104,16 +109,8 @@ func TestAs(t *testing.T) {
 		"the store": f, "in a wrapper": wrapper{f}, "in two wrappers": wrapper{wrapper{f}}, "intercepted": store.Intercept(f, pass),
 		"under a prefix": prefixed, "in all of them": wrapper{store.Intercept(wrapper{prefixed}, pass)},
 	} {
-		for ability, ok := range abilities(s) {
-			if !ok {
-				t.Errorf("%s: %s is hidden", name, ability)
-			}
-		}
-		if got, ok := store.As[*full](s); !ok || got != f {
-			t.Errorf("%s: the concrete type is not found", name)
-		}
-		if got, ok := store.As[extra](s); !ok || got.Extra() != "extra" {
-			t.Errorf("%s: an ability that the package does not know is not found", name)
+		if got := store.Abilities(s); !slices.Equal(got, store.AbilityNames()) {
+			t.Errorf("%s: shows %q, want all of %q", name, got, store.AbilityNames())
 		}
 		if store.TraitsOf(s).Name != "memory" {
 			t.Errorf("%s: no traits", name)
@@ -122,10 +119,8 @@ func TestAs(t *testing.T) {
 	for name, s := range map[string]store.Store{
 		"hidden": hider{plain{f}}, "hidden, then intercepted": store.Intercept(hider{plain{f}}, pass), "nothing to unwrap": wrapper{},
 	} {
-		for ability, ok := range abilities(s) {
-			if ok {
-				t.Errorf("%s: %s is found", name, ability)
-			}
+		if got := store.Abilities(s); len(got) > 0 {
+			t.Errorf("%s: shows %q", name, got)
 		}
 		if got := store.TraitsOf(s); got != (store.Traits{}) {
 			t.Errorf("%s: traits %+v", name, got)
@@ -136,17 +131,49 @@ func TestAs(t *testing.T) {
 	}
 }
 
-func abilities(s store.Store) map[string]bool {
-	return map[string]bool{
-		"Watcher": has[store.Watcher](s), "Lister": has[store.Lister](s), "VolatilePutter": has[store.VolatilePutter](s), "Ager": has[store.Ager](s),
-		"ConditionalGetter": has[store.ConditionalGetter](s), "Peeker": has[store.Peeker](s), "TokenFloorer": has[store.TokenFloorer](s),
-		"Presence": has[store.Presence](s), "Describer": has[store.Describer](s),
+// TestAsPastADecorator shows that a decorator hands out nothing by which a call gets
+// past it, and that one with Unwrap says that callers may.
+func TestAsPastADecorator(t *testing.T) {
+	f := newFull()
+	failure := errors.New("refused")
+	refusing := store.Intercept(f, func(context.Context, *store.Op, store.Handler) error { return failure })
+	prefixed, err := store.Prefix(f, "p")
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func has[T any](s store.Store) bool {
-	_, ok := store.As[T](s)
-	return ok
+	for name, s := range map[string]store.Store{"intercepted": refusing, "under a prefix": prefixed, "both, in a wrapper": wrapper{store.Intercept(prefixed, nil)}} {
+		if got, ok := store.As[*full](s); ok {
+			t.Errorf("%s: hands out the concrete store %v", name, got)
+		}
+		if _, ok := store.As[extra](s); ok {
+			t.Errorf("%s: hands out an interface that it does not know", name)
+		}
+		if got, ok := store.As[store.Store](s); !ok || got != s {
+			t.Errorf("%s: as a store it is %v, want itself", name, got)
+		}
+		if _, ok := store.As[interface {
+			store.Store
+			store.Watcher
+		}](s); ok {
+			t.Errorf("%s: hands out a store that watches", name)
+		}
+		if p, ok := store.As[store.Presence](s); ok {
+			if _, ok := p.(store.Store); ok {
+				t.Errorf("%s: its presence is the store below", name)
+			}
+		}
+		if d, ok := store.As[store.Describer](s); ok {
+			if _, ok := d.(store.Store); ok {
+				t.Errorf("%s: its describer is the store below", name)
+			}
+		}
+	}
+	if got, ok := store.As[*full](wrapper{f}); !ok || got != f {
+		t.Error("a decorator with Unwrap hides the store below")
+	}
+	if got, ok := store.As[extra](wrapper{f}); !ok || got.Extra() != "extra" {
+		t.Error("a decorator with Unwrap hides an interface of the store below")
+	}
 }
 
 // everything uses the store and every ability of it once, and returns the results.
@@ -176,6 +203,8 @@ func everything(t *testing.T, s store.Store) []any {
 	floorer, _ := store.As[store.TokenFloorer](s)
 	floor, err := floorer.TokenFloor(ctx, "a/job")
 	results = append(results, floor, err)
+	settled, err := store.Settle(ctx, s, "a/job", "seen", "sent")
+	results = append(results, settled.Fate, settled.Write, settled.Current.Key, err)
 	return append(results, s.Delete(ctx, "a/job", v))
 }
 
@@ -195,7 +224,7 @@ func TestInterceptPassesEverything(t *testing.T) {
 	}
 	wantKinds := []store.Kind{
 		store.OpPut, store.OpPutVolatile, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
-		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpDelete,
+		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpSettle, store.OpDelete,
 	}
 	if !slices.Equal(kinds, wantKinds) {
 		t.Errorf("the handler saw %q, want %q", kinds, wantKinds)

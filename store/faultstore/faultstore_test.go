@@ -326,8 +326,11 @@ func TestAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := store.As[*faultstore.Store](p); !ok || got != s {
+	if got, ok := store.As[*faultstore.Store](s); !ok || got != s {
 		t.Errorf("got %v, %v, want the store itself", got, ok)
+	}
+	if got, ok := store.As[*faultstore.Store](p); ok {
+		t.Errorf("a decorator hands out %v", got)
 	}
 	if got := store.TraitsOf(p); !got.ConflictTells {
 		t.Errorf("the traits are hidden: %+v", got)

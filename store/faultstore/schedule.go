@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,10 +173,7 @@ func quoteKey(key string) string {
 
 // check reports what is wrong with a rule.
 func (r Rule) check() error {
-	switch r.Op {
-	case "", AnyOp, ReadOp, WriteOp, store.OpGet, store.OpPut, store.OpPutVolatile, store.OpDelete, store.OpList,
-		store.OpWatch, store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpSettle:
-	default:
+	if !slices.Contains(append(store.Kinds(), "", AnyOp, ReadOp, WriteOp), r.Op) {
 		return fmt.Errorf("unknown operation %q", r.Op)
 	}
 	timed := false

@@ -88,6 +88,10 @@ func (a *able) TokenFloor(_ context.Context, key string) (uint64, error) {
 	return a.floor[key], nil
 }
 
+func (a *able) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
+	return store.Settle(ctx, a.Store, key, prev, writes...)
+}
+
 func (a *able) Announce(context.Context) (string, error) { return a.id, nil }
 
 func (a *able) Judge(_ context.Context, announcement string) store.Liveness {
@@ -124,17 +128,24 @@ func TestAllAbilitiesPrefixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p
+		return below{p, a}
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return prefixed(t, newAble()) }, &storetest.Options{
 		Second: func(t *testing.T, first store.Store) store.Store {
-			a, _ := store.As[*able](first)
-			return prefixed(t, a.second())
+			return prefixed(t, first.(below).able.second())
 		},
 		MaxKey: store.MaxKey - len("some/prefix/"),
 		Rounds: 4, Parallel: true,
 	})
 }
+
+// below is a store in a decorator, and the store that it decorates.
+type below struct {
+	store.Store
+	able *able
+}
+
+func (b below) Unwrap() store.Store { return b.Store }
 
 // unable is a store with one broken ability: its function fields replace methods.
 type unable struct {
@@ -249,6 +260,14 @@ func brokenAbilities() []broken {
 			u.await = func(context.Context, *able) error { return errors.New("no inotify") }
 		}), nil},
 		{"starts anew with each volatile put", []string{"VolatileThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
+		{"hands out the store below it", []string{"DecoratorHides"}, func() store.Store {
+			m := memstore.New()
+			p, err := store.Prefix(m, "some/prefix")
+			if err != nil {
+				panic(err)
+			}
+			return leaky{p, m}
+		}, nil},
 		{"is not what its decorators show", []string{"AbilitiesKept"}, func() store.Store { return &moody{Store: memstore.New()} }, nil},
 	}
 }
@@ -270,6 +289,20 @@ type forgetful struct{ *memstore.Store }
 func (f *forgetful) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := f.Put(ctx, key, prev, value)
 	return v + "~", err
+}
+
+// leaky is a decorator that hands out the store below it for any interface.
+type leaky struct {
+	store.Store
+	inner store.Store
+}
+
+func (l leaky) As(target any) bool {
+	t, ok := target.(*store.Store)
+	if ok {
+		*t = l.inner
+	}
+	return ok
 }
 
 // moody offers its abilities every other time that it is asked.

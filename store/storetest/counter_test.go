@@ -43,8 +43,11 @@ func TestCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := store.As[*storetest.Counter](p); !ok || got != c {
-		t.Error("it is not found below a decorator")
+	if got, ok := store.As[*storetest.Counter](c); !ok || got != c {
+		t.Error("it is not found")
+	}
+	if _, ok := store.As[*storetest.Counter](p); ok {
+		t.Error("a decorator hands it out")
 	}
 }
 

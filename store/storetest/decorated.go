@@ -14,8 +14,13 @@ import (
 func decoratorCases() []testCase {
 	return []testCase{
 		{"AbilitiesKept", "A decorator has exactly the abilities of the store below it.", func(e *env) {
+			for _, ability := range store.Abilities(e.s) {
+				if !slices.Contains(Cases(), ruleOf(ability)) {
+					e.errorf("this suite has no rule for the ability %s", ability)
+				}
+			}
 			for name, d := range e.decorated() {
-				got, want := abilities(d), abilities(e.s)
+				got, want := store.Abilities(d), store.Abilities(e.s)
 				if !slices.Equal(got, want) {
 					e.errorf("%s has the abilities %q, the store has %q", name, got, want)
 				}
@@ -51,6 +56,7 @@ func decoratorCases() []testCase {
 				e.expectAbsent("job")
 			}
 		}},
+		{"DecoratorHides", "What is found as a store.Store below a decorator is the decorator: no call gets past it.", caseDecoratorHides},
 		{"PrefixApart", "Two prefixes of one space are two spaces, unless one lies below the other: neither sees nor changes the other's keys.", casePrefixApart},
 	}
 }
@@ -74,30 +80,35 @@ func (e *env) prefix(prefix string) store.Store {
 	return p
 }
 
-// abilities names the abilities that s offers.
-func abilities(s store.Store) []string {
-	var names []string
-	note := func(name string, ok bool) {
-		if ok {
-			names = append(names, name)
-		}
-	}
-	note("Watcher", has[store.Watcher](s))
-	note("Lister", has[store.Lister](s))
-	note("VolatilePutter", has[store.VolatilePutter](s))
-	note("Ager", has[store.Ager](s))
-	note("ConditionalGetter", has[store.ConditionalGetter](s))
-	note("Peeker", has[store.Peeker](s))
-	note("TokenFloorer", has[store.TokenFloorer](s))
-	note("Settler", has[store.Settler](s))
-	note("Presence", has[store.Presence](s))
-	note("Describer", has[store.Describer](s))
-	return names
+// ruleOf names a case for each ability. One without a rule could be broken unseen.
+func ruleOf(ability string) string {
+	return map[string]string{
+		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "VolatilePutter": "VolatilePut", "Ager": "Age", "ConditionalGetter": "GetIfChanged",
+		"Peeker": "Peek", "TokenFloorer": "TokenFloor", "Settler": "SettleApplied", "Presence": "PresenceAlive", "Describer": "Traits",
+	}[ability]
 }
 
-func has[T any](s store.Store) bool {
-	_, ok := store.As[T](s)
-	return ok
+// caseDecoratorHides checks that no way leads past a decorator: what is found as a
+// store is the same registers.
+func caseDecoratorHides(e *env) {
+	stores := e.decorated()
+	stores["the store"] = e.s
+	for name, d := range stores {
+		whole, ok := store.As[store.Store](d)
+		if !ok {
+			e.fatalf("%s is not found as a store.Store", name)
+		}
+		if _, err := whole.Put(e.ctx, "job", "", []byte(name)); err != nil {
+			e.errorf("%s, found as a store.Store: %v", name, err)
+		}
+		value, v, err := d.Get(e.ctx, "job")
+		if err != nil || string(value) != name {
+			e.fatalf("%s, found as a store.Store, is another: what it wrote reads %s, error %v", name, show(value), err)
+		}
+		if err := d.Delete(e.ctx, "job", v); err != nil {
+			e.fatalf("%s: delete: %v", name, err)
+		}
+	}
 }
 
 func casePrefixApart(e *env) {

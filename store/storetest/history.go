@@ -78,13 +78,14 @@ func (c *call) String() string {
 }
 
 // Record returns a store that passes everything on to s and records it. Several
-// handles on one space can be recorded in one history. Watch, List, Peek and
-// TokenFloor are passed on unrecorded: they promise nothing that orders them. So is
-// Settle, whose answer is no read.
+// handles on one space can be recorded in one history. What is neither a read nor a
+// write of one register (List, Watch) and what may see a state that never was (Peek)
+// is passed on unrecorded.
 func (h *History) Record(s store.Store) store.Store {
 	return store.Intercept(s, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
-		case store.OpList, store.OpWatch, store.OpPeek, store.OpTokenFloor, store.OpSettle:
+		case store.OpGet, store.OpGetAge, store.OpGetIfChanged, store.OpPut, store.OpPutVolatile, store.OpDelete:
+		default:
 			return next(ctx, op)
 		}
 		c := h.begin(op)

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Ager is a store that knows, by its own clock, how long ago a value was written.
+type Ager interface {
+	// GetAge is Get, and a time for which the value has stood unchanged for
+	// certain: a lower bound, with the granularity of the store's clock and its
+	// possible error taken off. A negative age means that it is not known now.
+	GetAge(ctx context.Context, key string) (value []byte, v Version, age time.Duration, err error)
+}
+
+// OpGetAge is the operation of [Ager].
+const OpGetAge Kind = "get-age"
+
+func agerAbility() ability {
+	return abilityOf("Ager", OpGetAge, func(s *intercepted, a Ager) Ager { return interceptedAger{s, a} })
+}
+
+type interceptedAger struct {
+	s *intercepted
+	a Ager
+}
+
+func (w interceptedAger) GetAge(ctx context.Context, key string) ([]byte, Version, time.Duration, error) {
+	op := &Op{Kind: OpGetAge, Key: key}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
+		op.Value, op.Version, op.Age, err = w.a.GetAge(ctx, op.Key)
+		return err
+	})
+	return op.Value, op.Version, op.Age, err
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+)
+
+// ConditionalGetter is a store that can answer "not changed" without the value.
+type ConditionalGetter interface {
+	// GetIfChanged is Get, except that changed is false, and the value nil, when
+	// the version is still seen.
+	GetIfChanged(ctx context.Context, key string, seen Version) (value []byte, v Version, changed bool, err error)
+}
+
+// GetIfChanged reads key unless its version is still seen; see [ConditionalGetter].
+// On a store without the ability it is a Get.
+func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value []byte, v Version, changed bool, err error) {
+	if c, ok := As[ConditionalGetter](s); ok && seen != "" {
+		return c.GetIfChanged(ctx, key, seen)
+	}
+	value, v, err = s.Get(ctx, key)
+	if err == nil && v == seen {
+		return nil, v, false, nil
+	}
+	return value, v, true, err
+}
+
+// OpGetIfChanged is the operation of [ConditionalGetter].
+const OpGetIfChanged Kind = "get-if-changed"
+
+func conditionalAbility() ability {
+	return abilityOf("ConditionalGetter", OpGetIfChanged, func(s *intercepted, a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} })
+}
+
+type interceptedConditional struct {
+	s *intercepted
+	a ConditionalGetter
+}
+
+func (w interceptedConditional) GetIfChanged(ctx context.Context, key string, seen Version) ([]byte, Version, bool, error) {
+	op := &Op{Kind: OpGetIfChanged, Key: key, Prev: seen}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) (err error) {
+		op.Value, op.Version, op.Changed, err = w.a.GetIfChanged(ctx, op.Key, op.Prev)
+		return err
+	})
+	return op.Value, op.Version, op.Changed, err
+}

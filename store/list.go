@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// Lister is a store that can name its keys.
+type Lister interface {
+	// List yields the keys below prefix, in no promised order, each once. A prefix
+	// is empty (all keys) or a valid key: "a/b" lists "a/b/c" and "a/b/c/d", but
+	// neither "a/b" nor "a/bc". Deleted keys are hidden. A key that exists
+	// throughout the listing is yielded; one that is made or deleted meanwhile may
+	// be. After an error the listing ends.
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+}
+
+// List lists the keys of s below prefix; see [Lister]. On a store that cannot list
+// it yields one error that matches [errors.ErrUnsupported].
+func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
+	l, ok := As[Lister](s)
+	if !ok {
+		return func(yield func(string, error) bool) {
+			yield("", errors.Join(errors.New("this store cannot list its keys"), errors.ErrUnsupported))
+		}
+	}
+	return l.List(ctx, prefix)
+}
+
+// OpList is the operation of [Lister].
+const OpList Kind = "list"
+
+func listerAbility() ability {
+	return abilityOf("Lister", OpList, func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} })
+}
+
+type interceptedLister struct {
+	s *intercepted
+	a Lister
+}
+
+func (w interceptedLister) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	op := &Op{Kind: OpList, Key: prefix}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) error {
+		op.Keys = w.a.List(ctx, op.Key)
+		return nil
+	})
+	if err != nil {
+		return func(yield func(string, error) bool) { yield("", err) }
+	}
+	return op.Keys
+}
