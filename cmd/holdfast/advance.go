@@ -247,7 +247,7 @@ those of the place that they came from, and are not taken over.`,
   holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			views, err := a.readExport(args[0])
+			views, err := a.readExport(args[0], maxExport)
 			if err != nil {
 				return err
 			}
@@ -260,7 +260,10 @@ those of the place that they came from, and are not taken over.`,
 	return cmd
 }
 
-func (a *app) readExport(path string) ([]checkpointView, error) {
+// maxExport bounds what is read of an export, in bytes.
+const maxExport = 256 << 20
+
+func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	in := a.stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -270,10 +273,15 @@ func (a *app) readExport(path string) ([]checkpointView, error) {
 		defer file.Close()
 		in = file
 	}
-	dec := json.NewDecoder(in)
+	bounded := &io.LimitedReader{R: in, N: limit + 1}
+	dec := json.NewDecoder(bounded)
 	dec.DisallowUnknownFields()
 	var views []checkpointView
-	if err := dec.Decode(&views); err != nil {
+	err := dec.Decode(&views)
+	if bounded.N == 0 {
+		return nil, usagef("%s is larger than %d bytes: import it in parts", path, limit)
+	}
+	if err != nil {
 		return nil, usagef("%s is no export of checkpoints: %w", path, err)
 	}
 	for _, v := range views {

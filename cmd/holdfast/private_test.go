@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -373,4 +374,33 @@ func TestPlantedProbes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An import that does not end is not read for ever: neither one long text, nor blanks.
+func TestEndlessImport(t *testing.T) {
+	for _, start := range []string{`[{"key":"`, " ", `[`} {
+		in := endless(start)
+		a := &app{stdin: in}
+		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || statusOf(err) != statusUsage {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
+}
+
+// endless repeats blanks after a start, or letters where the start has begun a text.
+func endless(start string) io.Reader {
+	rest := " "
+	if strings.HasSuffix(start, `"`) {
+		rest = "a"
+	}
+	return io.MultiReader(strings.NewReader(start), repeated(rest))
+}
+
+type repeated string
+
+func (r repeated) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = r[0]
+	}
+	return len(p), nil
 }
