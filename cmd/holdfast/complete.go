@@ -96,6 +96,7 @@ func (a *app) beforeDash(f completion) completion {
 // answer soon, or refuses, offers nothing.
 func (a *app) completeStored(names func(context.Context, *cobra.Command, func(name string) bool) error) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		a.makes = makesNone
 		a.quiet, a.storeGiven, a.storeEmpty = true, false, emptyFlag(cmd.Flags(), "store")
 		if fromEnvironment(cmd.Flags()) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -404,3 +404,29 @@ func (r repeated) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// The standard store of a user who never had a lock is an empty one: those who read it
+// make nothing, and the first lock makes it with all that leads to it.
+func TestStandardStoreOfANewUser(t *testing.T) {
+	suitetest.NeedRoot(t, "a user who is not root")
+	dir := publicDir(t)
+	bin := publicBinary(t, dir)
+	home := filepath.Join(dir, "home")
+	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{"ls": 0, "show x": statusNotFound, "checkpoint ls": 0, "gc --older-than 24h": 0, "break x --token 1": statusNotFound} {
+		if status, out := exitOf(t, as(t, stranger, home, append([]string{bin}, strings.Fields(args)...)...)); status != want {
+			t.Errorf("%s: status %d, want %d: %s", args, status, want, out)
+		}
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("reading made %v, %v", left, err)
+	}
+	if status, out := exitOf(t, as(t, stranger, home, bin, "run", "-n", "x", "--", "true")); status != 0 {
+		t.Errorf("the first lock: %d: %s", status, out)
+	}
+	if status, out := exitOf(t, as(t, stranger, home, bin, "ls")); status != 0 || !strings.Contains(out, "file:") && !strings.HasPrefix(out, "NAME") {
+		t.Errorf("afterwards: %d: %s", status, out)
+	}
+}

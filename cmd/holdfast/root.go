@@ -24,6 +24,7 @@ type app struct {
 	storeGiven     bool // --store stands on the command line
 	fileEmpty      bool // as storeEmpty, of the --file of checkpoint
 	storeEmpty     bool // it was given, or its variable set, as nothing: an unset secret, say
+	makes          making
 	toldState      sync.Once
 
 	// Global flags.
@@ -76,6 +77,7 @@ func (a *app) command() *cobra.Command {
 			a.started = true
 			a.storeGiven = cmd.Flags().Changed("store")
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
+			a.makes = makes[cmd.CommandPath()]
 			a.fileEmpty = emptyFlag(cmd.Flags(), "file")
 			return fromEnvironment(cmd.Flags())
 		},

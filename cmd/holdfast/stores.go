@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // opener opens the store that a URL names. Its warnings go to log.
@@ -53,6 +55,11 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 		return opened{}, err
 	}
 	a.tellState()
+	if u.Scheme == "file" {
+		if st, err := a.missing(u, raw == ""); err != nil || st.Store != nil {
+			return st, err
+		}
+	}
 	st, err := openers()[u.Scheme](ctx, u, a.log())
 	if err != nil {
 		return opened{}, err
@@ -93,6 +100,58 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 		return nil, usagef("store file://...: a directory has no host: write file:/PATH or file:PATH")
 	}
 	return u, nil
+}
+
+// making says what a command may make of a store that is a directory.
+type making int
+
+const (
+	makesLast making = iota // the last directory: the others have to be there
+	makesNone               // it reads what is there
+	makesAll                // it is there to make it
+)
+
+// makes are the commands that make less, or more, than the last directory.
+var makes = map[string]making{
+	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": makesNone, "holdfast break": makesNone, "holdfast gc": makesNone,
+	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": makesNone,
+	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
+	"holdfast init": makesAll,
+}
+
+// missing looks whether a directory is there, and what the command may do if not: a
+// name that was mistyped must not become a store in which nobody else looks. The store
+// of this user that nothing was ever kept in is an empty one for those that read.
+func (a *app) missing(u *url.URL, standard bool) (opened, error) {
+	path, _, err := directoryOf(u)
+	if err != nil {
+		return opened{}, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return opened{}, err
+	}
+	name := "file:" + path
+	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
+		a.notef("the store is %s: its name is relative, and means another in another directory", name)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return opened{}, nil // opening it tells
+	}
+	notThere := func(format string, args ...any) error {
+		return &statusError{statusNotFound, fmt.Errorf("there is no store "+format, args...)}
+	}
+	switch {
+	case a.makes == makesNone && standard:
+		return opened{Store: memstore.New(), Closer: io.NopCloser(nil), url: name}, nil
+	case a.makes == makesNone:
+		return opened{}, notThere("%s: the first lock makes it", name)
+	case a.makes == makesAll, standard:
+		return opened{}, nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return opened{}, notThere("%s, nor the directory that it would lie in: make that first, or name another", name)
+	}
+	return opened{}, nil
 }
 
 // unknownStore is the error of a store whose scheme is unknown. It repeats only what can
