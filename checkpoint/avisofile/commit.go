@@ -81,7 +81,7 @@ func (s *Store) acquire(start time.Time) (*hold, error) {
 		if !s.anybody() {
 			return nil, nil
 		}
-		h, err := tryHold(s.path, s.opts.Network)
+		h, err := tryHold(s.path, s.opts.Network, s.opts.Unsafe)
 		if h != nil || err != nil {
 			return h, store.MarkNotApplied(denied(err))
 		}
@@ -189,6 +189,9 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
 	content, err := f.encode()
 	if err != nil {
 		return store.MarkNotApplied(err)
+	}
+	if len(content) > MaxFence {
+		return fmt.Errorf("%w: the fence file would have %d bytes, at most %d are allowed", store.ErrTooLarge, len(content), MaxFence)
 	}
 	m, err := h.replace(h.place.file()+fenceSuffix, content, nil)
 	if err != nil {

@@ -11,8 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MaxFile is the largest state file that is read or written, in bytes.
-const MaxFile = 256 << 20
+const (
+	// MaxFile is the largest state file that is read or written, in bytes.
+	MaxFile = 256 << 20
+
+	// MaxFence is the largest fence file that is read or written, in bytes: some 500,000
+	// keys.
+	MaxFence = 64 << 20
+)
 
 // image is a file as it was read or written. It is kept open: its inode number can
 // then not be given to another file, so that a look at the name tells for certain
@@ -49,9 +55,9 @@ func (m *image) close() {
 	}
 }
 
-// readImage reads a file. Where there is none, the image's info and the content are
+// readImage reads a file of at most limit bytes. Where there is none, the image's info and the content are
 // nil. It neither follows a link nor waits at a pipe.
-func readImage(path string) (_ *image, content []byte, err error) {
+func readImage(path string, limit int64) (_ *image, content []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &image{}, nil, nil
@@ -75,8 +81,8 @@ func readImage(path string) (_ *image, content []byte, err error) {
 	if !m.info.Mode().IsRegular() {
 		return nil, nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
 	}
-	if m.info.Size() > MaxFile {
-		return nil, nil, fmt.Errorf("%s: %w: %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), MaxFile)
+	if m.info.Size() > limit {
+		return nil, nil, fmt.Errorf("%s: %w: %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), limit)
 	}
 	content = make([]byte, 0, m.info.Size()+1)
 	for len(content) < cap(content) {

@@ -22,15 +22,13 @@ type hold struct {
 // nil if another has the lock, or if links or lock files changed under the try. It
 // keeps nothing that it could not get as a whole, so that no two programs wait for
 // each other.
-func tryHold(path string, network bool) (_ *hold, err error) {
+func tryHold(path string, network bool, unsafe []string) (_ *hold, err error) {
 	p, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	if !network {
-		if err := p.checkLocal(); err != nil {
-			return nil, err
-		}
+	if err := p.check(network, unsafe); err != nil {
+		return nil, err
 	}
 	h := &hold{place: p}
 	defer func() {

@@ -158,10 +158,13 @@ func TestF3GivenUpHalfway(t *testing.T) {
 func TestF5LeftOversAreSwept(t *testing.T) {
 	path := statePath(t)
 	dir := filepath.Dir(path)
-	ours := filepath.Join(dir, ".state.json.holdfast-ABC.tmp")
+	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	ours := filepath.Join(dir, ".state.json.holdfast-"+random+".tmp")
 	keep := []string{
-		filepath.Join(dir, ".other.json.holdfast-ABC.tmp"),
-		filepath.Join(dir, ".state.json.holdfast-ABC"),
+		filepath.Join(dir, ".other.json.holdfast-"+random+".tmp"),
+		filepath.Join(dir, ".state.json.holdfast-"+random),
+		filepath.Join(dir, ".state.json.holdfast-ABC.tmp"),
+		filepath.Join(dir, ".state.json.holdfast-"+random[1:]+"x.tmp"),
 		filepath.Join(dir, "state.json.tmp"),
 	}
 	for _, name := range append(keep, ours) {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -82,16 +83,33 @@ func resolve(path string) (place, error) {
 	return place{}, &os.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
 }
 
-// checkLocal refuses a place on a file system that is not known to be local.
-func (p place) checkLocal() error {
-	for _, name := range p.names {
+// check refuses a place on a file system that is not known to be local, and one that
+// users who are not trusted with it could change or exchange.
+func (p place) check(network bool, unsafe []string) error {
+	for i, name := range p.names {
 		dir := filepath.Dir(name)
 		kind, local, err := localfs.Check(dir)
 		if err != nil {
 			return err
 		}
-		if !local {
+		if !local && !network {
 			return fmt.Errorf("%w: %s lies on %s, where the lock of the state file is not known to exclude other machines", store.ErrUnsafe, dir, kind)
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if err := trust.Directory(dir, info, unsafe); err != nil {
+			return err
+		}
+		if i == len(p.names)-1 {
+			break
+		}
+		if info, err = os.Lstat(name); err != nil {
+			return err
+		}
+		if err := trust.ForeignLink(name, info, unsafe); err != nil {
+			return err
 		}
 	}
 	return nil

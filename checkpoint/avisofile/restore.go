@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,6 +18,9 @@ import (
 type RestoreOptions struct {
 	// Network allows a file system that is not known to be local, as [Options] do.
 	Network bool
+
+	// Unsafe names the risks of a directory that are accepted, as [Options] do.
+	Unsafe []string
 
 	// Force replaces a state file that can be read. Default: it is refused, and the
 	// error matches [ErrReadable].
@@ -59,6 +63,9 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
+	if err := trust.CheckNames(opts.Unsafe); err != nil {
+		return Restored{}, fmt.Errorf("%w: %w", checkpoint.ErrOptions, err)
+	}
 	if path == "" {
 		return Restored{}, fmt.Errorf("%w: the path of the state file is empty", checkpoint.ErrOptions)
 	}
@@ -76,7 +83,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 		return plan.result, store.MarkNotApplied(err)
 	}
 	for {
-		h, err := tryHold(path, opts.Network)
+		h, err := tryHold(path, opts.Network, opts.Unsafe)
 		if err != nil {
 			return Restored{}, store.MarkNotApplied(err)
 		}
@@ -119,7 +126,7 @@ func (r *restoring) close() {
 func planRestore(p place, force bool) (*restoring, error) {
 	r := &restoring{}
 	goodPath := p.file() + goodSuffix
-	m, content, err := readImage(goodPath)
+	m, content, err := readImage(goodPath, MaxFile)
 	if err != nil {
 		return r, err
 	}
@@ -147,7 +154,7 @@ func planRestore(p place, force bool) (*restoring, error) {
 	}
 
 	fencePath := p.file() + fenceSuffix
-	if r.fence, content, err = readImage(fencePath); err != nil || r.fence.info == nil {
+	if r.fence, content, err = readImage(fencePath, MaxFence); err != nil || r.fence.info == nil {
 		return r, err
 	}
 	r.fences, err = decodeFences(fencePath, content)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -27,6 +28,16 @@ type Options struct {
 	// exclude nobody on other machines: checkpoints can be lost and go back.
 	// Default: it is refused, with an error that matches [store.ErrUnsafe].
 	Network bool
+
+	// Unsafe names the risks of the state file's directory that are accepted. Without
+	// it, a directory is refused that users could change or exchange who are not trusted
+	// with the file; the error matches [store.ErrUnsafe] and names the risk:
+	//
+	//   - "owner": the directory belongs to another user, and this one is root; or this
+	//     user may write to it, and it is not shared with a group that this user is in.
+	//   - "writable": every user may write to the directory.
+	//   - "link": the path leads through a symbolic link that belongs to another user.
+	Unsafe []string
 
 	// HeldBy, if not nil, tells who holds the lease that guards a key, if anybody
 	// does. Reset and Delete ask it before they write, without the file's lock, and
@@ -49,6 +60,9 @@ func (o *Options) checked() (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o
+	}
+	if err := trust.CheckNames(c.Unsafe); err != nil {
+		return c, fmt.Errorf("%w: %w", checkpoint.ErrOptions, err)
 	}
 	if c.Poll == 0 {
 		c.Poll = DefaultPoll
@@ -117,10 +131,8 @@ func Open(path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, denied(err)
 	}
-	if !o.Network {
-		if err := p.checkLocal(); err != nil {
-			return nil, err
-		}
+	if err := p.check(o.Network, o.Unsafe); err != nil {
+		return nil, err
 	}
 	if _, _, err := s.fresh(nil); err != nil {
 		return nil, denied(err)

@@ -44,7 +44,7 @@ func (v *view) read(p place, old *view) error {
 	if old != nil && old.fenceImage.current(path) {
 		v.fenceImage, v.fences = old.fenceImage, old.fences
 	} else {
-		m, content, err := readImage(path)
+		m, content, err := readImage(path, MaxFence)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (v *view) read(p place, old *view) error {
 
 // readState reads the state file of p. A missing one is an empty state.
 func readState(p place) (*image, state, error) {
-	m, content, err := readImage(p.file())
+	m, content, err := readImage(p.file(), MaxFile)
 	if err != nil || m.info == nil {
 		return m, nil, err
 	}
@@ -84,7 +84,7 @@ func readState(p place) (*image, state, error) {
 // lookAtGood describes the last good copy. It is zero if there is none that is good.
 func lookAtGood(p place) Copy {
 	path := p.file() + goodSuffix
-	m, content, err := readImage(path)
+	m, content, err := readImage(path, MaxFile)
 	if err != nil || m.info == nil {
 		return Copy{}
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -36,23 +38,32 @@ func (h *hold) temporaries() (dir, base string) {
 // the only writer, so nothing of this name is in use.
 func (h *hold) sweep() error {
 	dir, base := h.temporaries()
-	d, err := os.Open(dir)
+	d, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
+	var names []string
+	err = trust.EachName(d, ".", math.MaxInt, func(name string) {
+		random, ok := strings.CutPrefix(name, base)
+		random, ok2 := strings.CutSuffix(random, temporarySuffix)
+		if ok && ok2 && trust.IsRandom(random) {
+			names = append(names, name)
+		}
+	})
 	for _, name := range names {
-		if strings.HasPrefix(name, base) && strings.HasSuffix(name, temporarySuffix) {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+		if err != nil {
+			break
+		}
+		info, lost := d.Lstat(name)
+		if lost == nil && info.Mode().IsRegular() {
+			lost = d.Remove(name)
+		}
+		if !errors.Is(lost, fs.ErrNotExist) {
+			err = lost
 		}
 	}
-	return nil
+	return err
 }
 
 // create makes a file with this content, durable but for its name. like, if not nil,

@@ -26,6 +26,7 @@ import (
 type checkpointFlags struct {
 	file    string
 	network bool
+	unsafe  []string
 }
 
 // checkpointView is a checkpoint as it is printed with --json, exported and
@@ -84,6 +85,7 @@ programs share.`,
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
 	flags.BoolVar(&f.network, "network", false, "with --file: allow a file system that is not known to be local")
+	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept that other users could change the file (owner, writable, link)")
 	cmd.AddCommand(
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
 		a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
@@ -97,7 +99,7 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 		if a.storeGiven {
 			return usagef("--file and --store name two places: give one")
 		}
-		keeper, err := avisofile.Open(f.file, &avisofile.Options{Network: f.network})
+		keeper, err := avisofile.Open(f.file, &avisofile.Options{Network: f.network, Unsafe: f.unsafe})
 		if err != nil {
 			return err
 		}
@@ -400,7 +402,7 @@ that use the file first.`,
 			if f.file == "" {
 				return usagef("name the state file: --file FILE")
 			}
-			opts.Network = f.network
+			opts.Network, opts.Unsafe = f.network, f.unsafe
 			r, err := avisofile.Restore(cmd.Context(), f.file, opts)
 			if errors.Is(err, os.ErrNotExist) {
 				return &statusError{statusNotFound, err}

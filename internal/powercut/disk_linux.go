@@ -60,7 +60,7 @@ func newDisk(t testing.TB, fstype string) *Disk {
 	}
 	t.Cleanup(d.unmount)
 	d.mount()
-	if err := os.Chmod(d.dir, 0o777); err != nil {
+	if err := os.Chmod(d.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if fstype == "ext4" {

@@ -23,12 +23,14 @@ package trust
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -83,6 +85,15 @@ func sharedWith(info fs.FileInfo) bool {
 	}
 	groups, err := os.Getgroups()
 	return err == nil && slices.Contains(groups, group)
+}
+
+// ForeignLink is [SymbolicLink] for links that are followed if this user or root has made
+// them.
+func ForeignLink(path string, info fs.FileInfo, accepted []string) error {
+	if owner := OwnerOf(info); owner <= 0 || owner == os.Geteuid() {
+		return nil
+	}
+	return SymbolicLink(path, accepted)
 }
 
 // SymbolicLink reports the risk of following a symbolic link, unless it is accepted.
@@ -196,6 +207,11 @@ func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
 	}
 	return dir, nil
+}
+
+// IsRandom reports whether a name can be one of [rand.Text], which nobody else has.
+func IsRandom(name string) bool {
+	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // ErrTooMany says that a directory has more names than are read.

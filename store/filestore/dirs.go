@@ -298,7 +298,7 @@ func (s *Store) sweepStages(parent, prefix string) {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
 	_ = trust.EachName(s.root, parent, maxSweep, func(name string) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && isRandom(strings.TrimSuffix(rest, sweptMark)) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && trust.IsRandom(strings.TrimSuffix(rest, sweptMark)) {
 			names = append(names, name)
 		}
 	})
@@ -382,7 +382,7 @@ func eachLeftover(dir *os.Root, depth int, f func(name string, sub *os.Root) boo
 	for _, name := range names {
 		var sub *os.Root
 		if info, err := dir.Lstat(name); err == nil && info.IsDir() {
-			if depth > 0 || !isRandom(name) {
+			if depth > 0 || !trust.IsRandom(name) {
 				return false
 			}
 			if sub, _, err = trust.OpenBelow(dir, name); err != nil {
@@ -411,7 +411,7 @@ func removeLeftover(dir *os.Root, name string) {
 // or empty. It is judged after it was opened.
 func isLeftover(dir *os.Root, name string) bool {
 	base := path.Base(name)
-	if rest, ok := strings.CutPrefix(base, tmpPrefix); !isRandom(base) && segmentNumber(base) == 0 && !(ok && isRandom(rest)) {
+	if rest, ok := strings.CutPrefix(base, tmpPrefix); !trust.IsRandom(base) && segmentNumber(base) == 0 && !(ok && trust.IsRandom(rest)) {
 		return false
 	}
 	f, err := openRegular(dir, name)

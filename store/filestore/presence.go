@@ -210,16 +210,11 @@ func (s *Store) Judge(ctx context.Context, announcement string) store.Liveness {
 func (s *Store) parse(announcement string) (name, id string, ok bool) {
 	boot, rest, _ := strings.Cut(announcement, "/")
 	name, id, ok = strings.Cut(rest, "/")
-	if !ok || s.network || !isRandom(name) {
+	if !ok || s.network || !trust.IsRandom(name) {
 		return "", "", false
 	}
 	own, err := bootID()
 	return name, id, err == nil && own != "" && own == boot
-}
-
-// isRandom reports whether a text can be one of [random].
-func isRandom(s string) bool {
-	return len(s) == len(random()) && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // judge also reports whether the process is alive only in those that it gave a
@@ -312,7 +307,7 @@ func (s *Store) sweepAlive() {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
 	_ = trust.EachName(s.root, aliveDir, maxSweep, func(name string) {
-		if isRandom(name) {
+		if trust.IsRandom(name) {
 			names = append(names, name)
 		}
 	})
