@@ -209,6 +209,53 @@ func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
 	return dir, nil
 }
 
+// GiveDir makes a directory for others than this user. It makes it in a stage, a private
+// directory, where give sets its owner, group and mode, and then renames it into place.
+// A directory that has the name already, and is not empty, is left as it is; the error
+// then matches [fs.ErrExist]. What a killed process leaves has the name of the stage.
+func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) error {
+	private, err := Private(parent, stage)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = parent.Remove(stage) }() // if it is empty, and swept otherwise
+	defer private.Close()
+	inner := rand.Text() // nobody can have another directory of this name
+	if err := private.Mkdir(inner, 0o700); err != nil {
+		return err
+	}
+	f, err := private.Open(inner)
+	if err == nil {
+		err = give(f)
+		f.Close()
+	}
+	if err == nil {
+		err = parent.Rename(stage+"/"+inner, name)
+	}
+	if err != nil {
+		_ = private.Remove(inner)
+	}
+	return err
+}
+
+// OpenFile opens a file below a directory for reading. It refuses everything that is not
+// a regular file, and waits for nothing.
+func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := dir.OpenFile(name, os.O_RDONLY|noWait|noFollow, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
 // IsRandom reports whether a name can be one of [rand.Text], which nobody else has.
 func IsRandom(name string) bool {
 	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""

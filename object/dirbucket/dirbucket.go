@@ -34,6 +34,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -58,12 +59,18 @@ type Options struct {
 	// AllowNetwork lets [Open] use a file system that is not known to be local; see
 	// [filestore.Options]. New does not look at it.
 	AllowNetwork bool
+
+	// Unsafe names the risks of the directory that are accepted; see
+	// [filestore.Options].
+	Unsafe []string
 }
 
 // Bucket is a space of objects in a directory. It may be used by any number of
 // goroutines, and starts none.
 type Bucket struct {
 	dir   string
+	root  *os.Root    // of dir
+	info  os.FileInfo // of root
 	name  string
 	own   *filestore.Store // the index, if Open has opened it
 	mode  os.FileMode      // of dir, which what is made in it takes over
@@ -93,20 +100,24 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	stat, err := os.Stat(dir)
+	fileOpts := &filestore.Options{}
+	if opts != nil {
+		fileOpts.AllowNetwork, fileOpts.Unsafe = opts.AllowNetwork, opts.Unsafe
+	}
+	if err := trust.CheckNames(fileOpts.Unsafe); err != nil {
+		return nil, fmt.Errorf("dirbucket: %w", err)
+	}
+	root, info, err := trust.OpenDir(dir, fileOpts.Unsafe)
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")
-	for _, sub := range []string{data, index} {
-		if err := makeLike(sub, stat.Mode().Perm()); err != nil {
+	defer root.Close()
+	for _, sub := range []string{"data", "index"} {
+		if err := makeLike(root, sub, modeOf(info)); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
 	}
-	var fileOpts *filestore.Options
-	if opts != nil {
-		fileOpts = &filestore.Options{AllowNetwork: opts.AllowNetwork}
-	}
+	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")
 	s, err := filestore.Open(index, fileOpts)
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
@@ -125,7 +136,7 @@ func (b *Bucket) Close() error {
 	if b.own == nil {
 		return nil
 	}
-	return b.own.Close()
+	return errors.Join(b.own.Close(), b.root.Close())
 }
 
 // New returns the bucket whose bodies lie in dir, which is made if it is not there,
@@ -141,11 +152,18 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	stat, err := os.Stat(dir)
+	var unsafe []string
+	if opts != nil {
+		unsafe = opts.Unsafe
+	}
+	err := trust.CheckNames(unsafe)
+	if err == nil {
+		b.root, b.info, err = trust.OpenDir(dir, unsafe)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b.mode = stat.Mode().Perm()
+	b.mode = modeOf(b.info)
 	return b, nil
 }
 
@@ -198,7 +216,7 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 
 func decode(value []byte) (entry, error) {
 	var e entry
-	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || len(e.File) != len(newName()) || strings.ContainsAny(e.File, `/\.`) {
+	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !trust.IsRandom(e.File) {
 		return entry{}, fmt.Errorf("%w: a register of the index is no entry", store.ErrCorrupt)
 	}
 	return e, nil
@@ -239,9 +257,9 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 		if err != nil {
 			return nil, opError("get", key, err)
 		}
-		f, err := os.Open(b.path(e.File))
+		f, stat, err := trust.OpenFile(b.root, path(e.File))
 		if err == nil {
-			return b.reader(key, f, e, v, o)
+			return b.reader(key, f, stat, e, v, o)
 		}
 		if !errors.Is(err, fs.ErrNotExist) || v == last {
 			return nil, opError("get", key, fmt.Errorf("%w: %w", store.ErrCorrupt, err))
@@ -263,14 +281,10 @@ func check(key string, e entry, v store.Version, o object.GetOptions) error {
 	return nil
 }
 
-func (b *Bucket) reader(key string, f *os.File, e entry, v store.Version, o object.GetOptions) (*object.Reader, error) {
-	stat, err := f.Stat()
-	if err == nil && stat.Size() != e.Size {
-		err = fmt.Errorf("%w: its file has %d bytes in place of %d", store.ErrCorrupt, stat.Size(), e.Size)
-	}
-	if err != nil {
+func (b *Bucket) reader(key string, f *os.File, stat os.FileInfo, e entry, v store.Version, o object.GetOptions) (*object.Reader, error) {
+	if stat.Size() != e.Size {
 		f.Close()
-		return nil, opError("get", key, err)
+		return nil, opError("get", key, fmt.Errorf("%w: its file has %d bytes in place of %d", store.ErrCorrupt, stat.Size(), e.Size))
 	}
 	length := e.Size - o.Offset
 	if o.Length > 0 {
@@ -344,4 +358,4 @@ func opError(op, key string, err error) error {
 func newName() string { return rand.Text() }
 
 // path spreads the files over 32*32 directories.
-func (b *Bucket) path(name string) string { return filepath.Join(b.dir, name[:2], name[2:]) }
+func path(name string) string { return name[:2] + "/" + name[2:] }

@@ -2,25 +2,27 @@ package dirbucket
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
+	"strings"
+	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // write makes a new file, fills it, and makes it durable: the bytes, and the name.
 func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size int64, err error) {
-	name = newName()
-	path := b.path(name)
-	if err := makeLike(filepath.Dir(path), b.mode); err != nil {
+	if err := b.lost(); err != nil {
 		return "", 0, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, b.mode&0o666)
+	name = newName()
+	f, err := b.create(name)
 	if err != nil {
 		return "", 0, err
 	}
@@ -33,7 +35,7 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = syncDir(b.root, name[:2])
 	}
 	if err != nil {
 		b.remove(name)
@@ -42,28 +44,68 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	return name, size, nil
 }
 
+// create makes the file of a body, and the directory that it lies in.
+func (b *Bucket) create(name string) (f *os.File, err error) {
+	for range 10 {
+		if err = makeLike(b.root, name[:2], b.mode); err == nil {
+			f, err = b.root.OpenFile(path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, b.mode&0o666)
+		}
+		// Another process may just have put its empty directory in the place of ours.
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if errors.Is(err, os.ErrClosed) {
+		err = store.ErrClosed
+	}
+	return f, err
+}
+
+// lost reports that the directory of the bodies is not the one that was opened: another
+// process would look for what is written there in vain.
+func (b *Bucket) lost() error {
+	info, err := os.Stat(b.dir)
+	if err == nil && os.SameFile(info, b.info) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: the directory of the bucket was removed, moved or unmounted while in use; open it again", store.ErrUnavailable), err)
+}
+
+// modeOf is the mode that what is made in a directory takes over.
+func modeOf(info os.FileInfo) os.FileMode { return info.Mode().Perm() }
+
 // makeLike makes a directory with this mode, durably, unless it is there.
-func makeLike(dir string, mode os.FileMode) error {
-	err := os.Mkdir(dir, mode)
+func makeLike(parent *os.Root, name string, mode os.FileMode) error {
+	if info, err := parent.Lstat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	var err error
+	if mode&0o077 == 0 {
+		err = parent.Mkdir(name, mode)
+	} else {
+		err = trust.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
+			return f.Chmod(mode) // whatever the umask
+		})
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err == nil {
-		err = os.Chmod(dir, mode) // whatever the umask
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(dir))
+		err = syncDir(parent, ".")
 	}
 	return err
 }
 
+// stagePrefix starts the names of directories that are being made.
+const stagePrefix = "tmp-"
+
 // syncDir makes the names in a directory durable. Windows has no such call, and
 // needs none.
-func syncDir(dir string) error {
+func syncDir(parent *os.Root, name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	d, err := os.Open(dir)
+	d, err := parent.Open(name)
 	if err != nil {
 		return err
 	}
@@ -73,13 +115,13 @@ func syncDir(dir string) error {
 // remove removes a file that nothing names any more. If that fails, Sweep does it.
 func (b *Bucket) remove(name string) {
 	if name != "" {
-		_ = os.Remove(b.path(name))
+		_ = b.root.Remove(path(name))
 	}
 }
 
 // Sweep removes files that nothing names and that are older than the grace: what
 // killed processes left behind. It returns how many it removed. It may run while the
-// bucket is in use, and holds the names of all bodies in memory.
+// bucket is in use, and holds the names of all old bodies in memory.
 func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	// What is old now and unnamed in a later look can never be named again, since a
 	// put gives up long before its file is that old.
@@ -105,7 +147,7 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 		delete(old, e.File)
 	}
 	for name := range old {
-		err := os.Remove(b.path(name))
+		err := b.root.Remove(path(name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return removed, fmt.Errorf("sweep: %w", err)
 		}
@@ -114,36 +156,74 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	return removed, nil
 }
 
-// oldFiles returns the names of all files that are older than the grace.
+// maxSweep is how many names of a directory one sweep looks at: those that are left wait
+// for the next one.
+const maxSweep = 100_000
+
+// oldFiles returns the names of all files that are older than the grace, and removes
+// what killed processes have left of directories in the making.
 func (b *Bucket) oldFiles(ctx context.Context) (map[string]bool, error) {
-	old := make(map[string]bool)
-	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		rel, relErr := filepath.Rel(b.dir, path)
-		if err = errors.Join(err, relErr); err != nil {
-			return err
-		}
-		// Only what this package may have made: two characters, a slash, the rest.
-		name := filepath.ToSlash(rel)
-		if !d.Type().IsRegular() || len(name) != len(newName())+1 || name[2] != '/' {
-			return nil
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && time.Since(info.ModTime()) > b.grace {
-			old[name[:2]+name[3:]] = true
-		}
-		return err
-	})
-	if err != nil {
+	var dirs []string
+	err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
+	if err != nil && !errors.Is(err, trust.ErrTooMany) {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
+	old := make(map[string]bool)
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		var err error
+		if random, ok := strings.CutPrefix(dir, stagePrefix); ok && trust.IsRandom(random) {
+			b.removeStage(dir)
+		} else if len(dir) == 2 {
+			err = b.oldIn(dir, old)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrTooMany) {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
 	return old, nil
+}
+
+// oldIn adds the names of the old files in a directory.
+func (b *Bucket) oldIn(name string, old map[string]bool) error {
+	dir, _, err := trust.OpenBelow(b.root, name)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil // it is none of ours
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return trust.EachName(dir, ".", maxSweep, func(rest string) {
+		// Only what this package may have made.
+		if !trust.IsRandom(name + rest) {
+			return
+		}
+		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > b.grace {
+			old[name+rest] = true
+		}
+	})
+}
+
+// removeStage removes an old directory in which another one was being made, if both are
+// empty.
+func (b *Bucket) removeStage(name string) {
+	dir, info, err := trust.OpenBelow(b.root, name)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if time.Since(info.ModTime()) <= b.grace {
+		return
+	}
+	var inner []string
+	_ = trust.EachName(dir, ".", 1, func(n string) { inner = append(inner, n) })
+	for _, n := range inner {
+		if info, err := dir.Lstat(n); err == nil && info.IsDir() && trust.IsRandom(n) {
+			_ = dir.Remove(n)
+		}
+	}
+	_ = b.root.Remove(name)
 }

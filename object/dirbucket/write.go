@@ -93,7 +93,7 @@ func (b *Bucket) late(e entry, start time.Time) error {
 	if elapsed(start) <= b.grace {
 		return nil
 	}
-	if _, err := os.Stat(b.path(e.File)); err != nil {
+	if _, err := b.root.Stat(path(e.File)); err != nil {
 		return store.MarkUnknown(fmt.Errorf("%w: the put took longer than %v, and its file was swept: put it again", store.ErrCorrupt, b.grace))
 	}
 	return nil

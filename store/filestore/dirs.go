@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // The directories of a store. The last one is for what is made under another name
@@ -168,16 +167,9 @@ func (s *Store) mkdirTop(name string) (made bool, err error) {
 
 // giveTop makes one of the directories of the layout for others.
 func (s *Store) giveTop(name string) error {
-	st, err := s.newStage(tmpPrefix + random())
-	if err != nil {
-		return err
-	}
-	defer st.remove()
-	dir, err := st.mkdir(s.modes.top)
-	if err != nil {
-		return err
-	}
-	return st.install(dir, name)
+	return trust.GiveDir(s.root, tmpPrefix+random(), name, func(f *os.File) error {
+		return s.modes.apply(f, s.modes.top)
+	})
 }
 
 // stage is a directory for this process alone, in which it makes what is then renamed
@@ -414,7 +406,7 @@ func isLeftover(dir *os.Root, name string) bool {
 	if rest, ok := strings.CutPrefix(base, tmpPrefix); !trust.IsRandom(base) && segmentNumber(base) == 0 && !(ok && trust.IsRandom(rest)) {
 		return false
 	}
-	f, err := openRegular(dir, name)
+	f, _, err := trust.OpenFile(dir, name)
 	if err != nil {
 		return false
 	}
@@ -431,23 +423,6 @@ func isLeftover(dir *os.Root, name string) bool {
 // begins reports whether a text begins with another, or is the beginning of it.
 func begins(text, with string) bool {
 	return strings.HasPrefix(text, with) || strings.HasPrefix(with, text)
-}
-
-// openRegular opens a file for reading, and nothing else that lies in its place.
-func openRegular(dir *os.Root, name string) (*os.File, error) {
-	f, err := dir.OpenFile(name, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // lost reports that the directory of the store is not the one that was opened: it

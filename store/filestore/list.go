@@ -123,7 +123,7 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 
 // keyOf reads the key that stands at the start of a segment.
 func keyOf(dir *os.Root, file string) (key string, ok bool) {
-	f, err := openRegular(dir, file)
+	f, _, err := trust.OpenFile(dir, file)
 	if err != nil {
 		return "", false
 	}

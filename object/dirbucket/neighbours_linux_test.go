@@ -1,0 +1,158 @@
+package dirbucket_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
+	"github.com/holdfast-go/holdfast/object/dirbucket"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// TestStrangersDirectory: a directory that strangers can change is refused, by Open and by
+// New, and nothing is made there, unless it is accepted.
+func TestStrangersDirectory(t *testing.T) {
+	suitetest.NeedRoot(t, "a directory of another user")
+	const alice = 54322
+	for risk, prepare := range map[string]func(dir string) (string, error){
+		"owner":    func(dir string) (string, error) { return dir, os.Chown(dir, alice, alice) },
+		"writable": func(dir string) (string, error) { return dir, os.Chmod(dir, 0o777) },
+		"link":     func(dir string) (string, error) { return dir + ".link", os.Symlink(dir, dir+".link") },
+	} {
+		t.Run(risk, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "dir")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			name, err := prepare(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, openErr := dirbucket.Open(name, nil)
+			_, newErr := dirbucket.New(name, memstore.New(), nil)
+			for what, err := range map[string]error{"open": openErr, "new": newErr} {
+				if !errors.Is(err, store.ErrUnsafe) || !strings.HasSuffix(err.Error(), "(unsafe="+risk+")") {
+					t.Errorf("%s: got %v, want unsafe=%s", what, err, risk)
+				}
+			}
+			if names, err := os.ReadDir(dir); len(names) > 0 || err != nil {
+				t.Errorf("the directory holds %v, %v", names, err)
+			}
+			b, err := dirbucket.Open(name, &dirbucket.Options{Unsafe: []string{risk}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if _, err := b.Put(t.Context(), "key", strings.NewReader("body"), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestInTheWay: what others put in the place of a body is neither followed nor waited for,
+// and a sweep removes nothing through a link.
+func TestInTheWay(t *testing.T) {
+	dir := t.TempDir()
+	b := newBucket(t, dir, memstore.New(), nil)
+	old := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+	precious := filepath.Join(t.TempDir(), strings.Repeat("A", 24))
+	for _, err := range []error{os.WriteFile(precious, []byte("body"), 0o600), os.Chtimes(precious, old, old)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, put := range map[string]func(path string) error{
+		"link": func(path string) error { return os.Symlink(precious, path) },
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"hole": func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 8<<40)) },
+	} {
+		if _, err := b.Put(t.Context(), what, strings.NewReader("body"), nil); err != nil {
+			t.Fatal(err)
+		}
+		path := files(t, dir)[0]
+		if err := errors.Join(os.Remove(path), put(path)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Get(t.Context(), what, nil)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil || errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: got %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: the reader waits", what)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A directory elsewhere in the place of one of ours.
+	if err := os.Symlink(filepath.Dir(precious), filepath.Join(dir, "AA")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("the sweep removed %d files, %v", n, err)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSweepsStages: what a process that was killed left of a directory in the making is
+// removed, and nothing else of a name like that.
+func TestSweepsStages(t *testing.T) {
+	dir := t.TempDir()
+	b := newBucket(t, dir, memstore.New(), nil)
+	old := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+	leave := func(name, inner string, when time.Time) string {
+		path := filepath.Join(dir, name)
+		for _, err := range []error{os.MkdirAll(filepath.Join(path, inner), 0o700), os.Chtimes(path, when, when)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	gone := leave("tmp-"+rand.Text(), rand.Text(), old)
+	stay := []string{
+		leave("tmp-"+rand.Text(), rand.Text(), time.Now()),
+		leave("tmp-"+rand.Text(), "precious", old),
+		leave("tmp-precious", "x", old),
+	}
+	if _, err := b.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", gone, err)
+	}
+	for _, path := range stay {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMoved: nothing is put where no other process would find it.
+func TestMoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bodies")
+	b := newBucket(t, dir, memstore.New(), nil)
+	if err := errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Put(t.Context(), "key", strings.NewReader("body"), nil)
+	if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("got %v (%v), want unavailable, not applied", err, store.OutcomeOf(err))
+	}
+}
