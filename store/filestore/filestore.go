@@ -298,7 +298,11 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 	if !c.deleted && c.value == nil {
 		c.value = []byte{}
 	}
-	if v, err = s.write(ctx, c); err != nil {
+	v, err = s.write(ctx, c)
+	if store.OutcomeOf(err) == store.Unknown {
+		err = &store.UnknownError{Version: v, Err: err}
+	}
+	if err != nil {
 		return "", &store.OpError{Op: string(op), Key: c.key, Err: err}
 	}
 	return v, nil

@@ -63,8 +63,19 @@ func operate(args []string) error {
 			}
 		case store.Unknown:
 			r.Unknown++
+			if store.AttemptOf(err) == "" {
+				r.Bad = append(r.Bad, "an unknown outcome that names no version: "+err.Error())
+			}
 		}
+		unknown := err
 		got, now, err := readBack(s, key)
+		if store.OutcomeOf(unknown) == store.Unknown {
+			found, settleErr := s.Settle(testContext(), key, r.Last[key], store.AttemptOf(unknown))
+			there := string(got) == value
+			if settleErr == nil && (found.Fate == store.FateUnknown || there != (found.Fate == store.FateApplied)) {
+				r.Bad = append(r.Bad, fmt.Sprintf("%s was settled as %v; there is %s", value, found.Fate, got))
+			}
+		}
 		switch {
 		case err != nil:
 			r.Bad = append(r.Bad, fmt.Sprintf("%s cannot be read: %v", key, err))

@@ -124,7 +124,8 @@ type change struct {
 	durable bool
 }
 
-// write carries out a change: PUT.
+// write carries out a change: PUT. Beside an unknown outcome it returns the version that
+// the change would have made.
 func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	if err := s.begin(); err != nil {
 		return "", err
@@ -143,7 +144,7 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	// makes it durable with their own.
 	defer sync.seg.release()
 	if err := s.settle(sync); err != nil {
-		return "", unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
 	return v, nil
 }
@@ -182,7 +183,7 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 		e := l.seg.state.Next(random(), c.value, c.deleted)
 		counts, err := l.seg.append(e)
 		if err != nil {
-			return "", mark{}, err
+			return versionOf(e.Number, e.Nonce), mark{}, err
 		}
 		if counts {
 			sync, err := s.confirm(l, c)
@@ -270,7 +271,7 @@ func (s *Store) leads(l *log, seg *segment) bool {
 
 // create makes a register that was never there, with the change as its first state.
 // The directory of the log is renamed into place as a whole. It returns no version
-// where another was faster.
+// where another was faster, and one beside an unknown outcome.
 func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.lost(); err != nil {
 		return "", notApplied(err)
@@ -284,25 +285,29 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 	}
 	defer st.remove()
 	base := fold.Entry{Kind: fold.Base, Number: 1, Nonce: random(), Value: c.value}
+	v := versionOf(base.Number, base.Nonce)
 	dir, err := s.prepareDir(st, l, base)
 	if err != nil {
 		return "", s.notStaged(err)
 	}
 	if err := st.install(dir, l.dir()); err != nil {
 		info, statErr := s.root.Lstat(l.dir())
-		return "", notCreated(err, statErr == nil && info.IsDir())
+		if err = notCreated(err, statErr == nil && info.IsDir()); err != nil {
+			return v, err
+		}
+		return "", nil
 	}
 	if err := s.lost(); err != nil {
-		return "", unknown(err)
+		return v, unknown(err)
 	}
 	if err := s.syncPath(); err != nil {
-		return "", unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
 	// What the log is by now is no matter of this write.
 	if _, err := s.look(l); err == nil && l.seg != nil && l.seg.state.Base == base.Nonce {
 		l.seg.markPath()
 	}
-	return versionOf(base.Number, base.Nonce), nil
+	return v, nil
 }
 
 // notCreated tells what became of a new log that could not be renamed into place; there

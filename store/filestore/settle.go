@@ -1,0 +1,148 @@
+package filestore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// maxChain is the largest segment that is read to settle a write, in bytes. It has room
+// for all that counts in one.
+const maxChain = 4 << 20
+
+// Settle implements [store.Settler], by the log: what stands at the place that a write
+// would have in it. Logs that others have filled twice since do not tell any more. What
+// it calls applied it has made durable.
+func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
+	found := store.Settlement{Current: store.Entry{Key: key}}
+	var sync mark
+	err := s.withLog(ctx, key, func(l *log) error {
+		if err := s.current(ctx, l, true); err != nil {
+			return explain(err)
+		}
+		found.Current.Value, found.Current.Version = l.value()
+		if err := s.settleAll(l, prev, writes, &found); err != nil {
+			return err
+		}
+		if found.Write != "" {
+			l.seg.retain()
+			sync = mark{l.seg, l.seg.off}
+		}
+		return nil
+	})
+	if sync.seg != nil {
+		defer sync.seg.release()
+		if err = s.settle(sync); err != nil {
+			err = unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
+		}
+	}
+	if err != nil {
+		return store.Settlement{}, &store.OpError{Op: string(store.OpSettle), Key: key, Err: err}
+	}
+	return found, nil
+}
+
+func (s *Store) settleAll(l *log, prev store.Version, writes []store.Version, found *store.Settlement) error {
+	found.Fate = store.FateNever
+	for _, write := range writes {
+		fate := store.FateUnknown
+		if write != "" {
+			number, nonce, err := parseVersion(write)
+			if err != nil {
+				return err
+			}
+			fate = s.fateOf(l, prev, number, nonce)
+		}
+		switch fate {
+		case store.FateApplied, store.FateSuperseded:
+			found.Fate, found.Write = fate, write
+			return nil
+		case store.FateUnknown:
+			found.Fate = fate
+		}
+	}
+	// A create that nobody can name may have been applied and deleted.
+	if now := l.version(); now == prev && (now != "" || found.Fate == store.FateNever) {
+		found.Fate = store.FateNotYet
+	}
+	return nil
+}
+
+// fateOf tells what became of the entry with this number and nonce, which was to follow
+// prev.
+func (s *Store) fateOf(l *log, prev store.Version, number uint64, nonce string) store.Fate {
+	last := uint64(0)
+	if l.seg != nil {
+		last = l.seg.state.Number
+	}
+	switch {
+	case number == last+1 && l.version() == prev:
+		return store.FateNotYet
+	case number > last:
+		return store.FateUnknown // the log is older than the write: somebody put it back
+	case l.seg.state.Nonce == nonce:
+		return store.FateApplied
+	}
+	// The segment before the newest one is kept as well.
+	for segment := l.seg.number; segment > 0 && segment+1 >= l.seg.number; segment-- {
+		first, nonces, err := s.chain(l, segment)
+		switch {
+		case err != nil || len(nonces) == 0:
+			return store.FateUnknown
+		case number < first:
+			continue
+		case number-first < uint64(len(nonces)) && nonces[number-first] == nonce:
+			return store.FateSuperseded
+		case number-first < uint64(len(nonces)):
+			return store.FateNever
+		}
+	}
+	return store.FateUnknown
+}
+
+// chain returns the nonces of the entries of a segment that count, in their order, and
+// the number of the first.
+func (s *Store) chain(l *log, number uint64) (first uint64, nonces []string, err error) {
+	dir, err := s.openDir(l)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer dir.Close()
+	g, err := openSegment(dir, l, number)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer g.release()
+	if g.off > maxChain {
+		return 0, nil, nil
+	}
+	data, err := io.ReadAll(io.NewSectionReader(g.file, 0, g.off))
+	if err != nil {
+		return 0, nil, err
+	}
+	again := segmentOf(l, number)
+	fold.Scan(data, func(e fold.Entry) {
+		if again.take(e) && e.Kind != fold.Seal {
+			if nonces == nil {
+				first = e.Number
+			}
+			nonces = append(nonces, e.Nonce)
+		}
+	})
+	return first, nonces, nil
+}
+
+// parseVersion is the inverse of versionOf.
+func parseVersion(v store.Version) (number uint64, nonce string, err error) {
+	text, nonce, _ := strings.Cut(string(v), ".")
+	number, err = strconv.ParseUint(text, 10, 64)
+	if err != nil || number == 0 || nonce == "" || versionOf(number, nonce) != v {
+		return 0, "", fmt.Errorf("%w: %.80q is none of a file store", store.ErrVersion, v)
+	}
+	return number, nonce, nil
+}
