@@ -274,8 +274,8 @@ func TestOptions(t *testing.T) {
 		t.Errorf("without a client: %v", err)
 	}
 	s := open(t, b, nil)
-	if s.Life() != 5*time.Second || s.Settle() != 6*time.Second || s.Traits().MinTTL != 27*time.Second || !s.Traits().NoReadBack {
-		t.Errorf("the defaults are %v, %v, %+v", s.Life(), s.Settle(), s.Traits())
+	if s.Life() != 5*time.Second || s.Pause() != 6*time.Second || s.Traits().MinTTL != 27*time.Second || !s.Traits().NoReadBack {
+		t.Errorf("the defaults are %v, %v, %+v", s.Life(), s.Pause(), s.Traits())
 	}
 }
 

@@ -161,6 +161,7 @@ var (
 	_ store.Peeker         = (*Store)(nil)
 	_ store.Lister         = (*Store)(nil)
 	_ store.TokenFloorer   = (*Store)(nil)
+	_ store.Settler        = (*Store)(nil)
 	_ store.VolatilePutter = (*Store)(nil)
 	_ store.Describer      = (*Store)(nil)
 )
@@ -206,9 +207,9 @@ func (s *Store) Traits() store.Traits {
 	}
 }
 
-// Settle returns the pause between a PUT and its judgement, which is the time that
-// a write takes at least.
-func (s *Store) Settle() time.Duration { return s.o.Settle }
+// Pause returns [Options].Settle: the pause between a PUT and its judgement, which is
+// the time that a write takes at least.
+func (s *Store) Pause() time.Duration { return s.o.Settle }
 
 // Life returns how long a PUT may be under way.
 func (s *Store) Life() time.Duration { return s.o.Life }

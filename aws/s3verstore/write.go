@@ -44,7 +44,12 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 }
 
 // write appends e, which has a value or none, to the chain after prev.
-func (s *Store) write(ctx context.Context, key string, prev store.Version, e *entry, confirm bool) (store.Version, error) {
+func (s *Store) write(ctx context.Context, key string, prev store.Version, e *entry, confirm bool) (v store.Version, err error) {
+	defer func() {
+		if e.nonce != "" && store.OutcomeOf(err) == store.Unknown {
+			err = &store.UnknownError{Version: e.made(), Err: err}
+		}
+	}()
 	if err := store.CheckPut(key, e.value); err != nil {
 		return "", err
 	}

@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 		b := newBucket()
 		s, other := open(t, b, nil), open(t, b, nil)
 		ctx := t.Context()
-		settle := s.Settle()
+		settle := s.Pause()
 		var v store.Version
 		for _, c := range []struct {
 			name string
@@ -136,6 +136,11 @@ func TestSlowPut(t *testing.T) {
 				value, now := get(t, s, "k")
 				if applied := p.drop || p.status != 0; (value == "2") == applied {
 					t.Errorf("the value is %q", value)
+				}
+				// It is never taken for this writer's own, whatever stands there.
+				found, settleErr := store.Settle(t.Context(), s, "k", v, store.AttemptOf(err))
+				if settleErr != nil || found.Fate != store.FateUnknown || found.Current.Version != now || store.AttemptOf(err) == "" {
+					t.Errorf("settled: %+v, %v", found, settleErr)
 				}
 				mustPut(t, s, "k", now, "3")
 			})

@@ -39,7 +39,7 @@ func VersionedS3(client *s3.Client, name string, opts *s3verstore.Options) *Targ
 				handles, p.st = append(handles, st), st
 			}
 			e.o.Rounds, e.o.Samples = 1, min(e.o.Samples, 3)
-			e.o.StepTime = max(e.o.StepTime, 30*p.st.Settle())
+			e.o.StepTime = max(e.o.StepTime, 30*p.st.Pause())
 			if err := e.use(true, handles...); err != nil {
 				return err
 			}
