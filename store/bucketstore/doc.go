@@ -24,19 +24,15 @@
 //
 // # Outcomes
 //
-// A write is sent once, with its condition. If the reply is lost, or says that the
-// condition does not hold, the object is read. One's own nonce there means success.
-// The state that was written against means that the write has not been applied, and
-// the same bytes are sent again on the same condition, so that at most one of them
-// can be applied. Any other state is a conflict; but if a reply was lost, only where
-// the names in "after" prove that the write was not applied, and otherwise the
-// outcome stays unknown.
+// They are those of package engine, which sends a write, reads the object after a lost
+// reply or a refusal, and judges by the nonces. The version of a register is its nonces
+// and, behind an @, the version of the object.
 //
 // # Stores that ignore conditions
 //
 // There are servers that accept a condition and ignore it; two programs would hold
 // the same lock. Unless the bucket is known to be good, the first write of a
-// [Store] tries the conditions on objects made for that, below P/.holdfast/probe,
-// and removes them again. Where a condition is ignored nothing else is written, and
+// [Store] tries the conditions on an object made for that, below P/.holdfast/probe, by
+// six requests of which the last removes it. Where a condition is ignored nothing else is written, and
 // every write fails with an [UnsafeError].
 package bucketstore

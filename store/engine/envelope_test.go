@@ -1,0 +1,45 @@
+package engine_test
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// FuzzParseID: only one pair of texts stands for an envelope.
+func FuzzParseID(f *testing.F) {
+	f.Add("8-AAAAAAAAAAAA", "BBBBBBBBBBBB.CCCCCCCCCCCC")
+	f.Add("AA-AAAAAAAAA", "")
+	f.Add("08-AAAAAAAAAAAA", ".")
+	f.Fuzz(func(t *testing.T, id, past string) {
+		e, err := engine.ParseID(id, past)
+		if err == nil && (e.ID() != id || e.Past() != past || len(e.After) > engine.MaxAfter) {
+			t.Fatalf("%q after %q is read as %+v", id, past, e)
+		}
+	})
+}
+
+// FuzzDecode: what can be read is written so that it reads the same.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","value":{"a":1}}`))
+	f.Add([]byte(`{"holdfast":1,"nonce":"AAAAAAAAAAAA","after":["BBBBBBBBBBBB"],"base64":"/w=="}`))
+	tombstone := `{"holdfast":1,"nonce":"AAAAAAAAAAAA","deleted":true}`
+	f.Add([]byte(tombstone + strings.Repeat(" ", engine.TombstoneSize-1-len(tombstone)) + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, err := engine.Decode(text)
+		if err != nil {
+			return
+		}
+		again, err := engine.Decode(e.Encode())
+		again.Value, e.Value = append([]byte{}, again.Value...), append([]byte{}, e.Value...)
+		if len(e.After) == 0 {
+			e.After = nil
+		}
+		if err != nil || !bytes.Equal(again.Value, e.Value) || !reflect.DeepEqual(again, e) {
+			t.Fatalf("%q: %+v, then %+v, %v", text, e, again, err)
+		}
+	})
+}
