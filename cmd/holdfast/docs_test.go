@@ -112,3 +112,47 @@ func checkCommandLine(t *testing.T, page string, n int, args []string) {
 		t.Errorf("%s:%d: holdfast %s: %v", page, n, strings.Join(args, " "), err)
 	}
 }
+
+// The tests that docs/security.md names are there: what it says holds is shown by them.
+func TestDocumentedTests(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([a-z]+))?`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 40 {
+		t.Errorf("only %d tests found", len(named))
+	}
+	for _, m := range named {
+		files, err := filepath.Glob(filepath.Join("../..", m[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(text, []byte("func "+m[2]+"("))
+		}
+		if !found {
+			t.Errorf("%s is not in %s", m[2], m[1])
+		}
+		if m[3] != "" && !isThere(filepath.Join("testdata/script", m[3]+".txtar"))() {
+			t.Errorf("%s has no script %s", m[2], m[3])
+		}
+	}
+	// So does each row of a table that has a column for it.
+	tests := false
+	for _, line := range strings.Split(string(page), "\n") {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			tests = false
+		case strings.HasSuffix(line, "| test |"):
+			tests = true
+		case tests && !strings.HasPrefix(line, "|---") && !strings.HasSuffix(line, "` |"):
+			t.Errorf("no test is named: %s", line)
+		}
+	}
+}
