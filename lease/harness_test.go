@@ -25,6 +25,7 @@ const (
 	repeat       // applied, the reply lost, and sent again by the transport: a conflict with ourselves
 	hang         // never arrives; the caller waits until its context ends
 	late         // the caller waits until its context ends; applied two seconds later
+	deaf         // ignores its context; applied when wire.deafness has passed
 )
 
 var errNetwork = errors.New("network fault")
@@ -36,6 +37,8 @@ type wire struct {
 	script func(op *store.Op) fault
 	counts map[store.Kind]int
 	after  sync.WaitGroup
+
+	deafness func() time.Duration // how long a call that ignores its context takes
 }
 
 func newWire(st store.Store) *wire {
@@ -99,6 +102,10 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 			_ = next(context.WithoutCancel(ctx), &copied)
 		})
 		return context.Cause(ctx)
+	}
+	if f == deaf {
+		time.Sleep(w.deafness())
+		return next(context.WithoutCancel(ctx), op)
 	}
 	return next(ctx, op)
 }

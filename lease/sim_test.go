@@ -5,12 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,23 +21,31 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-var simSeed = flag.Uint64("sim.seed", 0, "replay the simulation of this seed")
+var (
+	simSeed  = flag.Uint64("sim.seed", 0, "replay the simulation of this seed")
+	simFirst = flag.Uint64("sim.first", 1, "begin the simulation with this seed")
+	simHours = flag.Float64("sim.hours", 100_000, "lease-hours of a torture")
+)
 
 // TestSimulation lets contenders with drifting clocks fight for locks over networks
-// that fail in every way, in virtual time. At no instant do two of them believe;
-// tokens rise; a fenced register never goes back; and when the network heals, all
-// get their turn. HOLDFAST_TORTURE=1 runs 100,000 lease-hours of it.
+// that fail in every way, in virtual time. Their options are drawn at random from those
+// that are accepted, their handlers of events block, calls of their stores ignore their
+// contexts, and they break, detach, attach (with copies of tickets, too), write data and
+// close at any time. At no instant do two of them believe; tokens rise; a fenced register
+// never goes back; data that was stored is there; no lease is lost on a healthy store;
+// and when the network heals, all get their turn. HOLDFAST_TORTURE=1 runs 100,000
+// lease-hours of it.
 func TestSimulation(t *testing.T) {
 	// The jitter is seeded; one processor keeps the order of events nearly so.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	hours := 1000.0
+	hours := 400.0
 	if raceEnabled {
-		hours = 300
+		hours = 150
 	}
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
-		hours = 100_000
+		hours = *simHours
 	}
-	first := uint64(1)
+	first := *simFirst
 	if *simSeed != 0 {
 		first, hours = *simSeed, 0
 	}
@@ -54,7 +63,9 @@ func TestSimulation(t *testing.T) {
 			break
 		}
 	}
-	if *simSeed == 0 && (total.takeovers == 0 || total.lost == 0 || total.stale == 0 || total.faults == 0) {
+	if *simSeed == 0 && slices.Contains([]int{
+		total.takeovers, total.lost, total.stale, total.faults, total.attached, total.broken, total.closed, total.data, total.deaf, total.calm,
+	}, 0) {
 		t.Errorf("the simulation is vacuous: %v", total)
 	}
 }
@@ -67,6 +78,13 @@ type simStats struct {
 	lost      int
 	stale     int // writes that the fence refused
 	faults    int
+	deaf      int // of these, calls that ignored their contexts
+	attached  int
+	refused   int // uses of tickets that were refused
+	broken    int
+	closed    int // clients, with or without a lease
+	data      int
+	calm      int // grants on a healthy store
 }
 
 func (s *simStats) add(o simStats) {
@@ -76,10 +94,18 @@ func (s *simStats) add(o simStats) {
 	s.lost += o.lost
 	s.stale += o.stale
 	s.faults += o.faults
+	s.deaf += o.deaf
+	s.attached += o.attached
+	s.refused += o.refused
+	s.broken += o.broken
+	s.closed += o.closed
+	s.data += o.data
+	s.calm += o.calm
 }
 
 func (s simStats) String() string {
-	return fmt.Sprintf("%.0f lease-hours, %d grants, %d taken over, %d lost, %d stale writes refused, %d faults", s.hours, s.grants, s.takeovers, s.lost, s.stale, s.faults)
+	return fmt.Sprintf("%.0f lease-hours, %d grants (%d on a healthy store), %d taken over, %d lost, %d stale writes refused, %d faults (%d calls that ignored their contexts), %d tickets attached and %d refused, %d broken, %d clients closed, %d times data",
+		s.hours, s.grants, s.calm, s.takeovers, s.lost, s.stale, s.faults, s.deaf, s.attached, s.refused, s.broken, s.closed, s.data)
 }
 
 // sim is one fight for one lock.
@@ -92,7 +118,11 @@ type sim struct {
 	mu        sync.Mutex
 	guards    map[int]*lease.Guard // what each contender holds, or believes to
 	lastToken uint64
-	healed    atomic.Bool
+	tickets   []lease.Ticket  // all that there ever were, used or not
+	data      map[string]bool // what may stand in the record
+	healed    chan struct{}
+
+	calm bool // the store is healthy, if at some distance
 
 	// counting guards stats. Asking a guard whether it believes can send an event,
 	// so that events must not need mu.
@@ -124,7 +154,7 @@ func (l *luck) Uint64() uint64 {
 }
 
 func newSim(seed uint64) *sim {
-	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, guards: map[int]*lease.Guard{}}
+	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, guards: map[int]*lease.Guard{}, data: map[string]bool{"": true}, calm: seed%4 == 0}
 	if seed%8 == 1 {
 		s.scale = 1 // leases of seconds, and the rest of minutes
 	}
@@ -133,6 +163,7 @@ func newSim(seed uint64) *sim {
 
 func (s *sim) run(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		s.healed = make(chan struct{})
 		span := 2 * time.Hour * s.scale
 		contenders := 2 + s.rnd.IntN(4)
 		var wg sync.WaitGroup
@@ -149,7 +180,7 @@ func (s *sim) run(t *testing.T) {
 			s.believers(t)
 			s.mu.Unlock()
 		}
-		s.healed.Store(true)
+		close(s.healed)
 		wg.Wait()
 		s.stats.hours = span.Hours() * float64(contenders)
 	})
@@ -171,28 +202,47 @@ func (s *sim) believers(t *testing.T) {
 
 // contender is one process with a clock and a network of its own.
 type contender struct {
-	s    *sim
-	id   int
-	rnd  *rand.Rand
-	wire *wire
+	s     *sim
+	id    int
+	rnd   *rand.Rand
+	wire  *wire
+	clock *clocks
+
+	client *lease.Client
+	h      *lease.Handle
 
 	mu   sync.Mutex
 	bad  fault // what the network does now
 	odds float64
 }
 
+func (s *sim) over() bool {
+	select {
+	case <-s.healed:
+		return true
+	default:
+		return false
+	}
+}
+
 // network is the script of the contender's wire.
 func (c *contender) network(op *store.Op) fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.s.healed.Load() || op.Kind == store.OpWatch || c.rnd.Float64() >= c.odds {
+	if c.s.calm || c.s.over() || op.Kind == store.OpWatch || c.rnd.Float64() >= c.odds {
 		return pass
 	}
-	c.s.count(func(s *simStats) { s.faults++ })
-	if c.bad != pass {
-		return c.bad
+	f := c.bad
+	if f == pass {
+		f = []fault{fail, refuse, lose, repeat, hang, late, deaf}[c.rnd.IntN(7)]
 	}
-	return []fault{fail, refuse, lose, repeat, hang, late}[c.rnd.IntN(6)]
+	c.s.count(func(s *simStats) {
+		s.faults++
+		if f == deaf {
+			s.deaf++
+		}
+	})
+	return f
 }
 
 // weather changes the network.
@@ -201,7 +251,7 @@ func (c *contender) weather() {
 	defer c.mu.Unlock()
 	switch c.rnd.IntN(6) {
 	case 0: // nothing gets through
-		c.bad, c.odds = []fault{fail, hang, late}[c.rnd.IntN(3)], 1
+		c.bad, c.odds = []fault{fail, hang, late, deaf}[c.rnd.IntN(4)], 1
 	case 1: // replies get lost
 		c.bad, c.odds = lose, 0.7
 	case 2, 3: // of everything a little
@@ -211,100 +261,358 @@ func (c *contender) weather() {
 	}
 }
 
-func (c *contender) live(t *testing.T, end time.Time) {
+// seconds is a time of up to n seconds, scaled.
+func (c *contender) seconds(n int) time.Duration {
+	return time.Duration(c.rnd.IntN(n*1000)) * time.Millisecond * c.s.scale
+}
+
+// handler is a handler of events that blocks now and then, and sometimes for good.
+func (c *contender) handler(e lease.Event) {
+	c.s.count(func(s *simStats) {
+		switch e.Kind {
+		case lease.EventTakenOver:
+			s.takeovers++
+		case lease.EventLost:
+			s.lost++
+		}
+	})
+	switch c.rnd.IntN(300) {
+	case 0:
+		<-c.s.healed
+	case 1, 2, 3:
+		select {
+		case <-c.s.healed:
+		case <-time.After(c.seconds(300)):
+		}
+	}
+}
+
+// blockingLog blocks as the handler does.
+type blockingLog struct {
+	slog.Handler
+	c *contender
+}
+
+func (b blockingLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (b blockingLog) Handle(context.Context, slog.Record) error {
+	b.c.handler(lease.Event{})
+	return nil
+}
+
+// open makes a client with options drawn at random from those that are accepted.
+func (c *contender) open(t *testing.T, ttl time.Duration) *lease.Client {
 	const rho = 0.01
-	w := newWire(&c.s.st)
-	c.wire = w
-	w.set(c.network)
-	o := &lease.Options{
-		TTL: time.Duration(2+c.rnd.IntN(28)) * time.Second * c.s.scale, Rho: rho, Holder: strconv.Itoa(c.id),
-		OnEvent: func(e lease.Event) {
-			c.s.count(func(s *simStats) {
-				switch e.Kind {
-				case lease.EventTakenOver:
-					s.takeovers++
-				case lease.EventLost:
-					s.lost++
-				}
-			})
-		},
+	maybe := func(d time.Duration) time.Duration {
+		if c.rnd.IntN(2) == 0 {
+			return 0
+		}
+		return d
 	}
-	client, err := lease.New(w, o)
+	least := 100 * time.Millisecond
+	if c.s.calm {
+		least = time.Second * c.s.scale // a request or two on a healthy store
+	}
+	for {
+		o := &lease.Options{
+			TTL: ttl, Rho: rho, Holder: strconv.Itoa(c.id), OnEvent: c.handler,
+			Renew:          maybe(ttl/20 + time.Duration(c.rnd.Int64N(int64(ttl)/2))),
+			Margin:         maybe(time.Duration(c.rnd.Int64N(int64(ttl) / 3))),
+			Grace:          maybe(time.Duration(c.rnd.Int64N(int64(ttl)/3))) - time.Duration(c.rnd.IntN(2)),
+			ReleaseTimeout: maybe(least + c.seconds(30)),
+			Patience:       maybe(time.Second + c.seconds(60)),
+			MinPoll:        maybe(time.Millisecond + c.seconds(2)),
+			Manual:         c.rnd.IntN(10) == 0,
+			Fresh:          c.rnd.IntN(4) == 0,
+		}
+		if c.rnd.IntN(3) == 0 {
+			o.Logger = slog.New(blockingLog{slog.DiscardHandler, c})
+		}
+		client, err := lease.New(c.wire, o)
+		if errors.Is(err, lease.ErrOptions) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		lease.SetClock(client, c.clock.read)
+		lease.SetRandom(client, c.rnd.Float64)
+		return client
+	}
+}
+
+// restart makes a new client and a handle, and closes the ones before.
+func (c *contender) restart(t *testing.T) {
+	if c.client != nil {
+		c.close(t, c.client)
+	}
+	c.client = c.open(t, time.Duration(2+c.rnd.IntN(28))*time.Second*c.s.scale)
+	h, err := c.client.Handle("job")
 	if err != nil {
 		t.Error(err)
-		return
 	}
+	c.h = h
+}
+
+// close closes a client, and checks that it does so in time.
+func (c *contender) close(t *testing.T, client *lease.Client) {
+	c.s.count(func(s *simStats) { s.closed++ })
+	began := time.Now()
+	_ = client.Close(t.Context())
+	if took, bound := time.Since(began), client.Options().ReleaseTimeout+3*time.Second; took > bound {
+		t.Errorf("seed %d: Close took %v; at most %v are allowed", c.s.seed, took, bound)
+	}
+}
+
+func (c *contender) live(t *testing.T, end time.Time) {
+	c.wire = newWire(described{store.Intercept(&c.s.st, c.distance), store.Traits{}})
+	c.wire.deafness = func() time.Duration { return c.seconds(400) }
+	c.wire.set(c.network)
 	// A clock that is as wrong as it may be, or somewhere between.
-	clock := newClocks()
-	clock.rate = 1 + rho*[]float64{-1, 1, 2*c.rnd.Float64() - 1}[c.rnd.IntN(3)]
-	lease.SetClock(client, clock.read)
-	lease.SetRandom(client, newLuck(c.s.seed, uint64(c.id+100)).Float64)
-	h, err := client.Handle("job")
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	c.clock = newClocks()
+	c.clock.rate = 1 + 0.01*[]float64{-1, 1, 2*c.rnd.Float64() - 1}[c.rnd.IntN(3)]
+	c.restart(t)
 	for time.Now().Before(end) {
 		c.weather()
-		c.turn(t, h, time.Duration(1+c.rnd.IntN(300))*time.Second*c.s.scale)
+		switch c.rnd.IntN(20) {
+		case 0:
+			c.restart(t)
+		case 1, 2, 3:
+			c.useTicket(t)
+		case 4:
+			c.breakIt(t)
+		}
+		c.turn(t, time.Duration(1+c.rnd.IntN(300))*time.Second*c.s.scale)
 	}
-	for !c.s.healed.Load() {
-		time.Sleep(time.Second)
-	}
+	<-c.s.healed
+	time.Sleep(10 * time.Minute * c.s.scale) // what is under way arrives
 	// Everything works again: everybody gets the lock in reasonable time.
+	c.restart(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute*c.s.scale)
 	defer cancel()
-	if g, err := h.Acquire(ctx); err != nil {
+	if g, err := c.h.Acquire(ctx); err != nil {
 		t.Errorf("seed %d: contender %d did not get its turn after the store healed: %v", c.s.seed, c.id, err)
 	} else {
-		c.s.acquired(t, c.id, g)
+		c.s.acquired(t, c.id, g, false)
 		if err := g.Release(ctx); err != nil {
 			t.Errorf("seed %d: release on a good network: %v", c.s.seed, err)
 		}
 	}
-	w.after.Wait()
-	_ = client.Close(t.Context())
+	c.wire.after.Wait()
+	c.close(t, c.client)
+	for c.client.Stats().Calls > 0 {
+		t.Errorf("seed %d: a call is left behind on a good network", c.s.seed)
+		time.Sleep(time.Minute)
+	}
+}
+
+// distance is what a request takes on a healthy store: up to a tenth of the shortest TTL.
+func (c *contender) distance(ctx context.Context, op *store.Op, next store.Handler) error {
+	if !c.s.calm || op.Kind == store.OpWatch {
+		return next(ctx, op)
+	}
+	whole := c.seconds(2) / 10
+	if err := pause(ctx, whole/2); err != nil {
+		return err
+	}
+	err := next(ctx, op)
+	if late := pause(ctx, whole/2); late != nil {
+		return late
+	}
+	return err
 }
 
 // turn is one attempt, and the work that follows it.
-func (c *contender) turn(t *testing.T, h *lease.Handle, patience time.Duration) {
+func (c *contender) turn(t *testing.T, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	g, err := h.Acquire(ctx)
+	began := time.Now()
+	g, err := c.h.Acquire(ctx)
+	o := c.client.Options()
+	if took, bound := time.Since(began), patience+o.ReleaseTimeout+2*time.Second; took > bound {
+		t.Errorf("seed %d: Acquire took %v; at most %v are allowed", c.s.seed, took, bound)
+	}
 	if err != nil {
 		return
 	}
-	c.s.acquired(t, c.id, g)
+	c.s.acquired(t, c.id, g, false)
+	c.work(t, g, o)
+}
+
+// work is what happens under a lease, until its end.
+func (c *contender) work(t *testing.T, g *lease.Guard, o lease.Options) {
+	s := c.s
 	for range c.rnd.IntN(6) {
 		c.weather()
-		time.Sleep(time.Duration(c.rnd.IntN(20_000)) * time.Millisecond * c.s.scale)
+		time.Sleep(c.seconds(20))
 		// Work does not look before it writes: the fence alone protects.
-		c.s.fenced(t, g)
+		s.fenced(t, g)
+		switch c.rnd.IntN(6) {
+		case 0:
+			ctx, cancel := context.WithTimeout(t.Context(), c.seconds(10))
+			s.setData(ctx, t, g, strconv.FormatUint(c.rnd.Uint64(), 36))
+			cancel()
+		case 1:
+			_ = g.Renew(t.Context())
+		}
 	}
-	switch c.rnd.IntN(4) {
+	if err := g.Err(); s.calm && !o.Manual && errors.Is(err, lease.ErrLost) {
+		t.Errorf("seed %d: a lease was lost on a healthy store: %v, options %+v", s.seed, err, o)
+	}
+	began, bound := time.Now(), o.ReleaseTimeout+2*time.Second
+	switch c.rnd.IntN(7) {
 	case 0: // the process dies: nothing leaves it any more
 		c.mu.Lock()
 		c.bad, c.odds = fail, 1
 		c.mu.Unlock()
 		select {
 		case <-g.Context().Done():
-		case <-time.After(time.Minute * c.s.scale): // the network healed meanwhile
+		case <-time.After(time.Minute * s.scale): // the network healed meanwhile
 		}
-		time.Sleep(time.Minute * c.s.scale)
+		time.Sleep(time.Minute * s.scale)
+		began = time.Now()
+	case 1, 2:
+		ticket, err := g.Detach(t.Context())
+		if took := time.Since(began); took > bound {
+			t.Errorf("seed %d: Detach took %v; at most %v are allowed", s.seed, took, bound)
+		}
+		if err == nil {
+			s.keep(ticket)
+			if c.rnd.IntN(3) > 0 {
+				time.Sleep(c.seconds(5))
+				c.useTicket(t)
+			}
+		}
+		began = time.Now()
+	case 3:
+		c.restart(t)
+		began = time.Now()
 	}
 	_ = g.Release(t.Context())
+	if took := time.Since(began); took > bound {
+		t.Errorf("seed %d: Release took %v; at most %v are allowed", s.seed, took, bound)
+	}
 }
 
-func (s *sim) acquired(t *testing.T, id int, g *lease.Guard) {
+// keep keeps a ticket for ever.
+func (s *sim) keep(t lease.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count(func(s *simStats) { s.grants++ })
-	if g.Token() <= s.lastToken {
+	s.tickets = append(s.tickets, t)
+}
+
+// useTicket uses one of the last tickets, which may have been used before.
+func (c *contender) useTicket(t *testing.T) {
+	c.s.mu.Lock()
+	n := len(c.s.tickets)
+	var ticket lease.Ticket
+	if n > 0 {
+		ticket = c.s.tickets[max(0, n-1-c.rnd.IntN(4))]
+	}
+	c.s.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	client := c.open(t, ticket.TTL)
+	defer c.close(t, client)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
+	defer cancel()
+	var err error
+	switch c.rnd.IntN(4) {
+	case 0:
+		var next lease.Ticket
+		next, err = client.RenewTicket(ctx, ticket, func(next lease.Ticket) error {
+			c.s.keep(next)
+			return nil
+		})
+		if err == nil {
+			c.s.keep(next)
+		}
+	case 1:
+		err = client.ReleaseTicket(ctx, ticket)
+	default:
+		var g *lease.Guard
+		if g, err = client.Attach(ctx, ticket); err == nil {
+			c.s.acquired(t, c.id, g, true)
+			c.work(t, g, client.Options())
+		}
+	}
+	if err != nil {
+		c.s.count(func(s *simStats) { s.refused++ })
+	}
+	if changed := new(lease.TicketError); errors.As(err, &changed) {
+		c.s.keep(changed.Ticket)
+	}
+}
+
+// breakIt breaks the grant that stands, where a loss proves nothing.
+func (c *contender) breakIt(t *testing.T) {
+	if c.s.calm {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
+	defer cancel()
+	info, err := c.client.Inspect(ctx, "job")
+	if err != nil {
+		return
+	}
+	if _, err := c.client.Break(ctx, "job", info.Record.Token, false); err == nil {
+		c.s.count(func(s *simStats) { s.broken++ })
+	}
+}
+
+func (s *sim) acquired(t *testing.T, id int, g *lease.Guard, attached bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(func(s *simStats) {
+		if attached {
+			s.attached++
+		} else {
+			s.grants++
+		}
+	})
+	if s.calm {
+		s.count(func(s *simStats) { s.calm++ })
+	}
+	if g.Token() < s.lastToken || g.Token() == s.lastToken && !attached {
 		t.Errorf("seed %d: token %d after %d", s.seed, g.Token(), s.lastToken)
+	}
+	if !s.data[string(g.Data())] {
+		t.Errorf("seed %d: data %q; it can be one of %v", s.seed, g.Data(), s.data)
+	}
+	if !attached {
+		// Whatever is still under way was for a record that is gone.
+		s.data = map[string]bool{string(g.Data()): true}
 	}
 	s.lastToken = g.Token()
 	s.guards[id] = g
 	s.believers(t)
+}
+
+// setData stores data, and notes what may stand in the record then.
+func (s *sim) setData(ctx context.Context, t *testing.T, g *lease.Guard, data string) {
+	note := func(f func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.Token() == s.lastToken {
+			f()
+		}
+	}
+	note(func() { s.data[data] = true })
+	err := g.SetData(ctx, []byte(data))
+	switch {
+	case err == nil:
+		s.count(func(s *simStats) { s.data++ })
+		note(func() {
+			if string(g.Data()) != data {
+				t.Errorf("seed %d: data %q was stored, the guard has %q", s.seed, data, g.Data())
+			}
+			s.data = map[string]bool{data: true}
+		})
+	case store.OutcomeOf(err) == store.NotApplied:
+		note(func() { delete(s.data, data) })
+	}
 }
 
 // fenced writes under the guard's token to a register that refuses older ones.
