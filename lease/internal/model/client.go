@@ -9,7 +9,7 @@ import "slices"
 // stayed unchanged for long enough, or its own former grant, whose end it knows.
 func (w *world) mayTake(c int) bool {
 	cl := &w.cl[c]
-	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c))
+	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c) || cl.base.kind == held && cl.base.pres == deadPresence)
 }
 
 func (r *record) formerlyOf(c int) bool { return r.kind == held && r.owner == uint8(c) }
@@ -17,7 +17,10 @@ func (r *record) formerlyOf(c int) bool { return r.kind == held && r.owner == ui
 // acquire begins a new grant.
 func (w *world) acquire(c int) bool {
 	cl := &w.cl[c]
-	if cl.wait > 0 {
+	switch {
+	case cl.wait > 0 && !cl.base.formerlyOf(c):
+		w.note(TookDead)
+	case cl.wait > 0:
 		w.note(RetakenAtOnce)
 	}
 	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
@@ -85,9 +88,11 @@ func (w *world) confirm(c int) {
 	ver := cl.wver
 	cl.io, cl.wver = quiet, 0
 	switch cl.mode {
-	case acquiring, holding:
+	case acquiring, holding, attaching:
 		w.adopt(c, ver)
-	case releasing, givingUp:
+	case extending:
+		w.renewedTicket(c, ver)
+	case releasing, givingUp, freeing:
 		rec := record{ver: ver, kind: free, tok: cl.base.tok}
 		if w.Fault == DeleteOnRelease && cl.mode == releasing {
 			rec = record{kind: absent, tok: lowToken}
@@ -115,9 +120,15 @@ func (w *world) adopt(c int, ver uint8) {
 	if w.Fault == DeadlineFromReply {
 		left = w.ttl[c]
 	}
-	cl.mode, cl.left = holding, left
+	cl.left = left
 	rec := record{ver: ver, kind: held, owner: uint8(c), tok: cl.tok, ttl: w.ttl[c]}
-	cl.base = rec
+	if w.Presence {
+		rec.pres = uint8(c) + 1
+	}
+	if cl.mode != acquiring {
+		w.keep(&rec, &cl.base)
+	}
+	cl.mode, cl.base = holding, rec
 	cl.forget()
 	if left == 0 {
 		w.note(BornExpired)
@@ -132,13 +143,20 @@ func (w *world) refuse(c int) {
 	cl := &w.cl[c]
 	cl.io = quiet
 	w.note(Refused)
-	if cl.mode == releasing || cl.mode == givingUp {
+	if cl.mode == releasing || cl.mode == givingUp || cl.mode == freeing {
 		if w.Fault == GiveUpOnConflict && cl.mode == givingUp {
 			w.end(c)
 		}
 		return // to be read back
 	}
+	if cl.mode == extending {
+		cl.wver = 0
+		return // to be read back
+	}
 	cl.dropLast()
+	if cl.mode == attaching {
+		return // to be read back
+	}
 	if cl.n > 0 && w.Fault != ConflictIsLoss {
 		w.note(RefusedRetry)
 		if w.Fault == RetryOnConflict {
@@ -188,7 +206,7 @@ func (w *world) definite(c int) {
 	cl := &w.cl[c]
 	w.drop(cl.wver)
 	cl.io, cl.wver = quiet, 0
-	if cl.mode != acquiring && cl.mode != holding {
+	if cl.mode != acquiring && cl.mode != holding && cl.mode != attaching {
 		return
 	}
 	cl.dropLast()
@@ -208,6 +226,9 @@ func (w *world) ours(c int, rec *record) bool {
 	case AdoptByName:
 		return rec.owner == uint8(c)
 	}
+	if w.Tickets && !slices.ContainsFunc(w.cl[c].att[:w.cl[c].n], func(a attempt) bool { return a.ver == rec.ver }) && w.cl[c].mode == holding {
+		return false // a ticket of this lease was used
+	}
 	return rec.grant == w.cl[c].grant
 }
 
@@ -224,6 +245,10 @@ func (w *world) answer(c int) {
 		w.observe(c, rec)
 	case acquiring, holding:
 		w.settle(c, rec)
+	case attaching, extending:
+		w.settleTicket(c, rec)
+	case freeing:
+		w.settleTicketFree(c, rec)
 	case releasing, givingUp:
 		w.settleFree(c, rec)
 	}
@@ -266,6 +291,20 @@ func (w *world) settleFree(c int, rec record) {
 	default:
 		w.note(EndedByReadBack)
 		w.end(c)
+		w.observe(c, rec)
+	}
+}
+
+// settleTicketFree judges a read-back after the release with a ticket.
+func (w *world) settleTicketFree(c int, rec record) {
+	cl, t := &w.cl[c], &w.hand[c]
+	switch {
+	case rec.ver == cl.base.ver:
+	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
+		w.note(UsedAnnounced)
+		cl.base = rec // free is to be written on this
+	default:
+		*cl = client{}
 		w.observe(c, rec)
 	}
 }

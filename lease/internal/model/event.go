@@ -44,6 +44,14 @@ const (
 	LostToBreak
 	TwoUnderNow
 
+	Detached
+	Attached
+	UsedAnnounced
+	TicketRefused
+	TicketRenewed
+	DiedAnnounced
+	TookDead
+
 	eventCount
 )
 
@@ -82,13 +90,26 @@ var eventTexts = [eventCount]string{
 	TookBrokenNow:           "a lock broken with --now is taken at once",
 	LostToBreak:             "a holder learns that its lock was broken",
 	TwoUnderNow:             "two clients believe after a break with --now",
+
+	Detached:      "a holder leaves its lease in a ticket",
+	Attached:      "a write with a ticket is applied, for a guard",
+	UsedAnnounced: "a ticket is good for a write that it announced",
+	TicketRefused: "a ticket is refused, since its lease went on without it",
+	TicketRenewed: "the renewal of a ticket leaves the next one",
+	DiedAnnounced: "a client forgets everything after it announced a write",
+	TookDead:      "a client sends an acquire over a dead process's grant without waiting",
 }
 
-// Events returns all events.
-func Events() []Event {
-	all := make([]Event, eventCount)
-	for i := range all {
-		all[i] = Event(i)
+// Events returns the events of a world without tickets and presence.
+func Events() []Event { return between(0, Detached) }
+
+// TicketEvents returns those that tickets and presence bring.
+func TicketEvents() []Event { return between(Detached, eventCount) }
+
+func between(from, to Event) []Event {
+	var all []Event
+	for e := from; e < to; e++ {
+		all = append(all, e)
 	}
 	return all
 }

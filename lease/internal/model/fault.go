@@ -36,6 +36,14 @@ const (
 	BreakKeepsToken
 	DeleteOnRelease
 	RenewalShortensTTL
+	TicketTakesGrant
+	TicketFreesGrant
+	TicketTTL
+	TicketForgetsPending
+	TicketSentFirst
+	TicketTrustsAnnounced
+	AttachKeepsProcess
+	AttachKeepsPresence
 
 	faults
 )
@@ -70,6 +78,15 @@ var faultTexts = [faults]struct{ name, why string }{
 	BreakKeepsToken:     {"BreakKeepsToken", "a break does not raise the token"},
 	DeleteOnRelease:     {"DeleteOnRelease", "release removes the record, and tokens start again"},
 	RenewalShortensTTL:  {"RenewalShortensTTL", "a renewal writes a shorter TTL than the grant was given with"},
+
+	TicketTakesGrant:      {"TicketTakesGrant", "a ticket attaches to whatever version stands of its grant"},
+	TicketFreesGrant:      {"TicketFreesGrant", "a ticket that is too late frees whatever version stands of its grant"},
+	TicketTTL:             {"TicketTTL", "the TTL of a ticket is believed instead of that of the record"},
+	TicketForgetsPending:  {"TicketForgetsPending", "a ticket does not announce the renewals whose outcome was not known"},
+	TicketSentFirst:       {"TicketSentFirst", "the renewal of a ticket is sent before it is announced"},
+	TicketTrustsAnnounced: {"TicketTrustsAnnounced", "a guard trusts in a write that its ticket announced, so that a copy may attach to it"},
+	AttachKeepsProcess:    {"AttachKeepsProcess", "after an attach the record still names the process that detached"},
+	AttachKeepsPresence:   {"AttachKeepsPresence", "after an attach the record still names the presence of the process that detached"},
 }
 
 // String returns the name of the fault.
@@ -103,6 +120,7 @@ const (
 	KnownNonce
 	KeptAlone
 	Progress
+	TicketKept
 
 	properties
 )
@@ -119,6 +137,7 @@ var propertyTexts = [properties]string{
 	KnownNonce:      "a client does not know a write of its own grant",
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
+	TicketKept:      "a ticket is refused although nobody took its lease up",
 }
 
 // String says what it means that the property is broken.

@@ -62,11 +62,19 @@ var catches = []struct {
 	{model.BreakKeepsToken, breakWorld, model.TokenRises, 6},
 	{model.DeleteOnRelease, plainWorld, model.TokenRises, 11},
 	{model.RenewalShortensTTL, plainWorld, model.Exclusion, 13},
+	{model.TicketTakesGrant, ticketWorld, model.Exclusion, 15},
+	{model.TicketFreesGrant, ticketWorld, model.Exclusion, 18},
+	{model.TicketTTL, unequalWorld, model.Exclusion, 18},
+	{model.TicketForgetsPending, ticketWorld, model.TicketKept, 10},
+	{model.TicketSentFirst, fileWorld, model.TicketKept, 11},
+	{model.TicketTrustsAnnounced, ticketWorld, model.Exclusion, 15},
+	{model.AttachKeepsProcess, ticketWorld, model.Exclusion, 16},
+	{model.AttachKeepsPresence, deadWorld, model.Exclusion, 16},
 }
 
 // only returns c with all properties but p out of sight.
 func only(c model.Config, p model.Property) model.Config {
-	for q := range model.Progress + 1 {
+	for q := range model.TicketKept + 1 {
 		if q != p {
 			c.Ignore = append(slices.Clip(c.Ignore), q)
 		}
@@ -118,6 +126,12 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 	for _, f := range model.Faults() {
 		t.Run(f.String(), func(t *testing.T) {
 			c := everything
+			switch {
+			case f == model.TicketTTL:
+				c = unequalWorld
+			case f >= model.TicketTakesGrant:
+				c = deadWorld
+			}
 			c.Fault, c.Probe = f, 16
 			if r := explore(t, c); r.Violation == nil {
 				t.Errorf("not caught: %s", f.Why())

@@ -26,6 +26,10 @@ type Config struct {
 	// stands still; a wall clock that jumps forward.
 	Break, Crash, Sleep, Jump bool
 
+	// Tickets lets holders detach, and tickets be copied and used. Presence lets
+	// records name the process of their holder, and a dead one's lock be taken at once.
+	Tickets, Presence bool
+
 	// Fault is the one wrong rule.
 	Fault Fault
 
@@ -74,7 +78,8 @@ func newMachine(c Config) *machine {
 	m := &machine{Config: c, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
 	switch c.Fault {
 	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
-		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease:
+		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
+		TicketTTL, AttachKeepsProcess, AttachKeepsPresence:
 	default:
 		m.reduce = !c.Plain
 	}
@@ -148,7 +153,9 @@ func (w *world) judge() {
 func (w *world) send(c int, r request) bool {
 	cl := &w.cl[c]
 	r.by = uint8(c)
-	r.rec.ver = freshVersion
+	if r.rec.ver == 0 {
+		r.rec.ver = freshVersion
+	}
 	switch {
 	case r.pred != w.reg.ver && r.blind == 0:
 		cl.io, cl.wver = refused, 0 // versions never return: it is refused whenever it arrives
@@ -158,7 +165,7 @@ func (w *world) send(c int, r request) bool {
 	}
 	w.flight[w.n] = r
 	w.n++
-	cl.io, cl.wver = waiting, freshVersion
+	cl.io, cl.wver = waiting, r.rec.ver
 	return true
 }
 
@@ -171,16 +178,29 @@ func (w *world) sendHeld(c int, what uint8) bool {
 	}
 	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
 	r.rec = record{kind: held, owner: uint8(c), grant: cl.grant, tok: cl.tok, ttl: w.ttl[c]}
+	if w.Presence && what != toExtend {
+		r.rec.pres = uint8(c) + 1
+	}
+	if what == toExtend && w.Fault != TicketSentFirst {
+		r.rec.ver = cl.wver // as it was announced
+	}
+	if what == toAttach || what == toRenew {
+		w.keep(&r.rec, &cl.base)
+	}
 	switch {
 	case w.Fault == BlindAcquire && what == toAcquire, w.Fault == BlindRenewal && what == toRenew:
 		r.blind = 1
 	case w.Fault == RenewalShortensTTL && what == toRenew:
 		r.rec.ttl = 1
 	}
+	nonce := r.rec.ver
+	if nonce == 0 {
+		nonce = freshVersion
+	}
 	if !w.send(c, r) {
 		return false
 	}
-	cl.att[cl.n] = attempt{freshVersion, w.ttl[c]}
+	cl.att[cl.n] = attempt{nonce, w.ttl[c]}
 	cl.n++
 	return true
 }
@@ -207,6 +227,7 @@ func (w *world) apply(i int) {
 	w.n--
 	w.flight[w.n] = request{}
 	w.reg = r.rec
+	w.usedUp(&r)
 	if r.by == operator {
 		w.reg.grant = old.grant
 		return
@@ -237,6 +258,8 @@ func (w *world) checkApply(r *request, old *record) {
 		}
 		w.max = max(w.max, r.rec.tok)
 		w.noteAcquire(r, old)
+	case toAttach:
+		w.note(Attached)
 	case toRenew:
 		w.note(Renewed)
 	case toRelease:

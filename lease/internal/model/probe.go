@@ -76,6 +76,12 @@ func (w *world) aloneQuiet(c int) {
 		ok = cl.left > 0 && w.sendFree(c, toRelease)
 	case givingUp:
 		ok = w.sendFree(c, toGiveUp)
+	case attaching:
+		ok = w.sendAttach(c) || w.leave(c)
+	case extending:
+		ok = w.sendRenewal(c) || w.leave(c)
+	case freeing:
+		ok = w.sendFree(c, toRelease)
 	}
 	switch {
 	case ok:

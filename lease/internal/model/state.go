@@ -25,6 +25,7 @@ type record struct {
 	grant uint8 // random id of the grant; ghost in a broken record: the grant that it broke
 	tok   uint8
 	ttl   uint8
+	pres  uint8 // the presence of the holder's process: none, A's, B's, or of a dead one
 }
 
 // What a write is for.
@@ -34,6 +35,8 @@ const (
 	toRelease
 	toGiveUp
 	toBreak
+	toAttach
+	toExtend
 )
 
 // operator is the one who breaks locks, in request.by.
@@ -58,6 +61,9 @@ const (
 	holding
 	releasing
 	givingUp
+	attaching // a lease with a ticket
+	extending // the lease of a ticket, which goes on in the next ticket
+	freeing   // the lease of a ticket
 )
 
 // What a client is waiting for.
@@ -110,6 +116,7 @@ type state struct {
 	n      uint8 // requests in flight
 	flight [maxFlight]request
 	cl     [2]client
+	hand   [2]ticket // the file of each client
 }
 
 func start() state {
@@ -125,6 +132,7 @@ func start() state {
 // anew. It returns by how much the largest token rose.
 func (m *machine) canonical(s *state) (raised uint8) {
 	m.dropDead(s)
+	s.tidyHands()
 	for i := range s.cl {
 		s.cl[i].tidy()
 		if m.reduce {
@@ -174,7 +182,7 @@ func (c *client) tidy() {
 	if c.io != asked && c.io != answered {
 		c.asking = 0
 	}
-	if c.io != waiting && c.io != confirmed {
+	if c.io != waiting && c.io != confirmed && c.mode != extending {
 		c.wver = 0
 	}
 	if c.mode == idle {
@@ -203,8 +211,11 @@ func (m *machine) reduceClient(s *state, i int) {
 	c := &s.cl[i]
 	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
 		base := record{ver: c.base.ver, kind: absent, tok: c.base.tok}
-		if c.wait > 0 && c.base.formerlyOf(i) {
-			base.kind, base.owner = held, uint8(i)
+		if former := c.base.formerlyOf(i); c.wait > 0 && (former || c.base.pres != 0) {
+			base.kind, base.owner, base.pres = held, uint8(i), c.base.pres
+			if !former {
+				base.owner = 1 - uint8(i)
+			}
 		}
 		c.base = base
 	}
@@ -217,7 +228,7 @@ func (m *machine) reduceClient(s *state, i int) {
 	if stale {
 		c.base.tok = lowToken
 	}
-	if stale && c.mode == acquiring && hopeless || c.mode >= releasing {
+	if stale && c.mode == acquiring && hopeless || c.mode == releasing || c.mode == givingUp || c.mode == freeing {
 		c.tok, c.exempt = lowToken, 0
 	}
 }
@@ -240,9 +251,9 @@ func (m *machine) reduceReply(s *state, i int) {
 	case m.patience(i, *r) == 0:
 		*r = record{ver: r.ver, kind: free, tok: r.tok}
 	case r.formerlyOf(i):
-		*r = record{ver: r.ver, kind: held, owner: r.owner, tok: r.tok, ttl: r.ttl}
+		*r = record{ver: r.ver, kind: held, owner: r.owner, tok: r.tok, ttl: r.ttl, pres: r.pres}
 	default:
-		*r = record{ver: r.ver, kind: held, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl}
+		*r = record{ver: r.ver, kind: held, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl, pres: r.pres}
 	}
 }
 
@@ -295,6 +306,9 @@ func (s *state) shiftTokens(by uint8) {
 		shift(&c.base.tok)
 		shift(&c.reply.tok)
 	}
+	for i := range s.hand {
+		shift(&s.hand[i].tok)
+	}
 }
 
 // sortFlight puts requests into an order that does not depend on the names of
@@ -333,7 +347,18 @@ func (s *state) sortFlight() {
 // which memory of its sender names it; zero if none does.
 func (s *state) flightKey(r *request) uint64 {
 	k := uint64(r.by)<<56 | uint64(r.what)<<48 | uint64(r.rec.kind)<<40 | uint64(r.rec.tok)<<32 | uint64(r.rec.ttl)<<24 |
-		uint64(r.blind)<<17 | uint64(r.over)<<16
+		uint64(r.blind)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44
+	for h := range s.hand {
+		t := &s.hand[h]
+		for i, ver := range t.ann[:t.n] {
+			if ver == r.rec.ver {
+				k |= 1<<(19+2*h+i) | 1<<5
+			}
+		}
+		if t.grant != 0 && t.grant == r.grant {
+			k |= 1 << (33 + h + 4)
+		}
+	}
 	if r.by >= 2 {
 		return k
 	}
@@ -395,6 +420,14 @@ func (s *state) rename() {
 			ver(&c.att[j].ver)
 		}
 	}
+	for i := range s.hand {
+		t := &s.hand[i]
+		grant(&t.grant)
+		ver(&t.ver)
+		for j := range t.n {
+			ver(&t.ann[j])
+		}
+	}
 	for i := range s.n {
 		r := &s.flight[i]
 		ver(&r.rec.ver)
@@ -419,6 +452,8 @@ func (s *state) hash() uint64 {
 		b = append(b, c.mode<<4|c.io, c.grant, c.tok, c.left<<4|c.wait, c.exempt<<7|c.n<<4|c.asking, c.wver)
 		b = c.base.append(b)
 		b = c.reply.append(b)
+		t := &s.hand[i]
+		b = append(b, t.ver, t.grant, t.tok<<4|t.n<<1|t.good, t.ann[0], t.ann[1])
 		for j := range c.att {
 			b = append(b, c.att[j].ver, c.att[j].left)
 		}
@@ -434,5 +469,5 @@ func (s *state) hash() uint64 {
 }
 
 func (r *record) append(b []byte) []byte {
-	return append(b, r.ver, r.kind<<4|r.owner, r.grant, r.tok<<4|r.ttl)
+	return append(b, r.ver, r.kind<<4|r.pres<<2|r.owner, r.grant, r.tok<<4|r.ttl)
 }

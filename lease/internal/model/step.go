@@ -25,6 +25,11 @@ const (
 	opBreakNow
 	opTick
 	opJump
+	opDetach
+	opCopy
+	opUse
+	opSendTicket
+	opLeave
 )
 
 // step names what happened, for the trace.
@@ -79,11 +84,14 @@ func (x *expansion) expand(s *state) []successor {
 func (x *expansion) client(c int) {
 	cl := &x.from.cl[c]
 	who := uint8(c)
-	if x.m.Crash && *cl != (client{}) {
+	if x.m.Crash && (*cl != (client{}) || x.from.reg.pres == who+1) {
 		x.try(step{op: opCrash, who: who}, func(w *world) bool { w.crash(c); return true })
 	}
 	if x.m.Jump {
 		x.try(step{op: opJump, who: who}, func(w *world) bool { return w.jump(c) })
+	}
+	if x.m.Tickets && x.from.hand[c].grant != 0 {
+		x.try(step{op: opCopy, who: who}, func(w *world) bool { return w.copyTicket(c) })
 	}
 	switch cl.io {
 	case quiet:
@@ -119,12 +127,29 @@ func (x *expansion) quiet(c int) {
 	switch cl.mode {
 	case idle:
 		x.try(step{op: opAcquire, who: who}, func(w *world) bool { return w.mayTake(c) && w.acquire(c) })
+		if x.from.hand[c].grant != 0 {
+			for what := forAttach; what <= forRelease; what++ {
+				x.try(step{op: opUse, who: who, arg: what}, func(w *world) bool { return w.use(c, what) })
+			}
+		}
+	case attaching:
+		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendAttach(c) })
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
+	case extending:
+		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendRenewal(c) })
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
+	case freeing:
+		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendFree(c, toRelease) })
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
 	case acquiring:
 		x.try(step{op: opRetry, who: who}, func(w *world) bool { return w.sendHeld(c, toAcquire) })
 		x.try(step{op: opGiveUp, who: who}, func(w *world) bool { return w.giveUp(c) })
 	case holding:
 		x.try(step{op: opRenew, who: who}, func(w *world) bool { return w.sendHeld(c, toRenew) })
 		x.try(step{op: opRelease, who: who}, func(w *world) bool { return w.release(c) })
+		if x.m.Tickets {
+			x.try(step{op: opDetach, who: who}, func(w *world) bool { return w.detach(c) })
+		}
 	case releasing:
 		x.try(step{op: opFree, who: who}, func(w *world) bool { return w.cl[c].left > 0 && w.sendFree(c, toRelease) })
 	case givingUp:
@@ -145,7 +170,11 @@ func (w *world) noAnswer(c int) {
 // crash is a client that forgets everything, and the end of its belief with it.
 func (w *world) crash(c int) {
 	w.note(Crashed)
+	if w.cl[c].mode == extending {
+		w.note(DiedAnnounced)
+	}
 	w.cl[c] = client{}
+	w.dieAt(c)
 }
 
 // jump is a leap of a wall clock, which may only make a holder give up early.

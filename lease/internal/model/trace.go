@@ -38,7 +38,7 @@ func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"
 
 func (t *tracer) tok(v uint8) int { return t.token + int(v) - topToken }
 
-var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break"}
+var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket"}
 
 // describe tells one step. The state is still the one before it.
 func (t *tracer) describe(e *successor) string {
@@ -83,6 +83,16 @@ func (t *tracer) describe(e *successor) string {
 		return who + " forgets everything"
 	case opJump:
 		return who + "'s wall clock jumps"
+	case opDetach:
+		return who + " detaches and leaves a ticket in its file"
+	case opCopy:
+		return who + "'s file is copied to " + name(1-e.step.who)
+	case opUse:
+		return who + " reads, to " + [...]string{"attach", "renew", "release"}[e.step.arg] + " with its ticket" + then(after)
+	case opSendTicket:
+		return who + " sends it" + fate(after)
+	case opLeave:
+		return who + " leaves it at that"
 	}
 	return t.describeWorld(e)
 }
@@ -113,7 +123,8 @@ func fate(c *client) string {
 }
 
 func then(c *client) string {
-	return "; it is " + [...]string{idle: "idle", acquiring: "acquiring", holding: "holding", releasing: "releasing", givingUp: "giving up"}[c.mode]
+	return "; it is " + [...]string{idle: "idle", acquiring: "acquiring", holding: "holding", releasing: "releasing", givingUp: "giving up",
+		attaching: "attaching", extending: "renewing its ticket", freeing: "freeing with its ticket"}[c.mode]
 }
 
 func (t *tracer) record(r *record) string {

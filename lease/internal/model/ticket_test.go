@@ -1,0 +1,67 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease/internal/model"
+)
+
+// Worlds with tickets. A client must have the TTL of the lease that it attaches to: so
+// both have one, and in the last world one believes that of its ticket.
+var (
+	ticketWorld  = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Tickets: true}
+	fileWorld    = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Tickets: true, Crash: true}
+	deadWorld    = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Tickets: true, Crash: true, Presence: true}
+	lateTickets  = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 2, Tickets: true}
+	unequalWorld = model.Config{TTL: [2]int{2, 4}, Attempts: 1, Flight: 1, Tickets: true}
+)
+
+// TestTickets visits all states of a world with two clients, their files, and copies of
+// them.
+func TestTickets(t *testing.T) {
+	c := ticketWorld
+	c.Probe = 64
+	if raceEnabled {
+		c.MaxStates = 100_000
+	}
+	r := explore(t, c)
+	noViolation(t, r)
+	if least := 2_000_000; !raceEnabled && (!r.Complete || r.States < least) {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
+// TestTicketsAndDeath visits all states of a world in which processes end at any time, too,
+// and records name them.
+func TestTicketsAndDeath(t *testing.T) {
+	torture(t)
+	c := deadWorld
+	c.Probe = 64
+	r := explore(t, c)
+	noViolation(t, r)
+	happens(t, r, model.TicketEvents())
+	if least := 10_000_000; !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
+// TestTicketReductions compares states with their reduced forms: the nearest ones of the
+// right protocol and of each fault of tickets.
+func TestTicketReductions(t *testing.T) {
+	c := deadWorld
+	c.Flight, c.Attempts = 2, 2
+	limit := 40_000
+	if raceEnabled {
+		limit = 4_000
+	}
+	compareReduced(t, c, limit)
+	for p := range model.TicketKept + 1 {
+		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
+	}
+	for f := model.TicketTakesGrant; f <= model.AttachKeepsPresence; f++ {
+		t.Run(f.String(), func(t *testing.T) {
+			c.Fault = f
+			compareReduced(t, c, limit/10)
+		})
+	}
+}
