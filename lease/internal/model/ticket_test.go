@@ -45,6 +45,19 @@ func TestTicketsAndDeath(t *testing.T) {
 	}
 }
 
+// TestLateTickets visits all states of a world in which a write with a ticket may land
+// long after its sender has left it, while another is under way.
+func TestLateTickets(t *testing.T) {
+	torture(t)
+	c := lateTickets
+	c.Probe = 64
+	r := explore(t, c)
+	noViolation(t, r)
+	if least := 9_000_000; !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
 // TestTicketReductions compares states with their reduced forms: the nearest ones of the
 // right protocol and of each fault of tickets.
 func TestTicketReductions(t *testing.T) {
