@@ -162,6 +162,30 @@ func ExampleGuard_Detach() {
 	// Output: <nil> <nil>
 }
 
+// The steps of a script renew a lease that no process holds, and release it in the end.
+// What announce stores is good if the step dies before it stores the next ticket.
+func ExampleClient_RenewTicket() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, &lease.Options{TTL: time.Hour, Manual: true, NoPresence: true})
+	guard, _ := client.Acquire(ctx, "pipeline")
+	file, _ := guard.Detach(ctx)
+
+	next, err := client.RenewTicket(ctx, file, func(t lease.Ticket) error {
+		file = t // durably
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	copied := file
+	file = next
+	fmt.Println(client.ReleaseTicket(ctx, file))
+	fmt.Println(errors.Is(client.ReleaseTicket(ctx, copied), lease.ErrReleased))
+	// Output:
+	// <nil>
+	// true
+}
+
 // A process that is restarted under the same name takes its own old lock at once.
 func ExampleOptions_reclaimOwn() {
 	host, _ := os.Hostname()

@@ -77,7 +77,8 @@ func (e *TicketError) Unwrap() error { return e.Err }
 // known, Detach renews the lease once more. If the store does not answer, within half
 // of Options.ReleaseTimeout, the ticket announces the writes of unknown outcome, and
 // others may take the lock as soon as this process ends. A lease that outlives its
-// process is best taken with Options.NoPresence.
+// process is best taken with Options.NoPresence. Like [Guard.Release], Detach works when
+// ctx has ended already.
 func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
@@ -96,7 +97,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 		close(g.finished)
 	}
 	<-g.finished
-	ctx, cancel := context.WithTimeout(ctx, g.c.set.ReleaseTimeout/2)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout/2)
 	defer cancel()
 	idle := false // whether no write is in flight
 	select {
@@ -235,6 +236,7 @@ type ticketUse struct {
 	told func(Ticket) error // hears of the ticket before a write is sent; may be nil
 	at   time.Duration      // when the write that is the base now was sent
 
+	unsent  bool // whether the last write is certainly not applied
 	unclear bool // whether a write may have been applied and written over since
 }
 
@@ -401,7 +403,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 	sent := map[string]time.Duration{} // over the present base
 	var rec Record
 	for pause := c.settling(); ; {
-		left := u.left()
+		left, again := u.left(), false
 		switch {
 		case left <= 0:
 			return u.lost(ErrExpired)
@@ -418,10 +420,15 @@ func (u *ticketUse) write(ctx context.Context) error {
 			sent[rec.Nonce] = at
 		case len(sent) == 0:
 			return fmt.Errorf("lock %q: %w: %d writes with this ticket have no known outcome", u.t.Name, ErrUnresolved, maxAnnounced)
-		} // else the last one is sent again
+		default:
+			again = true // the last one
+		}
 		bounded, done := context.WithTimeout(ctx, left)
 		now, err := u.send(bounded, &rec)
 		done()
+		if u.unsent && !again {
+			u.t.retract(rec.Nonce)
+		}
 		switch {
 		case now != nil && err == nil:
 			if at, ours := sent[now.rec.Nonce]; ours {
@@ -455,7 +462,7 @@ func (u *ticketUse) tell() error {
 // error, after which the base may still stand.
 func (u *ticketUse) send(ctx context.Context, rec *Record) (*seen, error) {
 	value, err := rec.encode()
-	if err != nil {
+	if u.unsent = err != nil; u.unsent {
 		return nil, err
 	}
 	version, err := u.c.st.Put(ctx, u.h.key, u.base.version, value)
@@ -465,8 +472,7 @@ func (u *ticketUse) send(ctx context.Context, rec *Record) (*seen, error) {
 	}
 	err = fmt.Errorf("lock %q: %w", u.t.Name, err)
 	u.unclear = u.unclear || !certain(err) && !conflictTells(err)
-	if certain(err) {
-		u.t.retract(rec.Nonce)
+	if u.unsent = certain(err); u.unsent {
 		return nil, err
 	}
 	err = fmt.Errorf("%w: %w", ErrUnresolved, err)

@@ -133,6 +133,42 @@ func TestTicketRenewalIsAnnouncedFirst(t *testing.T) {
 	})
 }
 
+// A write that failed for certain is no more announced; one that was sent twice is, when
+// only the second sending failed for certain.
+func TestTicketAnnouncesWhatMayLand(t *testing.T) {
+	for unknown, want := range map[int]int{0: 0, 5: 5, 70: 64} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			a := client(t, w, pipeline(24*time.Hour))
+			ticket := mustDetach(t, mustTry(t, a, "job"))
+			writes := 0
+			w.set(func(op *store.Op) fault {
+				if !op.Kind.Write() {
+					return pass
+				}
+				if writes++; writes <= unknown {
+					return fail
+				}
+				return refuse
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+			defer cancel()
+			_, err := a.RenewTicket(ctx, ticket, nil)
+			var unresolved *lease.TicketError
+			if errors.As(err, &unresolved) {
+				ticket = unresolved.Ticket
+			}
+			if n := len(ticket.Announced); err == nil || n != want || writes <= unknown {
+				t.Errorf("%d writes, %d announced, want %d; %v", writes, n, want, err)
+			}
+			w.set(nil)
+			if err := a.ReleaseTicket(t.Context(), ticket); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Announcements do not pile up without a bound.
 func TestTicketAnnouncesSoManyWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

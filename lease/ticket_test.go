@@ -286,7 +286,12 @@ func TestTicketOfARenewalInFlight(t *testing.T) {
 					return hang // nothing can be read either
 				})
 				time.Sleep(23 * time.Second) // a renewal is under way
-				ticket := mustDetach(t, g)
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				ticket, err := g.Detach(ended)
+				if err != nil {
+					t.Fatal(err)
+				}
 				// The late write lands between its read and its write.
 				slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 					if op.Kind.Write() {
