@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package main
 
@@ -16,6 +16,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
+
+func init() { programs["becomeroot"], programs["hostile"] = becomeRoot, hostile }
 
 // becomeRoot is what sudo does to a command: becomeroot UP END becomes root, as a
 // program with the set-user-ID bit, makes the file UP, and goes on until END is there.

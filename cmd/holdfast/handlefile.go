@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // defaultLockTTL is the TTL of a lock that is held by a file and not by a process.
@@ -48,7 +49,8 @@ func (a *app) lockCommand() *cobra.Command {
 
 It prints the path of a handle file, with which renew and unlock go on. Nobody renews
 the lock in between: it lasts for the TTL, one hour unless --ttl says otherwise, and
-its holder should be done by the deadline in the file.`,
+its holder should be done by the deadline in the file. With --handle, a file that
+is there already is written over only if it is a handle whose lease is over.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   ./build.sh
   holdfast renew "$handle"       # 20 more minutes; 76 if it is lost
@@ -95,9 +97,16 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		return err
 	}
 	defer clients.close(ctx)
+	old, err := a.vacant(ctx, place, handles[0])
+	if err != nil {
+		return err
+	}
 	set, err := a.acquire(ctx, f, handles, signals)
 	if err != nil {
 		return a.busy(f, handles, err)
+	}
+	if out.fresh, err = place.claim(ctx, old); err != nil {
+		return errors.Join(err, set.Release(ctx))
 	}
 	guard := set.Guards()[0]
 	token := guard.Token()
@@ -123,6 +132,63 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 		releaseErr = place.dir.Remove(filepath.Base(written))
 	}
 	return errors.Join(fmt.Errorf("no lock was taken: %w", err), releaseErr)
+}
+
+// vacant returns the handle in the place of a new one, nil if there is none. Only one
+// whose lease is over is written over: anything else is an error. One of the lock that
+// is to be taken is over when that is taken.
+func (a *app) vacant(ctx context.Context, place *handlePlace, wanted *storeHandle) (*handleFile, error) {
+	if place.name == "" {
+		return nil, nil
+	}
+	f, err := place.read()
+	switch {
+	case statusOf(err) == statusNotFound:
+		return nil, nil
+	case err != nil:
+		return nil, usagef("--handle names a file that is not written over: %w", err)
+	}
+	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
+		return f, nil
+	}
+	client, st, err := a.client(ctx, f.Store, &leaseFlags{detached: true})
+	if err == nil {
+		defer clients{{client, st}}.close(ctx)
+		var info lease.Info
+		info, err = client.Inspect(ctx, f.Ticket.Name)
+		if errors.Is(err, store.ErrNotFound) || err == nil && (info.Record.State != lease.Held || info.Record.Grant != f.Ticket.Grant) {
+			return f, nil
+		}
+	}
+	if err != nil {
+		return nil, usagef("--handle %s is the handle of lock %q, and cannot be looked up: %w", place.path, f.Ticket.Name, err)
+	}
+	return nil, usagef("--handle %s is the handle of lock %q, which is held until %s: unlock it, or name another file",
+		place.path, f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
+}
+
+// claim keeps the place from other commands, and looks whether the handle in it is
+// still the old one. It reports whether there is none.
+func (p *handlePlace) claim(ctx context.Context, old *handleFile) (none bool, err error) {
+	if p.name == "" {
+		return false, nil
+	}
+	if old == nil {
+		return true, nil
+	}
+	if err := p.lock(ctx); err != nil {
+		return false, err
+	}
+	now, err := p.read()
+	switch {
+	case statusOf(err) == statusNotFound:
+		return true, nil
+	case err != nil:
+		return false, err
+	case now.Ticket.Grant != old.Ticket.Grant:
+		return false, usagef("--handle %s has become the handle of lock %q meanwhile", p.path, now.Ticket.Name)
+	}
+	return false, nil
 }
 
 // detach makes the handle file of a guard, whose lease then goes on without it.
@@ -213,6 +279,7 @@ func (p *handlePlace) names(file fs.FileInfo) bool {
 type handleWriter struct {
 	place *handlePlace
 	file  *private.File
+	fresh bool // nothing must have the name
 }
 
 // writer makes the temporary file, so that a place that can't be written to is told
@@ -227,7 +294,7 @@ func (p *handlePlace) writer() (*handleWriter, error) {
 	if err != nil {
 		return nil, usagef("handle file: %w", err)
 	}
-	return &handleWriter{p, file}, nil
+	return &handleWriter{place: p, file: file}, nil
 }
 
 func (w *handleWriter) write(f *handleFile) (string, error) {
@@ -253,7 +320,11 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
 	tryLock(w.file.File) // nobody else knows of it
-	if err := w.file.Install(name); err != nil {
+	install := w.file.Install
+	if w.fresh {
+		install = w.file.InstallNew
+	}
+	if err := install(name); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
 	w.place.held = append(w.place.held, w.file.File)

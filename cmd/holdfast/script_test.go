@@ -13,16 +13,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// programs are what this test binary is under other names.
+var programs = map[string]func(){
+	"holdfast": main,
+	"worker":   worker,
+}
+
 func TestMain(m *testing.M) {
 	// Under nohup the hang-up signal is ignored, and programs that the tests start
 	// would inherit that. A signal that is handled here has its default effect there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	testscript.Main(m, map[string]func(){
-		"holdfast":   main,
-		"worker":     worker,
-		"becomeroot": becomeRoot,
-		"hostile":    hostile,
-	})
+	testscript.Main(m, programs)
 }
 
 // The scripts in testdata/script are the tests of the command, in the words of

@@ -194,6 +194,26 @@ func (f *File) Install(name string) error {
 	return nil
 }
 
+// InstallNew is [File.Install] for a name that nothing has: the error matches
+// [fs.ErrExist] if something does.
+func (f *File) InstallNew(name string) error {
+	root := f.dir.root
+	switch err := root.Link(f.name, name); {
+	case errors.Is(err, fs.ErrExist):
+		return err
+	case err != nil:
+		// There are no hard links here. Only another program of the same moment can
+		// still come in between.
+		if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return &fs.PathError{Op: "rename", Path: name, Err: fs.ErrExist}
+		}
+		return f.Install(name)
+	}
+	_ = root.Remove(f.name) // a leftover hurts nobody
+	f.name = ""
+	return nil
+}
+
 // Discard closes the file, and removes it unless it was installed.
 func (f *File) Discard() {
 	_ = f.Close()

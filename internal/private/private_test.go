@@ -166,6 +166,14 @@ func TestInstall(t *testing.T) {
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "precious" {
 		t.Errorf("the victim holds %q, %v", b, err)
 	}
+	for name, want := range map[string]error{"new": nil, "link": fs.ErrExist, "victim": fs.ErrExist} {
+		f, err := d.Create(".new-")
+		must(t, err)
+		if err := f.InstallNew(name); !errors.Is(err, want) {
+			t.Errorf("%s as a new file: %v, want %v", name, err, want)
+		}
+		f.Discard()
+	}
 	f, err := d.Create(".new-")
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(base, "dir"), 0o700))
