@@ -117,7 +117,7 @@ func TestRecordThatIsFull(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						time.Sleep(time.Hour)
+						time.Sleep(10 * time.Minute)
 						if err := g.Err(); err != nil {
 							t.Fatal(err)
 						}

@@ -90,14 +90,37 @@
 //	broke        of a broken record: the nonce of the last write of the grant, whose
 //	             holder, grant, renewed, process and presence it keeps
 //	stood_ms     likewise: for how long that write had stood, by the store's clock
-//	data         the user's data where it is UTF-8, else data_base64
+//	data         the user's data where it is UTF-8 with few escapes, else data_base64
 //
-// Fields that are not known here are kept when the record is rewritten.
+// Fields that are not known here are kept when the record is rewritten, unless they
+// leave no room for it: a record that others or earlier versions filled up loses first
+// what is for people, then the presence, the data, and those fields.
+//
+// # Time
+//
+// A renewal may take until the trust ends; when a third of what was left has passed
+// without a reply, another is sent besides. With the defaults a store loses no lease
+// whose every request takes up to 36 % of a TTL of 30 s, or 21 % of one of 2 to 6 s;
+// docs/stores.md has the table. With any options that are accepted it is a tenth of the
+// TTL.
+//
+// Nothing waits for a call of the store for more than 0.2 s beyond the end of its
+// context. A call that goes on then, because the store ignores its context, is left
+// behind with its goroutine, and counted in [Client.Stats]; after 16 for one key further
+// ones fail at once. What it may still write does no harm: each write names the version
+// that it follows. So Release, Close and Detach take at most Options.ReleaseTimeout and
+// a moment (a second at the most, Close another one for the handlers of events), and
+// Acquire, TryAcquire and the calls that take a ticket that after the end of their
+// context. Every other call returns with its context. One request lasts at most half a
+// TTL or 30 s.
+//
+// The end of belief waits for nothing: no store, no handler of events, no logger.
 //
 // # Goroutines
 //
 // A grant owns one goroutine, for renewals (none with Options.Manual), and a timer.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine
-// while it waits.
+// while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent
+// and Options.Logger while there is something to tell.
 package lease

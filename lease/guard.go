@@ -135,7 +135,8 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 // Renew renews the lease now, in one request, besides the renewals that a guard
 // makes by itself. With Options.Manual it is the only one. An error that matches
 // [ErrLost] ends the lease; after any other it lasts until its deadline, and Renew
-// can be called again.
+// can be called again. A store that does not answer is waited for until ctx or the trust
+// ends.
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err

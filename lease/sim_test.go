@@ -38,9 +38,9 @@ var (
 func TestSimulation(t *testing.T) {
 	// The jitter is seeded; one processor keeps the order of events nearly so.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	hours := 400.0
+	hours := 300.0
 	if raceEnabled {
-		hours = 150
+		hours = 60
 	}
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		hours = *simHours
