@@ -423,8 +423,21 @@ func TestStandardStoreOfANewUser(t *testing.T) {
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("reading made %v, %v", left, err)
 	}
+	watch := as(t, stranger, home, bin, "watch", "--poll", "50ms")
+	lines, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
 	if status, out := exitOf(t, as(t, stranger, home, bin, "run", "-n", "x", "--", "true")); status != 0 {
 		t.Errorf("the first lock: %d: %s", status, out)
+	}
+	b := make([]byte, 1000)
+	if n, err := lines.Read(b); !strings.Contains(string(b[:n]), "  x  ") {
+		t.Errorf("who watches sees %q, %v", b[:n], err)
 	}
 	if status, out := exitOf(t, as(t, stranger, home, bin, "ls")); status != 0 || !strings.Contains(out, "file:") && !strings.HasPrefix(out, "NAME") {
 		t.Errorf("afterwards: %d: %s", status, out)

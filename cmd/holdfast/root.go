@@ -23,6 +23,7 @@ type app struct {
 	started        bool // the command line was accepted
 	storeGiven     bool // --store stands on the command line
 	fileEmpty      bool // as storeEmpty, of the --file of checkpoint
+	alsoEmpty      bool // likewise, of the --also of run
 	storeEmpty     bool // it was given, or its variable set, as nothing: an unset secret, say
 	makes          making
 	toldState      sync.Once
@@ -78,7 +79,7 @@ func (a *app) command() *cobra.Command {
 			a.storeGiven = cmd.Flags().Changed("store")
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
 			a.makes = makes[cmd.CommandPath()]
-			a.fileEmpty = emptyFlag(cmd.Flags(), "file")
+			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
 			return fromEnvironment(cmd.Flags())
 		},
 		Args: knownCommand,

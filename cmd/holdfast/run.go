@@ -215,7 +215,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}()
 	inherited := inheritedLocks()
-	if slices.Contains(f.also, "") {
+	if a.alsoEmpty || slices.Contains(f.also, "") {
 		return nil, nil, nil, usagef("--also is empty: name a store, or leave it out")
 	}
 	for _, url := range append([]string{a.storeURL}, f.also...) {
@@ -457,7 +457,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				a.unstoppable(left, wasLost)
 			case left != "":
 			case wasLost:
-				return 0, &statusError{statusLost, fmt.Errorf("%w: the command was stopped", context.Cause(set.Context()))}
+				end := "was stopped"
+				if said {
+					end = "has ended by itself"
+				}
+				return 0, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
 			default:
 				if !asked {
 					c.close() // Ctrl-C and Ctrl-Z are ours now

@@ -155,6 +155,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		{"variable, bench", []string{"HOLDFAST_STORE="}, []string{"bench"}, statusUsage},
 		{"variable, checkpoint", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
 		{"also", nil, []string{"run", "x", "--also", "", "--", "touch", "ran"}, statusUsage},
+		{"variable of also", []string{"HOLDFAST_ALSO="}, []string{"run", "x", "--", "touch", "ran"}, statusUsage},
 		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, statusUsage},
 		{"variable of file", []string{"HOLDFAST_FILE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
 		{"handle", nil, []string{"unlock", ""}, statusUsage},

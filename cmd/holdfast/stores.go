@@ -108,13 +108,14 @@ type making int
 const (
 	makesLast making = iota // the last directory: the others have to be there
 	makesNone               // it reads what is there
+	awaits                  // it waits for what may come: only the standard store is made
 	makesAll                // it is there to make it
 )
 
 // makes are the commands that make less, or more, than the last directory.
 var makes = map[string]making{
-	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": makesNone, "holdfast break": makesNone, "holdfast gc": makesNone,
-	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": makesNone,
+	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast gc": makesNone,
+	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
 	"holdfast init": makesAll,
 }
@@ -143,7 +144,7 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	switch {
 	case a.makes == makesNone && standard:
 		return opened{Store: memstore.New(), Closer: io.NopCloser(nil), url: name}, nil
-	case a.makes == makesNone:
+	case a.makes == makesNone, a.makes == awaits && !standard:
 		return opened{}, notThere("%s: the first lock makes it", name)
 	case a.makes == makesAll, standard:
 		return opened{}, nil
