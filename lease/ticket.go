@@ -30,6 +30,7 @@ type Ticket struct {
 	Token   uint64        `json:"token"`
 	Grant   string        `json:"grant"`
 	Version store.Version `json:"version"`
+	Nonce   string        `json:"nonce"` // of the write that made Version
 	TTL     time.Duration `json:"ttl_ns"`
 
 	// When the write that made Version was sent: by the wall clock, and by the
@@ -109,7 +110,7 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	g.mu.Lock()
 	base := &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
 	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: g.rec.TTL}
-	t.stands(g.c.clock, g.version, g.sent)
+	t.stands(g.c.clock, base, g.sent)
 	nonces := slices.SortedFunc(maps.Keys(g.pending), func(a, b string) int { return cmp.Compare(g.pending[a], g.pending[b]) })
 	for _, nonce := range nonces[max(0, len(nonces)-maxAnnounced):] { // the last ones
 		t.announce(g.c.clock, nonce, g.pending[nonce])
@@ -208,8 +209,8 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 }
 
 // ReleaseTicket releases the lease of a ticket, in two requests. A nil error means
-// that the lock was freed in time. A lease whose time had passed is freed, too, where
-// the record still stands as the ticket says, and the error is a [*LostError]. The
+// that the lock was freed in time. A lease whose time had passed, or that was broken, is
+// freed, too, where the ticket names its last write, and the error is a [*LostError]. The
 // other errors are those of [Client.Attach]; after one that is neither [ErrLost] nor
 // [ErrReleased] call it again with the same ticket.
 func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
@@ -274,7 +275,7 @@ func (t *Ticket) check(c *Client) error {
 		return fmt.Errorf("%w: lock %q: %s", ErrTicket, t.Name, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case t.Grant == "" || t.Token == 0 || t.Version == "":
+	case t.Grant == "" || t.Token == 0 || t.Version == "" || t.Nonce == "":
 		return bad("it is empty")
 	case len(t.Announced) > maxAnnounced:
 		return bad("it announces %d writes, at most %d are allowed", len(t.Announced), maxAnnounced)
@@ -293,6 +294,9 @@ func (u *ticketUse) found(now *seen) error {
 	switch {
 	case rec == nil:
 		return u.lost(ErrRemoved)
+	case rec.State == Broken && u.next == nil && rec.Grant == t.Grant && (rec.Broke == t.Nonce || t.announces(rec.Broke) >= 0):
+		u.base = now // no process believes in what was broken: it is freed for others
+		return nil
 	case rec.State == Broken:
 		return u.lost(ErrBroken)
 	case rec.State == Free && rec.Grant == t.Grant:
@@ -301,9 +305,11 @@ func (u *ticketUse) found(now *seen) error {
 		return u.lostTo(ErrStolen, rec)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
 		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
+	case now.version == t.Version && rec.Nonce != t.Nonce:
+		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrTicket, t.Name, t.Nonce, rec.Nonce)
 	}
 	if now.version != t.Version {
-		i := slices.IndexFunc(t.Announced, func(a Announced) bool { return a.Nonce == rec.Nonce })
+		i := t.announces(rec.Nonce)
 		if i < 0 {
 			return u.lostTo(ErrUsed, rec)
 		}
@@ -311,7 +317,7 @@ func (u *ticketUse) found(now *seen) error {
 			return fmt.Errorf("lock %q: %w: on this store a write of unknown outcome is never relied on; the lease ends with its TTL", t.Name, ErrUnresolved)
 		}
 		a := t.Announced[i]
-		t.Version, t.Sent, t.Epoch, t.SentBoot = now.version, a.Sent, a.Epoch, a.SentBoot
+		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
 		t.Announced = nil // their predecessor is gone
 	}
 	u.base = now
@@ -350,9 +356,9 @@ func (u *ticketUse) left() time.Duration {
 	return u.c.set.trust - age
 }
 
-// stands makes t the ticket of a version that was sent at a time.
-func (t *Ticket) stands(c *clock, version store.Version, at time.Duration) {
-	t.Version, t.Announced = version, nil
+// stands makes t the ticket of a state that was sent at a time.
+func (t *Ticket) stands(c *clock, s *seen, at time.Duration) {
+	t.Version, t.Nonce, t.Announced = s.version, s.rec.Nonce, nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
@@ -361,6 +367,11 @@ func (t *Ticket) announce(c *clock, nonce string, at time.Duration) {
 	a := Announced{Nonce: nonce}
 	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
 	t.Announced = append(t.Announced, a)
+}
+
+// announces returns which of the announced writes has this nonce, or -1.
+func (t *Ticket) announces(nonce string) int {
+	return slices.IndexFunc(t.Announced, func(a Announced) bool { return a.Nonce == nonce })
 }
 
 // retract takes a write back that is certainly not applied.
@@ -433,7 +444,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 		case now != nil && err == nil:
 			if at, ours := sent[now.rec.Nonce]; ours {
 				u.base, u.at = now, at
-				u.t.stands(c.clock, now.version, at)
+				u.t.stands(c.clock, now, at)
 				return nil
 			}
 			clear(sent) // a write that an earlier use of the ticket announced came first
@@ -520,7 +531,8 @@ func (u *ticketUse) free(ctx context.Context) error {
 	u.unclear = false
 	for pause := u.c.settling(); ; {
 		rec := *u.base.rec
-		rec.State, rec.Presence, rec.Nonce, rec.Renewed = Free, "", rand.Text(), u.c.clock.wall()
+		rec.State, rec.Presence, rec.Now, rec.Broke, rec.Stood = Free, "", false, "", 0
+		rec.Nonce, rec.Renewed = rand.Text(), u.c.clock.wall()
 		sent[rec.Nonce] = true
 		now, err := u.send(ctx, &rec)
 		over := now != nil && (err != nil || sent[now.rec.Nonce])
@@ -540,7 +552,10 @@ func (u *ticketUse) free(ctx context.Context) error {
 			}
 			continue
 		}
-		if late {
+		switch {
+		case u.base.rec.State == Broken:
+			return u.lost(ErrBroken)
+		case late:
 			return u.lost(ErrExpired)
 		}
 		return nil

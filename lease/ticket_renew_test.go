@@ -269,6 +269,39 @@ func TestTicketRelease(t *testing.T) {
 	}
 }
 
+// A release frees what was broken, so that others need not wait for a holder that has
+// stopped; a stale copy does not.
+func TestTicketReleaseOfABrokenLock(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, pipeline(time.Hour)), client(t, st, pipeline(time.Hour))
+		stale := mustDetach(t, mustTry(t, a, "job"))
+		ticket, err := a.RenewTicket(t.Context(), stale, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Break(t.Context(), "job", ticket.Token, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, release := range []func(lease.Ticket) error{
+			func(ticket lease.Ticket) error { return a.ReleaseTicket(t.Context(), ticket) },
+			func(ticket lease.Ticket) error { _, err := a.Attach(t.Context(), ticket); return err },
+		} {
+			if err := release(stale); !errors.Is(err, lease.ErrBroken) {
+				t.Errorf("with a stale copy: %v", err)
+			}
+		}
+		wantHeld(t, b, "job")
+		if err := a.ReleaseTicket(t.Context(), ticket); !errors.Is(err, lease.ErrBroken) {
+			t.Errorf("ReleaseTicket = %v", err)
+		}
+		g := mustTry(t, b, "job")
+		if g.Token() <= ticket.Token+1 {
+			t.Errorf("token %d after the break of %d", g.Token(), ticket.Token)
+		}
+		mustRelease(t, g)
+	})
+}
+
 // A client that is closed under an Attach leaves the lease to the ticket.
 func TestTicketAttachOfAClosedClient(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -113,6 +113,8 @@ func TestTicketIsInput(t *testing.T) {
 		"no grant":                func(t *lease.Ticket) { t.Grant = "" },
 		"another version":         func(t *lease.Ticket) { t.Version = "V" },
 		"no version":              func(t *lease.Ticket) { t.Version = "" },
+		"another nonce":           func(t *lease.Ticket) { t.Nonce = "N" },
+		"no nonce":                func(t *lease.Ticket) { t.Nonce = "" },
 		"another lock":            func(t *lease.Ticket) { t.Name = "other" },
 		"no lock":                 func(t *lease.Ticket) { t.Name = "../x" },
 		"a time in the future":    func(t *lease.Ticket) { t.Sent = t.Sent.Add(24 * time.Hour) },

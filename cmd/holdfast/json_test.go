@@ -40,7 +40,7 @@ func TestJSONGolden(t *testing.T) {
 		}),
 		"handle": &handleFile{
 			Holdfast: 1, Kind: handleKind, Store: "file:/x", TTL: "1h0m0s", Margin: "6m0s", Grace: "5s", Deadline: at,
-			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
+			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", Nonce: "N", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
 		},
 		"bench": benchResult{Operation: "renew", Requests: 1, MedianUS: 1.5, P99US: 2, Ratio: 0.9},
 	} {
