@@ -128,40 +128,34 @@ type Result struct {
 	Current Checkpoint
 }
 
-// refusal is an error that implies that nothing was written.
-type refusal struct{ text string }
-
-func (e *refusal) Error() string          { return e.text }
-func (e *refusal) Outcome() store.Outcome { return store.NotApplied }
-
 // The errors of this package, to be read with [errors.Is]; those of package store
 // occur besides. Of all of these nothing was written.
 var (
 	// ErrMismatch: the same sequence is saved with another event id or other data.
-	ErrMismatch error = &refusal{"the same sequence is saved with another event"}
+	ErrMismatch = store.NewSentinel("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
 
 	// ErrFenced: a higher fencing token has been here, or any where none was given.
-	ErrFenced error = &refusal{"fenced by a higher token"}
+	ErrFenced = store.NewSentinel("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
 	// ErrRolledBack: the checkpoint was moved back or deleted since it was read.
-	ErrRolledBack error = &refusal{"rolled back since it was read"}
+	ErrRolledBack = store.NewSentinel("rolled back since it was read", store.NotApplied, store.ErrPermanent)
 
 	// ErrExpected: the sequence is not the expected one.
-	ErrExpected error = &refusal{"the sequence is not the expected one"}
+	ErrExpected = store.NewSentinel("the sequence is not the expected one", store.NotApplied)
 
 	// ErrHeld: another holds the lease on this key; see [HeldError].
-	ErrHeld error = &refusal{"another holds the lease"}
+	ErrHeld = store.NewSentinel("another holds the lease", store.NotApplied)
 
 	// ErrFormat: the checkpoint was written in a newer format than this program
 	// knows. It is neither used nor overwritten. Such an error matches
 	// [store.ErrCorrupt], too.
-	ErrFormat error = &refusal{"record of a newer format"}
+	ErrFormat = store.NewSentinel("record of a newer format", store.NotApplied, store.ErrPermanent)
 
 	// ErrOptions: an option or an argument is out of its bounds.
-	ErrOptions error = &refusal{"invalid argument"}
+	ErrOptions = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
 
 	// ErrClosed: the keeper was closed.
-	ErrClosed error = &refusal{"keeper is closed"}
+	ErrClosed = store.NewSentinel("keeper is closed", store.NotApplied, store.ErrPermanent)
 )
 
 // Holder is who holds the lease that guards a key.

@@ -372,7 +372,7 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, 4*maxPause) {
 		err := f(limited)
-		if err == nil || permanent(err) {
+		if err == nil || store.Permanent(err) {
 			return err
 		}
 		if sleep(limited, pause) != nil {
@@ -380,18 +380,4 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 		}
 		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
 	}
-}
-
-// permanent reports whether an error will come back however often it is tried.
-func permanent(err error) bool {
-	for _, target := range []error{
-		ErrMismatch, ErrFenced, ErrRolledBack, ErrFormat, ErrOptions, ErrClosed,
-		store.ErrKey, store.ErrTooLarge, store.ErrUnsafe, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
-		errors.ErrUnsupported,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }

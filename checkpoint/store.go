@@ -171,7 +171,7 @@ func (k *StoreKeeper) land() {
 }
 
 // wrap names the operation and the key in an error, unless it does already.
-func wrap(op, key string, err error) error {
+func wrap(op store.Kind, key string, err error) error {
 	var named *store.OpError
 	if err == nil {
 		return nil

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors of this package, to be read with [errors.Is].
+// The errors of this package, to be read with [errors.Is]. Those that tell an outcome
+// are for [store.OutcomeOf]. Those that end a lease, a guard or a client tell none: they
+// are also the causes of contexts, and the write that they interrupt may be applied.
 var (
 	// ErrHeld: somebody else holds the lock. The error is a [*HeldError].
-	ErrHeld = errors.New("lock is held")
+	ErrHeld = store.NewSentinel("lock is held", store.NotApplied)
 
 	// ErrLost: the lease is over although it was not released. The error is a
 	// [*LostError], whose Reason is one of the next six.
@@ -44,27 +48,27 @@ var (
 	ErrDetached = errors.New("lease detached")
 
 	// ErrNotHeld: there is no grant to act on.
-	ErrNotHeld = errors.New("lock is not held")
+	ErrNotHeld = store.NewSentinel("lock is not held", store.NotApplied)
 
 	// ErrToken: the lock has another token than the one named.
-	ErrToken = errors.New("another token")
+	ErrToken = store.NewSentinel("another token", store.NotApplied)
 
 	// ErrAhead: the token of a lock is ahead of the clock, so that
 	// [Client.Collect] leaves the lock alone.
-	ErrAhead = errors.New("the token is ahead of the clock")
+	ErrAhead = store.NewSentinel("the token is ahead of the clock", store.NotApplied)
 
 	// ErrUnresolved: it is not known whether a write was applied. It is said
 	// after all attempts to find out.
-	ErrUnresolved = errors.New("outcome unknown")
+	ErrUnresolved = store.NewSentinel("outcome unknown", store.Unknown)
 
 	// ErrFormat: the record is of a newer format than this program knows.
 	ErrFormat = errors.New("record of a newer format")
 
 	// ErrTicket: a [Ticket] contradicts the record that it names, or itself.
-	ErrTicket = errors.New("invalid ticket")
+	ErrTicket = store.NewSentinel("invalid ticket", store.NotApplied, store.ErrPermanent)
 
 	// ErrOptions: an option is out of its bounds.
-	ErrOptions = errors.New("invalid lease option")
+	ErrOptions = store.NewSentinel("invalid lease option", store.NotApplied, store.ErrInvalid)
 )
 
 // HeldError tells who holds a lock. It matches [ErrHeld].
@@ -100,6 +104,9 @@ func (e *HeldError) Error() string {
 
 // Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Outcome is NotApplied.
+func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // LostError tells why a lease ended. It matches [ErrLost] and its Reason.
 type LostError struct {

@@ -117,7 +117,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 			return nil
 		}
 		unclear = unclear || err != nil && store.OutcomeOf(err) == store.Unknown
-		if err == nil || g.Err() == nil && !permanent(err) && ctx.Err() == nil {
+		if err == nil || g.Err() == nil && !store.Permanent(err) && ctx.Err() == nil {
 			// Not applied, or an earlier write turned out to be.
 			if waited := pause.wait(ctx); waited == nil {
 				continue

@@ -109,7 +109,7 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
 			}
 			h.await(ctx, held, polls)
-		case permanent(err):
+		case store.Permanent(err):
 			return nil, err
 		default:
 			_ = problems.wait(ctx) // its error is the context's, looked at below
@@ -145,19 +145,6 @@ func cancelled(ctx context.Context, name string, err error) error {
 		return err
 	}
 	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
-}
-
-// permanent reports whether waiting cannot help.
-func permanent(err error) bool {
-	for _, target := range []error{
-		store.ErrKey, store.ErrUnsafe, store.ErrMisconfigured, store.ErrDenied, store.ErrCorrupt, store.ErrClosed,
-		store.ErrTooLarge, store.ErrVersion, errors.ErrUnsupported, ErrClosed,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }
 
 // attempt takes the lock if that is possible now.

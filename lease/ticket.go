@@ -448,7 +448,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 				return nil
 			}
 			clear(sent) // a write that an earlier use of the ticket announced came first
-		case now != nil, permanent(err):
+		case now != nil, store.Permanent(err):
 			return err
 		default:
 			if ended := pause.wait(ctx); ended != nil {
@@ -541,7 +541,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 			u.h.saw(now)
 		case over && u.unclear && !late && !errors.Is(err, ErrUsed):
 			// Another's state, on top of ours for all that can be known.
-		case over, permanent(err):
+		case over, store.Permanent(err):
 			return err
 		default:
 			if err == nil {

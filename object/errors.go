@@ -22,7 +22,7 @@ var (
 
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was
 	// done.
-	ErrInvalid = store.MarkNotApplied(errors.New("invalid argument"))
+	ErrInvalid = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
 )
 
 // Outcome makes an UnsupportedError a definite failure.

@@ -31,7 +31,7 @@ func Prefix(s Store, prefix string) (Store, error) {
 		err := next(ctx, &joined)
 		joined.Key = op.Key
 		*op = joined
-		return err
+		return trimKey(err, below)
 	}}, nil
 }
 
@@ -44,14 +44,30 @@ func prefixList(ctx context.Context, op *Op, next Handler, below string) error {
 		}
 	}
 	if err := next(ctx, &joined); err != nil {
-		return err
+		return trimKey(err, below)
 	}
 	op.Keys = func(yield func(string, error) bool) {
 		for key, err := range joined.Keys {
-			if !yield(strings.TrimPrefix(key, below), err) {
+			if !yield(strings.TrimPrefix(key, below), trimKey(err, below)) {
 				return
 			}
 		}
 	}
 	return nil
+}
+
+// trimKey makes the errors of this package name the key as the caller gave it.
+func trimKey(err error, below string) error {
+	trim := func(key string) string { return strings.TrimSuffix(strings.TrimPrefix(key+"/", below), "/") }
+	switch e := err.(type) {
+	case *OpError:
+		return &OpError{Op: e.Op, Key: trim(e.Key), Err: trimKey(e.Err, below)}
+	case *ConflictError:
+		return &ConflictError{Key: trim(e.Key), Known: e.Known, Value: e.Value, Version: e.Version}
+	case *UnknownError:
+		return &UnknownError{Version: e.Version, Err: trimKey(e.Err, below)}
+	case *marked:
+		return &marked{trimKey(e.err, below), e.outcome}
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -115,3 +116,43 @@ func TestPrefixTraits(t *testing.T) {
 type called struct{ store.Store }
 
 func (called) Traits() store.Traits { return store.Traits{Name: "by its name"} }
+
+// The errors below a prefix name the key as the caller gave it, once.
+func TestPrefixErrors(t *testing.T) {
+	unknown := func(key string) error {
+		return &store.OpError{Op: store.OpPut, Key: key, Err: &store.UnknownError{Version: "v", Err: store.ErrUnavailable}}
+	}
+	for _, c := range []struct {
+		name string
+		err  func(key string) error
+		want string
+	}{
+		{"an OpError", unknown, "put job: store unavailable"},
+		{"a conflict", func(key string) error { return &store.ConflictError{Key: key} }, `"job" was changed by another`},
+		{"a conflict in an OpError", func(key string) error {
+			return &store.OpError{Op: store.OpPut, Key: key, Err: &store.ConflictError{Key: key, Known: true}}
+		}, `put job: "job" does not exist`},
+		{"marked", func(key string) error { return store.MarkNotApplied(unknown(key)) }, "put job: store unavailable"},
+		{"of another store", func(key string) error { return errors.New("no route") }, "no route"},
+	} {
+		inner := store.Intercept(memstore.New(), func(_ context.Context, op *store.Op, _ store.Handler) error { return c.err(op.Key) })
+		_, err := prefix(t, prefix(t, inner, "a"), "b/c").Put(t.Context(), "job", "", nil)
+		want := c.err("a/b/c/job")
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		}
+		if store.OutcomeOf(err) != store.OutcomeOf(want) || errors.Is(err, store.ErrConflict) != errors.Is(want, store.ErrConflict) || store.AttemptOf(err) != store.AttemptOf(want) {
+			t.Errorf("%s: %v means something else", c.name, err)
+		}
+	}
+	inner := store.Intercept(memstore.New(), func(_ context.Context, op *store.Op, _ store.Handler) error {
+		return &store.OpError{Op: op.Kind, Key: op.Key, Err: store.ErrUnavailable}
+	})
+	for key, want := range map[string]string{"": "list : store unavailable", "x": "list x: store unavailable"} {
+		for _, err := range store.List(t.Context(), prefix(t, inner, "a/b"), key) {
+			if err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -27,8 +28,14 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// Write reports whether the operation can change a register.
-func (k Kind) Write() bool { return k == OpPut || k == OpPutVolatile || k == OpDelete }
+// Write reports whether the operation can change a register, or an object.
+func (k Kind) Write() bool {
+	return k == OpPut || k == OpPutVolatile || k == OpDelete || k == "copy" || k == "rename"
+}
+
+// Read reports whether the operation is one of this package, or of a bucket, and
+// changes nothing.
+func (k Kind) Read() bool { return k == "stat" || slices.Contains(Kinds(), k) && !k.Write() }
 
 // Op is one operation on its way through a decorator: its arguments, and after
 // the next handler returned, its results.

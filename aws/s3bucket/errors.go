@@ -79,7 +79,7 @@ func about(key string, ifMatch object.Version, a object.Ability, err error) erro
 	return err
 }
 
-func opError(op, key string, err error) error {
+func opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}

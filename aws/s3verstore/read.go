@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func opError(op, key string, err error) error {
+func opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -154,7 +154,7 @@ func absolute(path string) (string, error) {
 }
 
 // wrap names the operation and the key in an error.
-func wrap(op, key string, err error) error {
+func wrap(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 		Change: checkpoint.Change{Verb: v, Position: p, Token: opts.Token, Force: opts.Force, Expect: opts.Expect},
 		ask:    s.opts.HeldBy != nil && !opts.Force,
 	})
-	return a.current, wrap(string(v), key, err)
+	return a.current, wrap(store.Kind(v), key, err)
 }
 
 // Get implements [checkpoint.Keeper]. It takes no lock, except to find out how a

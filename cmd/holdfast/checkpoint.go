@@ -357,7 +357,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 					switch {
 					case ctx.Err() != nil:
 						return nil
-					case err != nil && (!seen || permanentError(err)):
+					case err != nil && (!seen || store.Permanent(err)):
 						return err
 					case err != nil:
 						a.notef("%s", oneLine(err))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -58,6 +57,14 @@ func statusOf(err error) int {
 	if errors.As(err, &own) {
 		return own.status
 	}
+	// A lease that was lost, or a guard that was released, says more than the write
+	// that noticed it.
+	if errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
+		return statusLost
+	}
+	if store.InDoubt(err) {
+		return statusUnknown
+	}
 	for _, m := range []struct {
 		target error
 		status int
@@ -67,18 +74,12 @@ func statusOf(err error) int {
 		{checkpoint.ErrMismatch, statusCondition},
 		{checkpoint.ErrRolledBack, statusCondition},
 		{checkpoint.ErrExpected, statusCondition},
-		{checkpoint.ErrOptions, statusUsage},
 		{avisofile.ErrReadable, statusCondition},
-		{lease.ErrLost, statusLost},
-		{lease.ErrReleased, statusLost},
-		{lease.ErrUnresolved, statusUnknown},
 		{lease.ErrHeld, statusBusy},
 		{lease.ErrToken, statusCondition},
 		{lease.ErrNotHeld, statusCondition},
-		{lease.ErrOptions, statusUsage},
 		{lease.ErrTicket, statusUnsafe},
-		{store.ErrKey, statusUsage},
-		{store.ErrTooLarge, statusUsage},
+		{store.ErrInvalid, statusUsage},
 		{store.ErrConflict, statusCondition},
 		{store.ErrNotFound, statusNotFound},
 		{store.ErrDenied, statusDenied},
@@ -90,22 +91,8 @@ func statusOf(err error) int {
 			return m.status
 		}
 	}
-	switch {
-	case unknownWrite(err):
-		return statusUnknown
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return statusUnreachable
 	}
 	return statusFailed
-}
-
-// unknownWrite reports whether err is of a write that may have been applied. A read
-// that failed has no outcome.
-func unknownWrite(err error) bool {
-	var op *store.OpError
-	if errors.As(err, &op) {
-		return (strings.HasPrefix(op.Op, "put") || op.Op == "delete") && store.OutcomeOf(err) == store.Unknown
-	}
-	var known interface{ Outcome() store.Outcome }
-	return errors.As(err, &known) && known.Outcome() == store.Unknown
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // watchLine is one line of watch --json: a lock, and when it was seen so.
@@ -93,7 +93,7 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 		}
 		for name, err := range client.Names(ctx, prefix) {
 			if err != nil {
-				if len(seen) == 0 || permanentError(err) {
+				if len(seen) == 0 || store.Permanent(err) {
 					return err
 				}
 				a.notef("%s", oneLine(err))
@@ -102,15 +102,6 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 			follow(name)
 		}
 	}
-}
-
-// permanentError reports an error that will not pass by itself.
-func permanentError(err error) bool {
-	switch statusOf(err) {
-	case statusUsage, statusDenied, statusUnsafe:
-		return true
-	}
-	return errors.Is(err, errors.ErrUnsupported)
 }
 
 // follow sends the changes of one lock.

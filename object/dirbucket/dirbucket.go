@@ -347,7 +347,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	}
 }
 
-func opError(op, key string, err error) error {
+func opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}

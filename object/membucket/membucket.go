@@ -260,6 +260,6 @@ func (s stored) answer() object.Info {
 
 func isAbsent(err error) bool { return err == store.ErrNotFound }
 
-func opError(op, key string, err error) error {
+func opError(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: op, Key: key, Err: err}
 }

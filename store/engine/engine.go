@@ -257,7 +257,7 @@ func sleep(ctx context.Context, pause time.Duration, try int) bool {
 	}
 }
 
-func opError(op, key string, err error) error {
+func opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -134,7 +134,7 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
 	switch p.fault.Action {
 	case Fail:
-		return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkNotApplied(fault)}
+		return &store.OpError{Op: op.Kind, Key: op.Key, Err: store.MarkNotApplied(fault)}
 	case Drop:
 		return s.unknown(op, fault, new(fate))
 	case Late:
@@ -174,9 +174,9 @@ func sent(op *store.Op) bool {
 // a version by which [Store.settling] finds its fate.
 func (s *Store) unknown(op *store.Op, err error, f *fate) error {
 	if !op.Kind.Write() {
-		return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: store.MarkUnknown(err)}
+		return &store.OpError{Op: op.Kind, Key: op.Key, Err: store.MarkUnknown(err)}
 	}
-	return &store.OpError{Op: string(op.Kind), Key: op.Key, Err: &store.UnknownError{Version: s.name(f), Err: err}}
+	return &store.OpError{Op: op.Kind, Key: op.Key, Err: &store.UnknownError{Version: s.name(f), Err: err}}
 }
 
 // sleep waits, and returns the cause when the context ends first.

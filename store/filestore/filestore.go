@@ -303,7 +303,7 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 		err = &store.UnknownError{Version: v, Err: err}
 	}
 	if err != nil {
-		return "", &store.OpError{Op: string(op), Key: c.key, Err: err}
+		return "", &store.OpError{Op: op, Key: c.key, Err: err}
 	}
 	return v, nil
 }

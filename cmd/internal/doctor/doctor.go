@@ -413,7 +413,7 @@ func request(err error) (op string, inner error) {
 		if !errors.As(err, &o) || o.Err == nil {
 			return op, err
 		}
-		op, err = o.Op, o.Err
+		op, err = string(o.Op), o.Err
 	}
 }
 
