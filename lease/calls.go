@@ -16,8 +16,8 @@ const (
 	// became of it. Then it is left behind.
 	leaveAfter = 200 * time.Millisecond
 
-	// maxLeft is how many calls for one key may be left behind before further ones fail
-	// at once.
+	// maxLeft is how many requests for one key may be left behind before further ones
+	// fail at once; and so many watches of it, and calls of a presence.
 	maxLeft = 16
 
 	// memoryTime bounds one call of a [Memory].
@@ -39,7 +39,7 @@ type calls struct {
 	life  context.Context // ends when the client is closed
 
 	mu   sync.Mutex
-	left map[string]int // calls that were left behind and have not returned, by key
+	left map[string]int // calls that were left behind and have not returned, by what they were for
 }
 
 // outliving marks the contexts of requests that the end of the client does not touch:
@@ -58,19 +58,19 @@ func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFun
 
 // carry is the handler through which every call of the store goes.
 func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) error {
-	limit, patience := c.limit, patienceOf(ctx)
+	limit, patience, key := c.limit, patienceOf(ctx), op.Key
 	switch op.Kind {
 	case store.OpList:
 		own := *op
 		op.Keys = func(yield func(string, error) bool) { c.list(ctx, &own, next, yield) }
 		return nil
 	case store.OpWatch:
-		limit, patience = 0, nil
+		limit, patience, key = 0, nil, "watch "+key
 	}
 	patience.asked()
 	// A call that was left behind must not change what the caller looks at.
 	own := *op
-	err := c.run(ctx, op.Key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
+	err := c.run(ctx, key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
 	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
 		patience.answered()
 	}
@@ -245,7 +245,7 @@ func (p boundPresence) Judge(ctx context.Context, announcement string) store.Liv
 
 // Await implements store.Presence.
 func (p boundPresence) Await(ctx context.Context, announcement string) error {
-	return p.calls.run(ctx, presenceKey, 0, func(ctx context.Context) error {
+	return p.calls.run(ctx, "await "+presenceKey, 0, func(ctx context.Context) error {
 		return p.Presence.Await(ctx, announcement)
 	}, nil)
 }

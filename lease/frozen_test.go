@@ -392,10 +392,10 @@ func TestClosedClientSendsNothing(t *testing.T) {
 				return nil
 			},
 			"Watch": func(ctx context.Context) error {
-				for _, err := range c.Watch(ctx, "held") {
-					return err
+				var last error
+				for _, last = range c.Watch(ctx, "held") {
 				}
-				return nil
+				return last
 			},
 		} {
 			within(t, name, 0, func() {

@@ -173,7 +173,7 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 // missed. A lock that has no record is told as an Info with an empty Version. On a
 // store that does not tell of changes it reads every Options.MaxPoll, jittered.
 // Errors are yielded, and the watch goes on; the last thing yielded is the context's
-// error.
+// error, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		h, err := c.Handle(name)
@@ -181,6 +181,8 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] 
 			yield(Info{}, err)
 			return
 		}
+		ctx, cancel := c.bind(ctx)
+		defer cancel(nil)
 		for e, err := range store.Watch(ctx, c.st, h.key, c.set.MaxPoll) {
 			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
 			if err == nil && e.Version != "" {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,15 +66,15 @@ type reply struct {
 // renew writes the record anew, changed by change if that is given, and finds out what
 // became of it. A nil error means that the lease counts from the sending of one of its
 // writes, or of an earlier one that turned out to be applied. After an error nothing of
-// it is awaited any more; if the lease is lost it has ended. What is firm survives a
-// power cut.
+// it is awaited any more, and it is of unknown outcome if any of its writes is; if the
+// lease is lost it has ended. What is firm survives a power cut.
 //
 // A request that takes long is not given up while there is trust left: nothing better
 // could follow. When a third of what was left has passed, another is sent besides, on the
 // same predecessor, so that at most one of them is applied: a connection that hangs costs
 // a third, and a store that is slow throughout nothing. The lease counts from the sending
 // of the one that is seen to be applied.
-func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error) error {
+func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error) (err error) {
 	select {
 	case g.write <- struct{}{}:
 		defer func() { <-g.write }()
@@ -86,6 +87,13 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	if left <= 0 {
 		return g.cause()
 	}
+	var sent []string // nonces
+	defer func() {
+		unclear := func(nonce string) bool { _, pending := g.pending[nonce]; return pending }
+		if err != nil && slices.ContainsFunc(sent, unclear) {
+			err = store.MarkUnknown(err)
+		}
+	}()
 	var flying sync.WaitGroup
 	defer flying.Wait() // not for long: see calls
 	ctx, cancel := context.WithTimeout(outlive(ctx), left)
@@ -126,6 +134,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		g.mu.Lock()
 		g.pending[rec.Nonce] = at
 		g.mu.Unlock()
+		sent = append(sent, rec.Nonce)
 		flying.Go(func() {
 			version, err := put(ctx, g.h.key, prev, value)
 			replies <- reply{rec: &rec, at: at, version: version, err: err}
@@ -151,7 +160,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		case <-next.C:
 			left := g.check()
 			if left <= 0 {
-				return g.cause()
+				continue // as above
 			}
 			if writing < maxTries {
 				if err := write(); err != nil {

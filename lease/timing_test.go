@@ -383,3 +383,31 @@ func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) err
 	_, err := c.Break(ctx, g.Name(), g.Token(), now)
 	return err
 }
+
+// A SetData one of whose writes may yet be applied says so, although another was refused.
+func TestSetDataUnclearBesideRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		g := mustTry(t, client(t, w, &lease.Options{Manual: true}), "job")
+		writes := 0
+		w.set(func(op *store.Op) fault {
+			if !op.Kind.Write() {
+				return pass
+			}
+			if writes++; writes == 1 {
+				return late
+			}
+			return refuse
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		err := g.SetData(ctx, []byte("x"))
+		if writes < 2 || store.OutcomeOf(err) != store.Unknown || !errors.Is(err, lease.ErrUnresolved) {
+			t.Errorf("after %d writes: %v, outcome %v", writes, err, store.OutcomeOf(err))
+		}
+		w.after.Wait()
+		if rec := wantState(t, client(t, st, nil), "job", lease.Held); string(rec.Data) != "x" {
+			t.Errorf("nothing was under way: %q", rec.Data)
+		}
+	})
+}
