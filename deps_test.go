@@ -52,7 +52,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 # What serves several of them knows none of them.
 internal/...:         store internal/...
 internal/localfs:     -
-internal/private:     -
+internal/private:     internal/trust
 internal/storeurl:    -
 internal/suitetest:   -
 internal/trust:       store

@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
 // Error says that a file or a directory is not private, and why.
@@ -161,6 +163,20 @@ func (d *Dir) Sync() error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// check looks at the owner and the rights of what was opened, where the system knows
+// them.
+func check(path string, info fs.FileInfo) error {
+	owner, mode := trust.OwnerOf(info), info.Mode().Perm()
+	switch {
+	case owner < 0:
+	case owner != os.Geteuid():
+		return &Error{Path: path, Reason: fmt.Sprintf("belongs to user %d, not to user %d, who runs this", owner, os.Geteuid())}
+	case mode&0o077 != 0:
+		return &Error{Path: path, Reason: fmt.Sprintf("can be read or written by others (mode %04o)", mode), Rights: true}
+	}
+	return nil
 }
 
 // Remove removes a file.

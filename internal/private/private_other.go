@@ -2,8 +2,4 @@
 
 package private
 
-import "io/fs"
-
 const openFlags = 0
-
-func check(string, fs.FileInfo) error { return nil }
