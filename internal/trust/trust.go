@@ -239,15 +239,23 @@ func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) err
 }
 
 // OpenFile opens a file below a directory for reading. It refuses everything that is not
-// a regular file, and waits for nothing.
+// a regular file, a symbolic link too, which an [os.Root] follows within itself; and it
+// waits for nothing.
 func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	f, err := dir.OpenFile(name, os.O_RDONLY|noWait|noFollow, 0)
+	named, err := dir.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !named.Mode().IsRegular() { // a device is not even opened
+		return nil, nil, fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	}
+	f, err := dir.OpenFile(name, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, name)
+	if err == nil && !os.SameFile(info, named) {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
 	}
 	if err != nil {
 		f.Close()

@@ -4,7 +4,7 @@ package trust
 
 import "io/fs"
 
-const noWait, noFollow = 0, 0
+const noWait = 0
 
 // OwnerOf returns -1: owners are not told by modes here.
 func OwnerOf(fs.FileInfo) int { return -1 }

@@ -10,8 +10,6 @@ import (
 // noWait keeps an open from waiting for the other end of a pipe.
 const noWait = syscall.O_NONBLOCK
 
-const noFollow = syscall.O_NOFOLLOW
-
 // OwnerOf returns the user that a file belongs to, and -1 where that is not known.
 func OwnerOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

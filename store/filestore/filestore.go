@@ -84,7 +84,6 @@ type Store struct {
 	watch   notify
 	own     presence
 	busy    recent // registers that change all the time
-	living  recent // announcements of processes that were alive
 
 	mu        sync.Mutex
 	calls     int           // under way

@@ -375,3 +375,84 @@ func renameExchange(dir int, a, b string) error {
 	}
 	return nil
 }
+
+// TestDeviceInTheWay: a device in the place of a log, of a presence file or of a temporary
+// is not read, and keeps nobody waiting.
+func TestDeviceInTheWay(t *testing.T) {
+	suitetest.NeedRoot(t, "a device")
+	dir := t.TempDir()
+	s := open(t, dir, filestore.Impatient())
+	put(t, s, "key", "", "1")
+	own, err := s.Announce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := rand.Text()
+	old := time.Now().Add(-48 * time.Hour)
+	for _, path := range []string{"k/zero/000000000001", "k/key/tmp-" + rand.Text(), "alive/" + name, "tmp/" + rand.Text()} {
+		path = filepath.Join(dir, path)
+		const zero = 1<<8 | 5 // /dev/zero, which has no end
+		for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mknod(path, syscall.S_IFCHR|0o600, zero), os.Chtimes(path, old, old)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s, err := filestore.Open(dir, filestore.Impatient())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer s.Close()
+		if _, _, err := s.Get(t.Context(), "zero"); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("get: got %v, want corrupt", err)
+		}
+		if _, err := s.Announce(t.Context()); err != nil {
+			t.Error(err)
+		}
+		boot, _, _ := strings.Cut(own, "/")
+		if got := s.Judge(t.Context(), boot+"/"+name+"/1.1"); got != store.LivenessUnknown {
+			t.Errorf("judge: got %v, want unknown", got)
+		}
+		put(t, s, "another", "", "1")
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("somebody waits for a device")
+	}
+}
+
+// TestForgedPresence: a presence file that another user has put in the place of an announced
+// one, or announced for a process that has none, says nothing of the process.
+func TestForgedPresence(t *testing.T) {
+	dir := memoryDir(t)
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	own, err := s.Announce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "alive", strings.Split(own, "/")[1])
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file, file+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil { // nobody holds its lock
+		t.Fatal(err)
+	}
+	if got := other.Judge(t.Context(), own); got != store.LivenessUnknown {
+		t.Errorf("another file of the same name: got %v, want unknown", got)
+	}
+	if err := os.Rename(file+".kept", file); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.Judge(t.Context(), own); got != store.Alive {
+		t.Errorf("the file itself: got %v, want alive", got)
+	}
+}

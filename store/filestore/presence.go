@@ -269,8 +269,9 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		}
 	}
 	first, looked := store.LivenessUnknown, false
-	if known && s.living.has(announcement) {
-		// Who waits for a lock that is busy asks this at each grant.
+	if known && s.busy.any() {
+		// Who waits for a lock that is busy asks this at each grant, and mostly goes on
+		// before it could matter.
 		if err := pause(ctx, busyTime); err != nil {
 			return err
 		}
@@ -282,9 +283,7 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		var verdict store.Liveness
 		verdict, heirs = s.judge(name, id)
 		if !looked {
-			if first, looked = verdict, true; verdict == store.Alive {
-				s.living.note(announcement)
-			}
+			first, looked = verdict, true
 			return verdict == store.Dead, nil
 		}
 		// The system tells of a file that is closed just before it frees its lock.

@@ -32,8 +32,9 @@ const (
 
 // recent remembers what has happened within the last busyTime, by name.
 type recent struct {
-	mu sync.Mutex
-	at map[string]time.Time
+	mu   sync.Mutex
+	at   map[string]time.Time
+	last time.Time // of all
 }
 
 // maxRecent is how many names are remembered: to forget one costs a little time.
@@ -45,7 +46,8 @@ func (r *recent) note(name string) {
 	if r.at == nil || len(r.at) >= maxRecent {
 		r.at = make(map[string]time.Time)
 	}
-	r.at[name] = time.Now()
+	r.last = time.Now()
+	r.at[name] = r.last
 }
 
 func (r *recent) has(name string) bool {
@@ -53,6 +55,13 @@ func (r *recent) has(name string) bool {
 	defer r.mu.Unlock()
 	at, ok := r.at[name]
 	return ok && time.Since(at) < busyTime
+}
+
+// any reports whether anything has happened.
+func (r *recent) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.last) < busyTime
 }
 
 // notify is what the system tells a store of changes; see the files named after it.
