@@ -15,7 +15,8 @@
 // files after a day.
 //
 // A directory that is made here gets the mode 0700, and its files 0600. One that was
-// made before, for a group say, hands its mode on.
+// made before, for a group say, hands its mode on. One that users who are not trusted with
+// it could change is refused; see [Options].
 package dirbucket
 
 import (
@@ -73,7 +74,7 @@ type Bucket struct {
 	info  os.FileInfo // of root
 	name  string
 	own   *filestore.Store // the index, if Open has opened it
-	mode  os.FileMode      // of dir, which what is made in it takes over
+	gift  gift             // what is made in dir takes over from it
 	index store.Store
 	grace time.Duration
 }
@@ -113,7 +114,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
-		if err := makeLike(root, sub, modeOf(info)); err != nil {
+		if err := makeLike(root, sub, giftOf(info)); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
 	}
@@ -163,7 +164,7 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b.mode = modeOf(b.info)
+	b.gift = giftOf(b.info)
 	return b, nil
 }
 

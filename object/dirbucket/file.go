@@ -26,8 +26,7 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	if err != nil {
 		return "", 0, err
 	}
-	err = f.Chmod(b.mode & 0o666) // whatever the umask
-	if err == nil {
+	if err = b.gift.give(f, 0o666); err == nil {
 		size, err = fill(f)
 	}
 	if err == nil {
@@ -47,8 +46,8 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 // create makes the file of a body, and the directory that it lies in.
 func (b *Bucket) create(name string) (f *os.File, err error) {
 	for range 10 {
-		if err = makeLike(b.root, name[:2], b.mode); err == nil {
-			f, err = b.root.OpenFile(path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, b.mode&0o666)
+		if err = makeLike(b.root, name[:2], b.gift); err == nil {
+			f, err = b.root.OpenFile(path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		}
 		// Another process may just have put its empty directory in the place of ours.
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -71,20 +70,42 @@ func (b *Bucket) lost() error {
 	return errors.Join(fmt.Errorf("%w: the directory of the bucket was removed, moved or unmounted while in use; open it again", store.ErrUnavailable), err)
 }
 
-// modeOf is the mode that what is made in a directory takes over.
-func modeOf(info os.FileInfo) os.FileMode { return info.Mode().Perm() }
+// gift tells what is taken over from a directory by what is made in it.
+type gift struct {
+	mode         os.FileMode
+	owner, group int // -1: as it is made
+}
 
-// makeLike makes a directory with this mode, durably, unless it is there.
-func makeLike(parent *os.Root, name string, mode os.FileMode) error {
+// giftOf: what root makes in the directory of another user belongs to that user.
+func giftOf(info os.FileInfo) gift {
+	g := gift{info.Mode().Perm(), -1, -1}
+	if owner := trust.OwnerOf(info); owner > 0 && os.Geteuid() == 0 {
+		g.owner, g.group = owner, trust.GroupOf(info)
+	}
+	return g
+}
+
+// give gives what was just made its owner and its mode, whatever the umask.
+func (g gift) give(f *os.File, mask os.FileMode) error {
+	if g.owner >= 0 {
+		if err := f.Chown(g.owner, g.group); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(g.mode & mask)
+}
+
+// makeLike makes a directory, durably, unless it is there.
+func makeLike(parent *os.Root, name string, g gift) error {
 	if info, err := parent.Lstat(name); err == nil && info.IsDir() {
 		return nil
 	}
 	var err error
-	if mode&0o077 == 0 {
-		err = parent.Mkdir(name, mode)
+	if g.owner < 0 && g.mode&0o077 == 0 {
+		err = parent.Mkdir(name, g.mode)
 	} else {
 		err = trust.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
-			return f.Chmod(mode) // whatever the umask
+			return g.give(f, 0o777)
 		})
 	}
 	if errors.Is(err, fs.ErrExist) {

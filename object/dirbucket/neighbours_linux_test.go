@@ -53,6 +53,15 @@ func TestStrangersDirectory(t *testing.T) {
 			if _, err := b.Put(t.Context(), "key", strings.NewReader("body"), nil); err != nil {
 				t.Error(err)
 			}
+			var want, is syscall.Stat_t
+			for _, err := range []error{syscall.Stat(dir, &want), syscall.Stat(files(t, filepath.Join(dir, "data"))[0], &is)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if is.Uid != want.Uid {
+				t.Errorf("the body belongs to user %d, the directory to %d", is.Uid, want.Uid)
+			}
 		})
 	}
 }

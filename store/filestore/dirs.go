@@ -203,8 +203,8 @@ func (s *Store) newStage(name string) (*stage, error) {
 }
 
 // mkdir makes a directory in the stage, complete with its owner, group and mode. Its name
-// cannot be guessed: so what has that name in the stage's directory, whatever that is by
-// then, is this one.
+// cannot be guessed: nothing else has it, should something be in the place of the stage
+// when it is installed.
 func (st *stage) mkdir(mode fs.FileMode) (name string, err error) {
 	name = random()
 	if err := st.dir.Mkdir(name, 0o700); err != nil || st.s.modes.own() {
@@ -333,9 +333,8 @@ func (s *Store) sweepStage(path string) {
 }
 
 // A stage holds one thing: a presence file, or the directory of a log with its first
-// segment. A sweep
-// removes these, and nothing else that lies there: somebody may have moved a directory
-// of this user's to where the sweep looks.
+// segment. A sweep removes these, and nothing else that lies there: somebody may have
+// moved a directory of this user's to where the sweep looks.
 
 // onlyLeftovers reports whether a directory, which is open, holds nothing but what makers
 // of logs and presence files leave.
