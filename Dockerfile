@@ -1,13 +1,11 @@
-# A static binary and nothing else; copy it into your own image, or start from it:
+# A static binary of a release, the certificates of the usual authorities, and nothing
+# else: there is no image below it that could change. "make image VERSION=v0.1.0" puts
+# together what it copies. Copy the binary into your own image, or start from this one:
 #
 #   COPY --from=holdfast /holdfast /usr/local/bin/holdfast
-FROM golang:1.26 AS build
-WORKDIR /src
-COPY . .
-ARG VERSION=devel
-RUN CGO_ENABLED=0 GOFLAGS=-trimpath go build -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /holdfast ./cmd/holdfast
-
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /holdfast /holdfast
+ARG TARGETARCH
+COPY ca-certificates.crt /etc/ssl/certs/
+COPY $TARGETARCH/holdfast /holdfast
+USER 65532:65532
 ENTRYPOINT ["/holdfast"]

@@ -1,6 +1,6 @@
 # What people and CI call. The work is in the scripts that are named here.
 
-.PHONY: test quick lint bench torture tidy release
+.PHONY: test quick lint vulnerabilities bench torture tidy release image
 
 # Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
 # tests with the race detector, those against real servers too. It fetches and
@@ -14,6 +14,10 @@ quick:
 
 lint:
 	bash internal/lint.sh
+
+# Known vulnerabilities in what the packages call.
+vulnerabilities:
+	bash internal/vulnerabilities.sh
 
 # Requests per operation and times, beside raw requests and beside peers.
 bench:
@@ -30,3 +34,7 @@ tidy:
 # Packages of a release, in dist/.
 release:
 	bash internal/release.sh $(VERSION)
+
+# The container image of a release that lies in dist/.
+image:
+	bash internal/image.sh $(VERSION)

@@ -48,8 +48,8 @@ build() { # OS ARCH FILE
 
 echo "== documentation"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/holdfast"
-"$work/holdfast" man "$work/man"
-mkdir "$work/completions"
+mkdir "$work/man" "$work/completions"
+HOLDFAST_MAN_PAGES=$work/man go test -count=1 -ldflags "-X main.version=$version -X github.com/holdfast-go/holdfast/cmd/holdfast.version=$version" -run '^TestMakeManPages$' ./cmd/holdfast >/dev/null
 for shell in bash zsh fish; do
   "$work/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
 done
@@ -102,12 +102,11 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wi
   if [ "$os" = linux ] && command -v dpkg-deb >/dev/null; then
     debian "$arch" "$work/$folder/$name"
   fi
-  # What it was built from, as Go itself recorded it.
-  go version -m "$work/$folder/$name" | sed "1s|.*|$folder/$name|" >"$dist/$folder.modules.txt"
 done
 
 echo "== software bill of materials"
-GOWORK=off GOFLAGS= go run ./internal/sbom "$version" "$dist"/*.modules.txt >"$dist/holdfast_$number.spdx.json"
+GOWORK=off GOFLAGS= go build -o "$work/sbom" ./internal/sbom
+(cd "$work" && ./sbom "$version" holdfast_*/holdfast holdfast_*/holdfast.exe) >"$dist/holdfast_$number.spdx.json"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 ls -l "$dist"

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // everyCommand calls f with each command that people see.
@@ -46,39 +45,6 @@ func TestHelp(t *testing.T) {
 		if strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%v: control sequences", args)
 		}
-	})
-}
-
-// A man page for each command, the same each time, with what the help says.
-func TestManPages(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
-	dirs := []string{t.TempDir(), t.TempDir()}
-	for _, dir := range dirs {
-		if status := execute([]string{"man", dir}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr); status != 0 {
-			t.Fatalf("status %d", status)
-		}
-	}
-	everyCommand(func(cmd *cobra.Command) {
-		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-		page, err := os.ReadFile(filepath.Join(dirs[0], name))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		again, err := os.ReadFile(filepath.Join(dirs[1], name))
-		if err != nil || !bytes.Equal(page, again) {
-			t.Errorf("%s differs from run to run (%v)", name, err)
-		}
-		for _, part := range []string{`.TH "HOLDFAST" "1" "Nov 2026"`, ".SH NAME", ".SH EXAMPLE"} {
-			if !strings.Contains(string(page), part) {
-				t.Errorf("%s: no %s", name, part)
-			}
-		}
-		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !strings.Contains(string(page), strings.ReplaceAll(f.Name, "-", `-`)) {
-				t.Errorf("%s: nothing of --%s", name, f.Name)
-			}
-		})
 	})
 }
 

@@ -1,18 +1,23 @@
-// Command sbom prints a software bill of materials, in SPDX 2.3 as JSON, from what
-// "go version -m" says of the binaries of a release.
+// Command sbom prints a software bill of materials, in SPDX 2.3 as JSON, from what Go
+// has recorded in binaries: each with its hash, the version of Go that built it, and
+// the modules in it with their versions and hashes.
 //
-//	sbom VERSION FILE...
+//	sbom VERSION BINARY...
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +31,7 @@ type document struct {
 	Name              string         `json:"name"`
 	DocumentNamespace string         `json:"documentNamespace"`
 	CreationInfo      creation       `json:"creationInfo"`
-	Packages          []module       `json:"packages"`
+	Packages          []part         `json:"packages"`
 	Relationships     []relationship `json:"relationships"`
 }
 
@@ -35,7 +40,8 @@ type creation struct {
 	Creators []string `json:"creators"`
 }
 
-type module struct {
+// part is a binary or a module.
+type part struct {
 	Name             string     `json:"name"`
 	SPDXID           string     `json:"SPDXID"`
 	VersionInfo      string     `json:"versionInfo"`
@@ -44,8 +50,15 @@ type module struct {
 	LicenseConcluded string     `json:"licenseConcluded"`
 	LicenseDeclared  string     `json:"licenseDeclared"`
 	CopyrightText    string     `json:"copyrightText"`
+	Purpose          string     `json:"primaryPackagePurpose"`
 	Comment          string     `json:"comment,omitempty"`
-	ExternalRefs     []external `json:"externalRefs"`
+	Checksums        []checksum `json:"checksums,omitempty"`
+	ExternalRefs     []external `json:"externalRefs,omitempty"`
+}
+
+type checksum struct {
+	Algorithm string `json:"algorithm"`
+	Value     string `json:"checksumValue"`
 }
 
 type external struct {
@@ -61,80 +74,103 @@ type relationship struct {
 }
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func run(args []string, out io.Writer) error {
 	if len(args) < 2 {
-		return fmt.Errorf("usage: sbom VERSION FILE")
+		return errors.New("usage: sbom VERSION BINARY...")
 	}
 	version := args[0]
-	sums := map[string]string{} // from module@version to its h1 checksum
-	for _, path := range args[1:] {
-		if err := read(path, sums); err != nil {
-			return err
-		}
-	}
 	created := time.Unix(0, 0)
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		created = time.Unix(seconds, 0)
 	}
-	const root = "SPDXRef-holdfast"
 	doc := document{
 		SPDXVersion: "SPDX-2.3", DataLicense: "CC0-1.0", SPDXID: "SPDXRef-DOCUMENT", Name: "holdfast " + version,
 		CreationInfo: creation{created.UTC().Format(time.RFC3339), []string{"Tool: holdfast-sbom"}},
-		Packages: []module{{
-			Name: "holdfast", SPDXID: root, VersionInfo: version, DownloadLocation: "NOASSERTION",
-			LicenseConcluded: "Apache-2.0", LicenseDeclared: "Apache-2.0", CopyrightText: "NOASSERTION",
-			ExternalRefs: []external{{"PACKAGE-MANAGER", "purl", "pkg:golang/github.com/holdfast-go/holdfast/cmd@" + version}},
-		}},
-		Relationships: []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", root}},
 	}
-	for _, id := range slices.Sorted(maps.Keys(sums)) {
-		name, v, _ := strings.Cut(id, "@")
-		digest := sha256.Sum256([]byte(id))
-		m := module{
-			Name: name, SPDXID: "SPDXRef-" + hex.EncodeToString(digest[:8]), VersionInfo: v, DownloadLocation: "NOASSERTION",
-			LicenseConcluded: "NOASSERTION", LicenseDeclared: "NOASSERTION", CopyrightText: "NOASSERTION",
-			ExternalRefs: []external{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + id}},
+	modules := map[string]part{} // by id
+	for _, path := range args[1:] {
+		binary, err := doc.addBinary(path, version)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sums[id], "h1:")); err == nil && len(raw) > 0 {
-			m.Comment = "go.sum h1 (SHA-256 of the module's file list): " + hex.EncodeToString(raw)
+		for _, m := range binary {
+			modules[m.SPDXID] = m
 		}
-		doc.Packages = append(doc.Packages, m)
-		doc.Relationships = append(doc.Relationships, relationship{root, "DEPENDS_ON", m.SPDXID})
 	}
-	enc := json.NewEncoder(os.Stdout)
-	enc.SetIndent("", "  ")
+	order := func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.VersionInfo, b.VersionInfo))
+	}
+	doc.Packages = append(doc.Packages, slices.SortedFunc(maps.Values(modules), order)...)
 	content, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
 	digest := sha256.Sum256(content)
 	doc.DocumentNamespace = "https://spdx.org/spdxdocs/holdfast-" + version + "-" + hex.EncodeToString(digest[:16])
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
 	return enc.Encode(doc)
 }
 
-// read collects the dep lines of "go version -m".
-func read(path string, sums map[string]string) error {
-	f, err := os.Open(path)
+// addBinary adds a binary, and that it depends on the modules that it returns.
+func (d *document) addBinary(path, version string) (modules []part, err error) {
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 3 || fields[0] != "dep" || strings.HasPrefix(fields[1], "github.com/holdfast-go/") {
-			continue
-		}
-		sum := ""
-		if len(fields) > 3 {
-			sum = fields[3]
-		}
-		sums[fields[1]+"@"+fields[2]] = sum
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	sum := sha256.Sum256(content)
+	binary := newPart(filepath.ToSlash(path), version, "APPLICATION")
+	binary.LicenseConcluded, binary.LicenseDeclared = "Apache-2.0", "Apache-2.0"
+	binary.Checksums = []checksum{{"SHA256", hex.EncodeToString(sum[:])}}
+	binary.ExternalRefs = purl("github.com/holdfast-go/holdfast/cmd", version)
+	d.Packages = append(d.Packages, binary)
+	d.Relationships = append(d.Relationships, relationship{d.SPDXID, "DESCRIBES", binary.SPDXID})
+
+	library := newPart("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "LIBRARY")
+	library.LicenseDeclared = "BSD-3-Clause"
+	library.ExternalRefs = purl("stdlib", library.VersionInfo)
+	modules = append(modules, library)
+	for _, dep := range info.Deps {
+		if dep.Replace != nil {
+			dep = dep.Replace
+		}
+		if strings.HasPrefix(dep.Path, "github.com/holdfast-go/") {
+			continue // of this repository, released together
+		}
+		m := newPart(dep.Path, dep.Version, "LIBRARY")
+		m.ExternalRefs = purl(dep.Path, dep.Version)
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(dep.Sum, "h1:"))
+		if err != nil || len(raw) != sha256.Size {
+			return nil, fmt.Errorf("the module %s has no hash", dep.Path)
+		}
+		// SPDX has no word for this hash, which is not that of one file.
+		m.Comment = "go.sum " + dep.Sum + " (SHA-256 of the list of the module's files: " + hex.EncodeToString(raw) + ")"
+		modules = append(modules, m)
+	}
+	for _, m := range modules {
+		d.Relationships = append(d.Relationships, relationship{binary.SPDXID, "DEPENDS_ON", m.SPDXID})
+	}
+	return modules, nil
+}
+
+func newPart(name, version, purpose string) part {
+	digest := sha256.Sum256([]byte(name + "@" + version))
+	return part{
+		Name: name, SPDXID: "SPDXRef-" + hex.EncodeToString(digest[:8]), VersionInfo: version, DownloadLocation: "NOASSERTION",
+		LicenseConcluded: "NOASSERTION", LicenseDeclared: "NOASSERTION", CopyrightText: "NOASSERTION", Purpose: purpose,
+	}
+}
+
+func purl(module, version string) []external {
+	return []external{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + module + "@" + version}}
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// writeManPages writes a man page for each command to a directory. It stands in a test
+// because who runs the command has no use for what writes them.
+func writeManPages(dir string, date time.Time) error {
+	a := &app{}
+	a.root = a.command()
+	a.root.DisableAutoGenTag = true
+	header := &doc.GenManHeader{Title: "HOLDFAST", Section: "1", Source: "holdfast " + version, Manual: "Holdfast", Date: &date}
+	return doc.GenManTree(a.root, header, dir)
+}
+
+// TestMakeManPages makes those of a release, where internal/release.sh says where to,
+// and checks otherwise that they can be made.
+func TestMakeManPages(t *testing.T) {
+	dir, ok := os.LookupEnv("HOLDFAST_MAN_PAGES")
+	if !ok {
+		dir = t.TempDir()
+	}
+	// The date is that of the release, so that they are the same each time.
+	var seconds int64
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		var err error
+		if seconds, err = strconv.ParseInt(epoch, 10, 64); err != nil {
+			t.Fatalf("SOURCE_DATE_EPOCH is no Unix time: %v", err)
+		}
+	}
+	if err := writeManPages(dir, time.Unix(seconds, 0).UTC()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A man page for each command, the same each time, with what the help says.
+func TestManPages(t *testing.T) {
+	date := time.Unix(1795000000, 0).UTC()
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for _, dir := range dirs {
+		if err := writeManPages(dir, date); err != nil {
+			t.Fatal(err)
+		}
+	}
+	everyCommand(func(cmd *cobra.Command) {
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		page, err := os.ReadFile(filepath.Join(dirs[0], name))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		again, err := os.ReadFile(filepath.Join(dirs[1], name))
+		if err != nil || !bytes.Equal(page, again) {
+			t.Errorf("%s differs from run to run (%v)", name, err)
+		}
+		for _, part := range []string{`.TH "HOLDFAST" "1" "Nov 2026"`, ".SH NAME", ".SH EXAMPLE"} {
+			if !strings.Contains(string(page), part) {
+				t.Errorf("%s: no %s", name, part)
+			}
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(string(page), strings.ReplaceAll(f.Name, "-", `-`)) {
+				t.Errorf("%s: nothing of --%s", name, f.Name)
+			}
+		})
+	})
+}
