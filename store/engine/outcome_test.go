@@ -231,3 +231,20 @@ func TestLateArrival(t *testing.T) {
 		})
 	})
 }
+
+// TestFollowsTombstone: a register that is created anew names the states before its
+// deletion, so that a write from before can be told.
+func TestFollowsTombstone(t *testing.T) {
+	kinds(t, func(t *testing.T, f *server) {
+		s := f.open(t, nil)
+		v := mustPut(t, s, "k", "", "old")
+		if err := s.Delete(t.Context(), "k", v); err != nil {
+			t.Fatal(err)
+		}
+		w := mustPut(t, s, "k", "", "new")
+		row := f.rows["k"]
+		if len(row.After) != 2 || f.number && row.Number != 3 {
+			t.Errorf("it follows %q, number %d; version %q", row.After, row.Number, w)
+		}
+	})
+}

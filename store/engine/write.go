@@ -252,6 +252,7 @@ func (s *Store) settle(ctx context.Context, key string, prev store.Version, writ
 	if there {
 		found.Current.Value, found.Current.Version = current.Value, current.Version()
 	}
+	notYet := false
 	for i, write := range attempts {
 		fate := store.FateUnknown
 		if !write.Absent() {
@@ -261,14 +262,18 @@ func (s *Store) settle(ctx context.Context, key string, prev store.Version, writ
 		case store.FateApplied, store.FateSuperseded:
 			found.Fate, found.Write = fate, writes[i]
 			return found, nil
+		case store.FateNotYet:
+			notYet = true
 		case store.FateUnknown:
 			found.Fate = fate
 		}
 	}
-	// Those of an absent register may name different tombstones. Where it is absent
-	// again, and none of them was applied, it is right to create it.
-	stands := there && current.Nonce == base.Nonce || !there && base.Absent()
-	if stands && (found.Fate == store.FateNever || there) {
+	switch {
+	case there && current.Nonce == base.Nonce:
+		found.Fate = store.FateNotYet
+	case found.Fate == store.FateNever && (notYet || !there && base.Absent()):
+		// Writes of an absent register may name different tombstones. Where it is absent
+		// again, and none of them was applied, it is right to create it.
 		found.Fate = store.FateNotYet
 	}
 	return found, nil

@@ -1,0 +1,45 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutanttest"
+)
+
+func TestMutants(t *testing.T) {
+	mutanttest.Run(t, []mutanttest.Mutant{
+		{"a refusal is always another's", "write.go",
+			"	case current.Nonce == write.Nonce:\n		return store.FateApplied\n", "", "TestOneEventOneOutcome"},
+		{"only the current nonce counts", "write.go",
+			"slices.Contains(current.After, write.Nonce)", "len(current.After) > MaxAfter", "TestOneEventOneOutcome"},
+		{"another's state proves that a write was not applied", "write.go",
+			"!created && slices.Contains(current.After, write.After[0])", "!created", "TestOneEventOneOutcome"},
+		{"a complete past proves it of any write", "write.go",
+			"created && len(current.After) < MaxAfter,", "len(current.After) < MaxAfter,", "TestRemovedByHand"},
+		{"a register that is gone was not written", "write.go",
+			"	case current.Absent():\n		return store.FateUnknown // removed by hand\n", "	case current.Absent():\n		return store.FateNever\n", "TestRemovedByHand"},
+		{"a definite error is definite also after a lost reply", "write.go",
+			"	case w.lost == nil:\n		return err\n", "	case w.lost == nil || store.OutcomeOf(err) == store.NotApplied:\n		return err\n", "TestOneEventOneOutcome"},
+		{"another nonce in each try", "write.go",
+			"		tag, err := w.s.driver.Write(", "		w.e.Nonce = newNonce()\n		tag, err := w.s.driver.Write(", "TestOneEventOneOutcome"},
+		{"a create does not follow the tombstone", "write.go",
+			"	w.against(current)\n	return Stored{}, errSendAgain\n", "	w.base = current\n	return Stored{}, errSendAgain\n", "TestFollowsTombstone"},
+		{"another's tag is as good", "write.go",
+			"(current.Tag == w.base.Tag || w.base.Tag == \"\")", "true", "TestStore"},
+		{"a write that nobody can name was not applied", "write.go",
+			"		fate := store.FateUnknown\n", "		fate := store.FateNever\n", "TestStore"},
+		{"a probe begins anew when it fails", "probe.go",
+			"			return err\n		}\n		if p.step == step {", "			p.step = 0\n			return err\n		}\n		if p.step == step {", "TestProbeGoesOn"},
+		{"a probe takes a lost reply for a refusal", "probe.go",
+			"		tag, err = s.driver.Write(ctx, key(), on, *e)\n		return err\n",
+			"		tag, err = s.driver.Write(ctx, key(), on, *e)\n		if store.OutcomeOf(err) == store.Unknown {\n			err = store.ErrConflict\n		}\n		return err\n", "TestProbeUnderOneFault"},
+		{"a probe does not write on the right version", "probe.go",
+			"	case err == nil:\n		s.swapped(p, tag)\n	case", "	case p.step > 0:\n		p.step = stepSwapOfNothing\n		_ = tag\n	case", "TestProbeFinds"},
+		{"a probe leaves what it made", "probe.go",
+			"	s.clean(ctx, p)\n", "", "TestProbeRequests"},
+		{"a context that has ended reads", "engine.go",
+			"	if err := store.CheckContext(ctx); err != nil {\n		return Stored{}, err\n	}\n", "", "TestStore"},
+		{"the driver gets the caller's slice", "engine.go",
+			"Envelope{Value: append([]byte{}, value...)}", "Envelope{Value: value}", "TestStore"},
+	})
+}
