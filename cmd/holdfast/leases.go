@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -51,7 +49,7 @@ func (c clients) close(ctx context.Context) {
 // flush waits until people have been told of what happened.
 func (c clients) flush() {
 	for _, client := range c {
-		client.st.flush()
+		flush(client.Client)
 	}
 }
 
@@ -68,99 +66,39 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		// Two reads more for a new lock are worth it where they cost nothing.
 		Floor: store.TraitsOf(st.Store).Local,
 	}
-	teller := newTeller(a.waitingLine(), f.events)
-	options.OnEvent = teller.tell
+	waiting := a.waitingLine()
+	options.OnEvent = func(e lease.Event) {
+		waiting(e)
+		if f.events != nil {
+			f.events(e)
+		}
+	}
 	if dir, err := defaultDir(); err == nil {
 		options.Memory = lease.FileMemory(filepath.Join(dir, seenDir))
 	}
 	client, err := lease.New(st.Store, options)
 	if err != nil {
-		_ = teller.Close()
 		_ = st.Close()
 		return nil, opened{}, err
 	}
-	st.Closer, st.flush = closers{st.Closer, teller}, teller.flush
+	st.Closer = tellingCloser{st.Closer, client}
 	return client, st, nil
 }
 
-// closers closes one after the other.
-type closers []io.Closer
-
-func (c closers) Close() error {
-	var errs []error
-	for _, closer := range c {
-		errs = append(errs, closer.Close())
-	}
-	return errors.Join(errs...)
+// tellingCloser is the closer of a store that first waits until people have been told.
+type tellingCloser struct {
+	io.Closer
+	client *lease.Client
 }
 
-// teller tells people of events, apart from the goroutines in which they happen: a
-// terminal or a pipe that takes nothing must not keep a lease from being renewed.
-type teller struct {
-	to   []func(lease.Event)
-	jobs chan func()
-	quit chan struct{}
-	done chan struct{}
-	once sync.Once
+func (c tellingCloser) Close() error {
+	flush(c.client)
+	return c.Closer.Close()
 }
 
-func newTeller(to ...func(lease.Event)) *teller {
-	t := &teller{to: to, jobs: make(chan func(), 1000), quit: make(chan struct{}), done: make(chan struct{})}
-	go t.run()
-	return t
-}
-
-func (t *teller) run() {
-	defer close(t.done)
-	for {
-		select {
-		case job := <-t.jobs:
-			job()
-			continue
-		default:
-		}
-		select {
-		case job := <-t.jobs:
-			job()
-		case <-t.quit:
-			return
-		}
-	}
-}
-
-// tell hands an event on. When nobody has taken a thousand, it is dropped.
-func (t *teller) tell(e lease.Event) {
-	job := func() {
-		for _, f := range t.to {
-			if f != nil {
-				f(e)
-			}
-		}
-	}
-	select {
-	case t.jobs <- job:
-	default:
-	}
-}
-
-// flush waits until what happened is told, but not for long.
-func (t *teller) flush() {
-	told := make(chan struct{})
-	select {
-	case t.jobs <- func() { close(told) }:
-	default:
-		return
-	}
-	select {
-	case <-told:
-	case <-t.done:
-	case <-time.After(time.Second):
-	}
-}
-
-// Close tells what is left, and ends.
-func (t *teller) Close() error {
-	t.flush()
-	t.once.Do(func() { close(t.quit) })
-	return nil
+// flush waits until people have been told of what happened, but not for long.
+func flush(client *lease.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = client.Flush(ctx)
 }

@@ -31,7 +31,6 @@ type opened struct {
 	io.Closer
 	url   string // as people write it, without parameters: what tells stores apart
 	again string // with its parameters: what opens it again
-	flush func() // of a client on it: tells people what has happened
 }
 
 // openers is the table from URL scheme to store.
