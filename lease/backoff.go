@@ -28,6 +28,50 @@ func (b *backoff) pause() time.Duration {
 // wait sleeps for the next pause, or returns the reason why ctx ended.
 func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause()) }
 
+// pollJitter is by how much of itself a pause between two polls is shortened at random.
+const pollJitter = 0.1
+
+// earlyPolls is for how long a waiter's pauses stay below half of Options.MaxPoll.
+const earlyPolls = 3 * time.Minute
+
+// polls is the pauses of a waiter between two looks at a lock that is held. They double
+// up to a bound, which is lower in the first minutes, when most waits end. Only
+// the first has full jitter: it makes waiters that begin at one time differ. A release
+// comes at any time between two looks, so that the time until the next look, on
+// average half a pause, is shortest for what it costs when the pauses are even.
+type polls struct {
+	least, most time.Duration
+	early       time.Duration // the bound in the first minutes
+	random      func() float64
+	next        time.Duration
+	waited      time.Duration
+}
+
+// met adapts the pauses to a grant that was not seen before: it may be a short one. They
+// stay below a third of its TTL.
+func (p *polls) met(set *settings, random func() float64, ttl time.Duration) {
+	p.random, p.least, p.most = random, set.leastPoll(ttl), set.mostPoll(ttl)
+	p.early = max(p.least, min(p.most, set.MaxPoll/2))
+	p.next = min(p.next, 2*p.least)
+}
+
+// pause returns the next pause.
+func (p *polls) pause() time.Duration {
+	first := p.waited == 0
+	most := p.most
+	if p.waited < earlyPolls {
+		most = p.early
+	}
+	p.next = min(max(2*p.next, p.least), most)
+	jitter := pollJitter
+	if first {
+		jitter = 1
+	}
+	pause := max(1, time.Duration((1-jitter*(1-p.random()))*float64(p.next)))
+	p.waited += pause
+	return pause
+}
+
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -175,10 +175,12 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()
-	h.grant = g
+	h.passed = h.grant != nil && base.rec != nil && base.rec.Process != processID()
+	h.grant, h.began = g, c.clock.look()
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.saw(now)
+	c.granted(h)
 	if reason != "" {
 		e := Event{Kind: EventTakenOver, Name: h.name, Token: g.token, Reason: reason}
 		if base.rec != nil {

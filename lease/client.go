@@ -36,6 +36,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	grants map[*grant]struct{} // those that Close has to end
+	lines  map[string]*line    // who waits, by the lock's key
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are
@@ -45,7 +46,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}}
+	c := &Client{given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}, lines: map[string]*line{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)
 	c.calls = &calls{limit: set.callTimeout(), life: c.life, left: map[string]int{}}

@@ -12,8 +12,8 @@ type EventKind string
 
 // The events of a lease.
 const (
-	// EventWaiting: an Acquire found the lock held and waits. Once for each
-	// grant that it waits for.
+	// EventWaiting: an Acquire found the lock held and waits. Once for each grant
+	// that the client waits for, however many of its goroutines do.
 	EventWaiting EventKind = "waiting"
 
 	// EventAcquired: a grant began.

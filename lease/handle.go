@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ type Handle struct {
 	grant     *grant          // the current grant, or the last one
 	last      *seen           // the state seen last
 	abandoned map[string]bool // grants that were sent and never handed out
+	began     time.Duration   // when grant began
+	passed    bool            // another process has held the lock since the grant before
+	crowded   bool            // others were met when the lock was taken last
 }
 
 // Name returns the lock's name.
@@ -78,44 +82,98 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // the lock. Errors of the store that may pass are waited out, within
 // Options.Patience; others are returned. An unreadable record is an error, and
 // never taken over. What is said of ctx at [Handle.TryAcquire] holds here too.
+//
+// The goroutines that wait for one lock through one client, whatever their handles,
+// stand in line: the first looks at the store for all of them, so that together they
+// cost the requests of one, and each has the lock in its turn. Between clients there is
+// no such order. A handle that has met others leaves them a chance before it takes the
+// lock again; see Options.Yield.
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
 	ctx, stop := h.c.set.withPatience(ctx)
 	defer stop()
-	var (
-		waiting  string // the grant that a waiting event was sent for
-		lastHeld *HeldError
-		problems = h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)
-		polls    *backoff
-	)
+	for g := h.barred(); g != nil; g = h.barred() {
+		select {
+		case <-g.stop:
+		case <-ctx.Done():
+			return nil, cancelled(ctx, h.name, h.ended(ctx, h.barring()))
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, cancelled(ctx, h.name, h.ended(ctx, nil))
+	}
+	if guard, _ := h.join(ctx); guard != nil {
+		return guard, nil
+	}
+	l, w := h.c.enter(ctx, h)
+	defer h.c.leave(l, w)
 	for {
-		guard, err := h.attempt(ctx)
+		select {
+		case <-w.turn:
+			return h.acquire(ctx, l, w)
+		case <-w.wake:
+			if guard, _ := h.join(ctx); guard != nil {
+				return guard, nil
+			}
+		case <-ctx.Done():
+			return nil, cancelled(ctx, h.name, h.ended(ctx, l.held.Load()))
+		}
+	}
+}
+
+// ended is the error of a wait that ends before it was its turn.
+func (h *Handle) ended(ctx context.Context, held *HeldError) error {
+	return lastSeen(fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx)), held)
+}
+
+// acquire is Acquire by the one who has the turn.
+func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error) {
+	h.adopt(l.last)
+	met := false // whether another's grant was in the way
+	var err error
+	for {
+		if !l.until.IsZero() {
+			h.await(ctx, l, w)
+		} else {
+			w.pause(ctx, h.yields())
+		}
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l.held.Load())))
+		}
+		l.until = time.Time{}
+		var guard *Guard
+		h.c.asks(l)
+		guard, err = h.attempt(ctx)
+		l.last = h.known()
+		if err == nil || errors.Is(err, ErrHeld) {
+			h.c.answered(l)
+		}
 		if err == nil {
+			h.meet(met, guard)
+			l.held.Store(h.held(l.last, 0))
 			return guard, nil
 		}
 		var held *HeldError
 		if errors.As(err, &held) {
-			lastHeld = held
+			l.held.Store(held)
+			met = met || !h.c.owns(held.Record.Grant)
 		}
-		if ctx.Err() != nil {
-			return nil, cancelled(ctx, h.name, lastSeen(err, lastHeld))
-		}
+		err = lastSeen(err, l.held.Load())
 		switch {
+		case ctx.Err() != nil:
+			return nil, cancelled(ctx, h.name, err)
 		case held != nil:
-			if id := held.Record.Grant; waiting != id || id == "" {
-				waiting = id
-				polls = h.c.backoff(h.c.set.leastPoll(held.Record.TTL), h.c.set.mostPoll(held.Record.TTL))
+			if id := held.Record.Grant; l.told != id || id == "" {
+				l.told = id
+				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
 				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
 			}
-			h.await(ctx, held, polls)
+			h.rest(l, held)
 		case store.Permanent(err):
 			return nil, err
 		default:
-			_ = problems.wait(ctx) // its error is the context's, looked at below
-		}
-		if ctx.Err() != nil {
-			return nil, cancelled(ctx, h.name, lastSeen(err, lastHeld))
+			l.waits, l.until = false, time.Now().Add(l.errors.pause())
 		}
 	}
 }
@@ -206,6 +264,9 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 		return nil, nil
 	}
 	g.check()
+	if h.barred() == g {
+		return nil, h.barring()
+	}
 	if guard := g.guard(ctx); guard != nil {
 		return guard, nil
 	}
@@ -220,6 +281,61 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 		return nil, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
+	}
+}
+
+// barred returns the handle's grant if it is in force and too old to be joined.
+func (h *Handle) barred() *grant {
+	if h.c.set.MaxJoin == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	g, began := h.grant, h.began
+	h.mu.Unlock()
+	if g == nil || g.cause() != nil || h.c.clock.look()-began < h.c.set.MaxJoin {
+		return nil
+	}
+	return g
+}
+
+// barring tells that the handle's own grant is in the way.
+func (h *Handle) barring() *HeldError {
+	last := h.known()
+	if last == nil {
+		last = &seen{}
+	}
+	return h.held(last, 0)
+}
+
+// yields tells how long the handle leaves the lock, which it has released, to others.
+func (h *Handle) yields() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	yield := h.c.set.Yield
+	if yield == 0 && h.crowded && !h.watches() {
+		yield = h.c.set.MaxPoll
+	}
+	if last := h.last; yield <= 0 || last == nil || last.rec == nil || last.rec.State != Free || h.grant == nil || h.grant.id != last.rec.Grant {
+		return 0
+	}
+	return yield - h.c.clock.monotonic().Sub(h.last.at)
+}
+
+// meet notes whether others were met on the way to a grant: while it was waited for, or
+// since the handle's last one.
+func (h *Handle) meet(others bool, guard *Guard) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.crowded = others || h.passed && !guard.Continuous()
+}
+
+// adopt takes over what another goroutine of the client has seen of the lock.
+func (h *Handle) adopt(s *seen) {
+	last := h.known()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s != nil && (last == nil || last.version != s.version && s.at.After(last.at) || last.version == s.version && s.at.Before(last.at)) {
+		h.last = s
 	}
 }
 
@@ -255,8 +371,12 @@ func (h *Handle) saw(s *seen) *seen {
 		s = &broken
 	}
 	h.last = s
+	released := s.rec != nil && s.rec.State == Free && (h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant)
 	h.mu.Unlock()
 	h.keep(s)
+	if released {
+		h.c.freed(h)
+	}
 	return s
 }
 
@@ -291,7 +411,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 	return h.saw(s), nil
 }
 
-func (h *Handle) held(s *seen, wait time.Duration) error {
+func (h *Handle) held(s *seen, wait time.Duration) *HeldError {
 	e := &HeldError{Name: h.name, Store: h.c.set.traits.Name, Wait: wait}
 	if s.rec != nil {
 		e.Record = *s.rec

@@ -85,36 +85,67 @@ func (h *Handle) abandon(id string) {
 	h.abandoned[id] = true
 }
 
-// await returns when it is worth trying again.
-func (h *Handle) await(ctx context.Context, held *HeldError, polls *backoff) {
-	wait := max(held.Wait, time.Millisecond)
-	watcher, watches := store.As[store.Watcher](h.c.st)
-	if !watches {
-		wait = min(wait, polls.pause())
-	} else {
-		// Nobody should have to trust a watcher for ever.
-		wait = min(wait, 2*h.c.set.MaxPoll)
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+// await waits for the rest of the pause that was begun, or until it is worth trying
+// again sooner.
+func (h *Handle) await(ctx context.Context, l *line, w *waiter) {
+	ctx, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
+	last := h.known()
+	if !l.waits || last == nil {
+		w.pause(ctx, time.Until(l.until))
+		return
+	}
+	// A watcher may return without a change, and so may the store's word of a death: the
+	// more often that happens, the longer is the pause before it is asked again.
+	switch {
+	case l.watched != last.version:
+		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
+	case l.early:
+		l.idle = min(max(2*l.idle, time.Millisecond), l.polls.most)
+		if sleep(ctx, l.idle) != nil {
+			return
+		}
+	}
+	h.attend(ctx, cancel, w, last)
+	l.early = time.Now().Before(l.until)
+}
+
+// attend returns when ctx ends, the store tells of a change or of the holder's death, or
+// w is woken.
+func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, w *waiter, last *seen) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	if h.c.presence != nil && held.Record.Presence != "" && held.Record.State != Free {
+	if h.c.presence != nil && last.rec != nil && last.rec.Presence != "" && last.rec.State != Free {
 		wg.Go(func() {
-			if h.c.presence.Await(ctx, held.Record.Presence) == nil {
+			if h.c.presence.Await(ctx, last.rec.Presence) == nil {
 				cancel()
 			}
 		})
 	}
-	last := h.known()
-	if watches && last != nil && watcher.Watch(ctx, h.key, last.version) == nil {
+	// The watcher tells of what wakes w, too.
+	if watcher, ok := store.As[store.Watcher](h.c.st); ok && watcher.Watch(ctx, h.key, last.version) == nil {
 		return
 	}
 	// No watcher, or one that failed.
-	if watches && ctx.Err() == nil {
-		_ = sleep(ctx, polls.pause())
-		return
+	deadline, _ := ctx.Deadline()
+	w.pause(ctx, time.Until(deadline))
+}
+
+// rest begins the pause after a look that found the lock held.
+func (h *Handle) rest(l *line, held *HeldError) {
+	wait := max(held.Wait, time.Millisecond)
+	if h.watches() {
+		// No one has to trust a watcher for ever.
+		wait = min(wait, 4*h.c.set.MaxPoll)
+	} else {
+		wait = min(wait, l.polls.pause())
 	}
-	<-ctx.Done()
+	l.waits, l.until = true, time.Now().Add(wait)
+}
+
+// watches reports whether the store tells of changes.
+func (h *Handle) watches() bool {
+	_, ok := store.As[store.Watcher](h.c.st)
+	return ok
 }

@@ -37,7 +37,7 @@ const (
 	// DefaultMinPoll and DefaultMaxPoll bound the pause between two looks of a
 	// waiter at a store that does not tell of changes.
 	DefaultMinPoll = 50 * time.Millisecond
-	DefaultMaxPoll = 5 * time.Second
+	DefaultMaxPoll = 2500 * time.Millisecond
 
 	// DefaultReleaseTimeout bounds how long a release, or the clean-up of an
 	// acquire that was given up, tries.
@@ -128,6 +128,23 @@ type Options struct {
 	// has its writes wait. A claim that may yet be applied is then made harmless, which
 	// takes up to ReleaseTimeout more. Zero means as long as the context lives.
 	Patience time.Duration
+
+	// Yield is how long a handle that has released the lock leaves it to others before
+	// its next Acquire takes it again. Zero means MaxPoll, if the store does not tell
+	// waiters of changes and if the handle has met another process at the lock when it
+	// took it last; and no time otherwise. A handle cannot know of those who wait
+	// elsewhere and never had the lock: where a program takes a lock again and again
+	// at once, set Yield to the others' MaxPoll, and it keeps none of them out for
+	// ever. Negative means never. At most 1 h. TryAcquire takes no notice of it.
+	Yield time.Duration
+
+	// MaxJoin is how long after its beginning a grant can be joined by further
+	// acquires of its handle. Later ones wait until its guards are released (TryAcquire
+	// says that the lock is held), and take a new grant, so that goroutines whose
+	// guards overlap do not keep other handles out for ever. Do not set it where
+	// code that holds a guard acquires through the same handle again: it would wait
+	// for itself. Zero means that a grant can always be joined. At most 24 h.
+	MaxJoin time.Duration
 
 	// ReleaseTimeout bounds a release and a clean-up: they wait for nothing longer, but
 	// 0.2 s for each call of the store to end. Never above the TTL. Default
@@ -232,6 +249,10 @@ func (s *settings) check() error {
 		return bad("polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
 		return bad("the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
+	case s.Yield > time.Hour:
+		return bad("the lock is left to others for %v; at most 1h", s.Yield)
+	case s.MaxJoin < 0 || s.MaxJoin > MaxTTL:
+		return bad("a grant can be joined for %v; it can be from 0 to %v", s.MaxJoin, MaxTTL)
 	case s.Patience < 0:
 		return bad("the patience is %v", s.Patience)
 	case len(s.Holder) > 1024:
@@ -261,8 +282,15 @@ func (s *settings) drainTime() time.Duration {
 }
 
 // leastPoll and mostPoll bound the pause between two looks at a lock with that TTL.
-func (s *settings) leastPoll(ttl time.Duration) time.Duration { return min(s.MinPoll, ttl/3) }
-func (s *settings) mostPoll(ttl time.Duration) time.Duration  { return min(s.MaxPoll, ttl/3) }
+func (s *settings) leastPoll(ttl time.Duration) time.Duration {
+	return min(s.MinPoll, s.mostPoll(ttl))
+}
+func (s *settings) mostPoll(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		return s.MaxPoll
+	}
+	return min(s.MaxPoll, ttl/3)
+}
 
 // expiry is how long an unchanged record must be watched before it may be taken
 // over: the holder's clock may be slow while the watcher's is fast.

@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// line is the goroutines of a client that wait for one lock, in the order of their
+// coming, whatever their handles. The first has the turn: it looks at the store, for all
+// of them. So many that wait cost the requests of one, and none of them overtakes
+// another.
+type line struct {
+	waiters []*waiter // guarded by the client's mutex
+	asking  bool      // likewise: the store was asked, and has not answered since
+
+	// held is what the last look that found the lock held has shown.
+	held atomic.Pointer[HeldError]
+
+	// The rest belongs to the one who has the turn. The next one goes on with it.
+	last    *seen         // what was seen last
+	told    string        // the grant that a waiting event was sent for
+	polls   polls         // pauses while the lock is held
+	until   time.Time     // end of the pause that was begun; zero: none was
+	waits   bool          // the pause is for a lock that is held, which may end it
+	errors  *backoff      // pauses while the store fails
+	watched store.Version // the version that the last pause was for
+	early   bool          // that pause ended before its time
+	idle    time.Duration // pause after a pause that ended early for nothing
+}
+
+// waiter is a goroutine in a line.
+type waiter struct {
+	h        *Handle
+	patience *patience
+	turn     chan struct{} // closed when it is the first
+	wake     chan struct{} // its handle was granted the lock, or the lock was released
+}
+
+// enter puts a goroutine that waits through h at the end of the line.
+func (c *Client) enter(ctx context.Context, h *Handle) (*line, *waiter) {
+	w := &waiter{h: h, patience: patienceOf(ctx), turn: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lines[h.key]
+	if l == nil {
+		l = &line{errors: c.backoff(c.set.MinPoll, c.set.MaxPoll)}
+		c.lines[h.key] = l
+	}
+	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
+		close(w.turn)
+	}
+	if l.asking {
+		w.patience.asked()
+	}
+	return l, w
+}
+
+// asks notes that the store is asked for all who stand in the line: the patience of
+// each begins.
+func (c *Client) asks(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.asking = true
+	for _, w := range l.waiters {
+		w.patience.asked()
+	}
+}
+
+// answered notes that the store has answered.
+func (c *Client) answered(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.asking = false
+	for _, w := range l.waiters {
+		w.patience.answered()
+	}
+}
+
+// leave takes a goroutine out of the line and gives the turn to the next.
+func (c *Client) leave(l *line, w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(l.waiters, w)
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+	switch {
+	case len(l.waiters) == 0:
+		delete(c.lines, w.h.key)
+	case i == 0:
+		close(l.waiters[0].turn)
+	}
+}
+
+// granted wakes those who wait through a handle that was granted the lock.
+func (c *Client) granted(h *Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.lines[h.key]; l != nil {
+		for _, w := range l.waiters {
+			if w.h == h {
+				w.stir()
+			}
+		}
+	}
+}
+
+// freed wakes the first who waits for the lock that h has released, if it waits
+// through another handle.
+func (c *Client) freed(h *Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.lines[h.key]; l != nil && l.waiters[0].h != h {
+		l.waiters[0].stir()
+	}
+}
+
+func (w *waiter) stir() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// owns reports whether a grant is one of this client's.
+func (c *Client) owns(grant string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g := range c.grants {
+		if g.id == grant {
+			return true
+		}
+	}
+	return false
+}
+
+// pause sleeps until a time, or until w is woken, or ctx ends.
+func (w *waiter) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-t.C:
+	}
+}

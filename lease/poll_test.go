@@ -1,0 +1,321 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// roundTrip is how long a request takes to a store behind a network, and back, on
+// average.
+const roundTrip = 10 * time.Millisecond
+
+// remoteOf returns st behind a network on which each way takes between half and one and
+// a half of its average. It tells nothing of changes.
+func remoteOf(st store.Store, seed uint64) *wire {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 1))
+	way := func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return roundTrip/4 + time.Duration(random.Int64N(int64(roundTrip/2)))
+	}
+	return newWire(store.Intercept(blind{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		time.Sleep(way())
+		err := next(ctx, op)
+		time.Sleep(way())
+		return err
+	}))
+}
+
+// handOver measures waiters whose locks are released after between from and from and a
+// half: what one waiter sends in an hour then, and the median time from the release to
+// the grant.
+func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Duration) {
+	const waiters = 250
+	var requests int
+	took := make([]time.Duration, waiters)
+	bubble(t, func(t *testing.T, st store.Store) {
+		random := rand.New(rand.NewPCG(2, 3))
+		w := remoteOf(st, 4)
+		c := client(t, w, nil)
+		var mu sync.Mutex
+		jitter := rand.New(rand.NewPCG(6, 7))
+		lease.SetRandom(c, func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return jitter.Float64()
+		})
+		write := func(name string, state lease.State, prev store.Version) store.Version {
+			value, err := lease.Encode(&lease.Record{Name: name, State: state, Token: 1, Grant: name, Nonce: name, TTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := st.Put(t.Context(), "lock/"+name, prev, value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		var all sync.WaitGroup
+		for i := range waiters {
+			name := fmt.Sprint("job", i)
+			v := write(name, lease.Held, "")
+			var released time.Time
+			time.AfterFunc(from+time.Duration(random.Int64N(int64(from/2))), func() {
+				released = time.Now()
+				write(name, lease.Free, v)
+			})
+			all.Go(func() {
+				g, err := c.Acquire(t.Context(), name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				took[i] = time.Since(released)
+				mustRelease(t, g)
+			})
+		}
+		time.Sleep(from / 2)
+		w.requests()
+		time.Sleep(from / 2)
+		requests = w.requests()
+		all.Wait()
+	})
+	slices.Sort(took)
+	return float64(requests) / waiters * float64(time.Hour) / float64(from/2), took[waiters/2]
+}
+
+// How long a lock that was released lies idle, and what that costs, on a store that does
+// not tell of changes. dynamolock, measured beside in internal/peers, sends 3,550
+// requests in an hour for a median of 0.57 s.
+func TestPollSchedule(t *testing.T) {
+	const dynamolock = 3550 * 0.57
+	for _, c := range []struct {
+		name     string
+		from     time.Duration
+		median   time.Duration
+		requests float64
+	}{
+		{"the first minutes", time.Minute, 700 * time.Millisecond, 3050},
+		{"later", 10 * time.Minute, 1300 * time.Millisecond, 1550},
+	} {
+		perHour, median := handOver(t, c.from)
+		t.Logf("%s: %.0f requests an hour, median %v, product %.0f", c.name, perHour, median.Round(time.Millisecond), perHour*median.Seconds())
+		if median > c.median || perHour > c.requests || perHour*median.Seconds() >= dynamolock {
+			t.Errorf("%s: %.0f requests an hour and a median of %v; at most %.0f, %v, and a product below %.0f", c.name, perHour, median, c.requests, c.median, dynamolock)
+		}
+	}
+}
+
+// The pause stays below a third of the record's TTL, whatever the waiter's options are.
+func TestPollsWithinTheTTL(t *testing.T) {
+	for _, o := range []*lease.Options{nil, {MinPoll: 25 * time.Second, MaxPoll: time.Minute}} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			mustTry(t, client(t, st, &lease.Options{TTL: 3 * time.Second}), "job")
+			var looks []time.Time
+			w := newWire(blind{st})
+			w.set(func(*store.Op) fault {
+				looks = append(looks, time.Now())
+				return pass
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			if _, err := client(t, w, o).Acquire(ctx, "job"); !errors.Is(err, lease.ErrHeld) {
+				t.Fatal(err)
+			}
+			for i := range looks[1:] {
+				if pause := looks[i+1].Sub(looks[i]); pause >= time.Second {
+					t.Errorf("a pause of %v", pause)
+				}
+			}
+			if len(looks) > 700 {
+				t.Errorf("%d looks in ten minutes", len(looks))
+			}
+		})
+	}
+}
+
+// greedy takes the lock again as soon as it has released it, until ctx ends, and counts.
+func greedy(t *testing.T, ctx context.Context, h *lease.Handle, work time.Duration) (grants int) {
+	for {
+		g, err := h.Acquire(ctx)
+		if err != nil {
+			return grants
+		}
+		grants++
+		time.Sleep(work)
+		if err := g.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Six processes take one lock again and again at once, on a store that tells nothing of
+// changes: none is kept out.
+func TestGreedyHolders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		grants := make([]int, 6)
+		var all sync.WaitGroup
+		for i := range grants {
+			h := handle(t, client(t, remoteOf(st, uint64(i)), nil), "job")
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				grants[i] = greedy(t, ctx, h, 100*time.Millisecond)
+			})
+		}
+		all.Wait()
+		t.Logf("grants in a minute: %v", grants)
+		if slices.Min(grants) < 3 {
+			t.Errorf("grants in a minute: %v", grants)
+		}
+	})
+}
+
+// A holder that cannot know of a waiter in another process leaves it a chance if it is
+// told to; and pays no time for it otherwise.
+func TestYield(t *testing.T) {
+	first := func(yield time.Duration) (took time.Duration) {
+		bubble(t, func(t *testing.T, st store.Store) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Yield: yield}), "job")
+			var all sync.WaitGroup
+			all.Go(func() { greedy(t, ctx, h, 20*time.Second) })
+			time.Sleep(time.Second)
+			began := time.Now()
+			if g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job"); err == nil {
+				took = time.Since(began)
+				mustRelease(t, g)
+			}
+			cancel()
+			all.Wait()
+		})
+		return took
+	}
+	if took := first(lease.DefaultMaxPoll); took == 0 || took > 25*time.Second {
+		t.Errorf("another one waited %v beside a holder that yields", took)
+	}
+	t.Logf("beside one that does not: %v", first(-1))
+}
+
+// A loop that no one else disturbs sends two requests a round and loses no time, also
+// after it has met others.
+func TestLoopAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := remoteOf(st, 5)
+		h := handle(t, client(t, w, nil), "job")
+		loop := func() (took time.Duration, requests int) {
+			w.requests()
+			began := time.Now()
+			for range 100 {
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, g)
+			}
+			return time.Since(began), w.requests()
+		}
+		mustRelease(t, mustTry(t, client(t, st, nil), "job")) // an old lock is no sign of others
+		if took, n := loop(); took > 210*roundTrip || n > 201 {
+			t.Errorf("%d requests, %v", n, took)
+		}
+		if took, n := loop(); took > 210*roundTrip || n != 200 {
+			t.Errorf("%d requests, %v", n, took)
+		}
+		other := mustTry(t, client(t, st, nil), "job")
+		time.AfterFunc(time.Second, func() { _ = other.Release(context.Background()) })
+		if took, _ := loop(); took > 210*roundTrip+3*lease.DefaultMaxPoll {
+			t.Errorf("after others were met: %v", took)
+		}
+		if took, n := loop(); took > 210*roundTrip || n != 200 {
+			t.Errorf("later: %d requests, %v", n, took)
+		}
+	})
+}
+
+// Goroutines of a handle whose guards overlap keep others out for no longer than the
+// grant can be joined; without that bound, for as long as they go on.
+func TestMaxJoin(t *testing.T) {
+	for _, limit := range []time.Duration{0, 10 * time.Second} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{MaxJoin: limit, Yield: lease.DefaultMaxPoll}), "job")
+			var all sync.WaitGroup
+			for i := range 2 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * time.Second)
+					for ctx.Err() == nil {
+						g, err := h.Acquire(ctx)
+						if err != nil {
+							return
+						}
+						time.Sleep(2 * time.Second)
+						mustRelease(t, g)
+					}
+				})
+			}
+			time.Sleep(2 * time.Second)
+			began := time.Now()
+			g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job")
+			switch took := time.Since(began); {
+			case limit == 0 && err == nil:
+				t.Errorf("the control: the lock was free after %v", took)
+			case limit > 0 && (err != nil || took > 40*time.Second):
+				t.Errorf("%v after %v", err, took)
+			}
+			if g != nil {
+				_, err := h.TryAcquire(ctx)
+				if !errors.Is(err, lease.ErrHeld) {
+					t.Errorf("beside another: %v", err)
+				}
+				mustRelease(t, g)
+			}
+			cancel()
+			all.Wait()
+		})
+	}
+}
+
+// A grant that is too old to be joined is told as held to those who do not wait.
+func TestMaxJoinTry(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		h := handle(t, client(t, st, &lease.Options{MaxJoin: time.Second}), "job")
+		g, err := h.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := h.TryAcquire(t.Context())
+		if err != nil || again.Token() != g.Token() {
+			t.Fatal(again, err)
+		}
+		time.Sleep(time.Second)
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("%v", err)
+		}
+		mustRelease(t, g)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("%v", err)
+		}
+		time.AfterFunc(time.Second, func() { mustRelease(t, again) })
+		next, err := h.Acquire(t.Context())
+		if err != nil || next.Token() <= g.Token() {
+			t.Fatal(next, err)
+		}
+		mustRelease(t, next)
+	})
+}
