@@ -20,6 +20,7 @@
 //     may still be applied later.
 //   - A conflict is never reported for one's own write. Where a transport repeats
 //     requests, the backend settles the conflict by reading back.
+//   - An error of a call is an [OpError], which names the operation and the key.
 //   - All methods may be called from any number of goroutines. The context bounds
 //     the call; when it ends a write early, the outcome is unknown unless the error
 //     says otherwise.

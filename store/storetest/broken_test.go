@@ -25,7 +25,7 @@ type broken struct {
 // failing by a store with the fault that it is for.
 func TestBrokenStores(t *testing.T) {
 	all := slices.Concat(brokenConditions(), brokenVersions(), brokenValues(), brokenKeys(), brokenCalls(),
-		brokenRaces(), brokenWatches(), brokenLists(), brokenAbilities(), brokenSettling())
+		brokenRaces(), brokenWatches(), brokenLists(), brokenAbilities(), brokenCuts(), brokenSettling())
 	shown := make(map[string]bool)
 	for _, b := range all {
 		for _, name := range b.caught {
@@ -50,6 +50,10 @@ func (b broken) check(t *testing.T) {
 	opts := &storetest.Options{Patience: 2 * time.Second}
 	if b.second != nil {
 		opts.Second = func(_ *testing.T, first store.Store) store.Store { return b.second(first) }
+	}
+	opts.Cut = func(_ *testing.T, first store.Store, carry func(func() error) error) store.Store {
+		first.(*remote).carry = carry
+		return first
 	}
 	failures := storetest.Check(t, func(*testing.T) store.Store { return b.open() }, opts, b.caught...)
 	for _, name := range b.caught {

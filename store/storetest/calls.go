@@ -51,18 +51,21 @@ func callCases() []testCase {
 			e.put("job", v, "two")
 		}},
 		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the outcome is told truly: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
-		{"ErrorsNameTheKey", "An error of a store names the key that it is about.", func(e *env) {
-			_, _, err := e.s.Get(e.ctx, "absent-17")
-			var op *store.OpError
-			if !errors.As(err, &op) || op.Key == "" || op.Op == "" {
-				e.errorf("get: got the error %v, want it to be an OpError with operation and key", err)
+		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation and the key as the caller gave it. (Programs tell by it the failure of a write from that of a read.)", func(e *env) {
+			named := func(what, key string, write bool, err error) {
+				var op *store.OpError
+				if !errors.As(err, &op) || op.Key != key || op.Op.Write() != write || op.Op.Read() == write {
+					e.errorf("%s %q: got the error %v, want a store.OpError with the operation and the key", what, key, err)
+				}
 			}
+			_, _, err := e.s.Get(e.ctx, "absent-17")
+			named("get", "absent-17", false, err)
 			v := e.create("job-17", "one")
 			_, err = e.s.Put(e.ctx, "job-17", "", []byte("two"))
-			if !errors.As(err, &op) || op.Key == "" || op.Op == "" {
-				e.errorf("put: got the error %v, want it to be an OpError with operation and key", err)
-			}
-			e.expect("job-17", v, "one")
+			named("put", "job-17", true, err)
+			w := e.put("job-17", v, "two")
+			named("delete", "job-17", true, e.s.Delete(e.ctx, "job-17", v))
+			e.expect("job-17", w, "two")
 		}},
 	}
 }

@@ -37,6 +37,16 @@ type Options struct {
 	// wrote is read through the other. Nil: there is only one handle.
 	Second func(t *testing.T, first store.Store) store.Store
 
+	// Cut opens another handle on the space of first, each of whose requests goes
+	// through carry: it calls carry with a function that sends the request and takes
+	// the answer. The suite cuts the connection there, before or after a request took
+	// effect: carry then returns an error of its own, without calling the function, or
+	// after it. So a backend over HTTP gives the handle an [http.RoundTripper] that
+	// calls carry. Without Cut, the suite cannot see whether a write that failed is
+	// told truly, nor whether a write becomes its own conflict; see the cases whose
+	// names begin with Cut.
+	Cut func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
+
 	// Skip names cases that this store is known to fail, each with the reason. A
 	// name that is no case is an error.
 	Skip map[string]string
@@ -119,7 +129,7 @@ type testCase struct {
 func cases() []suitetest.Case[*env] {
 	return suitetest.Cases[*env](
 		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), settleCases(), raceCases(),
-		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(),
+		watchCases(), listCases(), volatileCases(), readCases(), decoratorCases(), presenceCases(), cutCases(),
 	)
 }
 

@@ -1,0 +1,163 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// errCut is what a request gets whose connection was cut.
+var errCut = errors.New("storetest: the connection was cut")
+
+// cutCases are the rules of calls whose connection is cut; see [Options.Cut].
+func cutCases() []testCase {
+	return []testCase{
+		{"CutWrites", "When the connection is cut before or after a write took effect, the outcome is told truly: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseCutWrites},
+		{"CutReads", "A read whose connection is cut fails: it is not \"not found\", and it shows no state that never was. (A11: a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+			s, c := e.cuttable()
+			v := e.create("job", "one")
+			c.each(e, "get", func(ctx context.Context, what string) {
+				value, w, err := s.Get(ctx, "job")
+				switch {
+				case errors.Is(err, store.ErrNotFound):
+					e.errorf("%s: not found, but the register exists", what)
+				case err == nil && (w != v || string(value) != "one"):
+					e.errorf("%s: got %s version %q, want \"one\" version %q", what, show(value), w, v)
+				}
+			})
+		}},
+	}
+}
+
+// cutter carries the requests of one call, and cuts some of them.
+type cutter struct {
+	first int  // the request that is cut, from 0
+	all   bool // those that follow it too
+	after bool // when it took effect, else before
+
+	made int // so many requests were made
+	cuts int
+}
+
+func (c *cutter) carry(request func() error) error {
+	n := c.made
+	c.made++
+	if n < c.first || n > c.first && !c.all {
+		return request()
+	}
+	c.cuts++
+	if c.after {
+		_ = request() // its answer is lost
+	}
+	return errCut
+}
+
+// cuttable opens a handle whose requests can be cut.
+func (e *env) cuttable() (store.Store, *cutter) {
+	if e.Cut == nil {
+		e.absent("Options.Cut is not given")
+	}
+	c := &cutter{first: 1 << 30}
+	return e.Cut(e.t, e.s, c.carry), c
+}
+
+// each makes the same call once for every request that it consists of, and cuts that
+// one, or that one and all that follow, before or after it took effect.
+func (c *cutter) each(e *env, what string, call func(ctx context.Context, what string)) {
+	const most = 20 // a call that repeats its requests makes any number
+	for first := range most {
+		cut := false
+		for i := range 4 {
+			*c = cutter{first: first, after: i%2 == 1, all: i/2 == 1}
+			ctx, cancel := context.WithTimeout(e.ctx, time.Second)
+			text := fmt.Sprintf("%s, request %d cut", what, first+1)
+			if c.all {
+				text += " and all that follow"
+			}
+			if c.after {
+				text += ", after it took effect"
+			}
+			call(ctx, text)
+			cancel()
+			cut = cut || c.cuts > 0
+			*c = cutter{first: 1 << 30}
+		}
+		if !cut {
+			if first == 0 {
+				e.fatalf("%s: no request went through the function that Options.Cut was given", what)
+			}
+			return
+		}
+	}
+}
+
+func caseCutWrites(e *env) {
+	s, c := e.cuttable()
+	n := 0
+	put := func(what string, create bool, put func(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error)) {
+		c.each(e, what, func(ctx context.Context, what string) {
+			n++
+			key, value := fmt.Sprint("job-", n), fmt.Sprint("value ", n)
+			var prev store.Version
+			if !create {
+				prev = e.create(key, "before")
+			}
+			v, err := put(ctx, key, prev, []byte(value))
+			now := e.state(key)
+			applied := string(now.Value) == value
+			e.cutOutcome(what, applied, err)
+			if err == nil && v != now.Version {
+				e.errorf("%s: it returns version %q, the register has %q", what, v, now.Version)
+			}
+			e.cutSettles(what, key, prev, applied, err)
+		})
+	}
+	put("create", true, s.Put)
+	put("put", false, s.Put)
+	if p, ok := store.As[store.VolatilePutter](s); ok {
+		put("volatile put", false, p.PutVolatile)
+	}
+	c.each(e, "delete", func(ctx context.Context, what string) {
+		n++
+		key := fmt.Sprint("job-", n)
+		err := s.Delete(ctx, key, e.create(key, "before"))
+		e.cutOutcome(what, e.state(key).Version == "", err)
+	})
+}
+
+// cutOutcome checks what the error of a write says against what became of it.
+func (e *env) cutOutcome(what string, applied bool, err error) {
+	switch outcome := store.OutcomeOf(err); {
+	case applied && errors.Is(err, store.ErrConflict) && outcome == store.NotApplied:
+		e.errorf("%s: a conflict is reported with the write itself, which was applied: %v", what, err)
+	case applied && outcome == store.NotApplied:
+		e.errorf("%s: the write was applied, the error says not applied: %v", what, err)
+	case !applied && outcome == store.Applied:
+		e.errorf("%s: no error, but the write was not applied", what)
+	}
+}
+
+// cutSettles checks what [store.Settle] says of a write of unknown outcome.
+func (e *env) cutSettles(what, key string, prev store.Version, applied bool, err error) {
+	if err == nil || store.OutcomeOf(err) != store.Unknown {
+		return
+	}
+	found, err := store.Settle(e.ctx, e.other, key, prev, store.AttemptOf(err))
+	if err != nil {
+		e.errorf("%s: Settle: %v", what, err)
+		return
+	}
+	switch found.Fate {
+	case store.FateApplied, store.FateSuperseded:
+		if !applied {
+			e.errorf("%s: Settle says %q of a write that was not applied", what, found.Fate)
+		}
+	case store.FateNotYet, store.FateNever:
+		if applied {
+			e.errorf("%s: Settle says %q of a write that was applied", what, found.Fate)
+		}
+	}
+}
