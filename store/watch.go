@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -46,7 +47,11 @@ const DefaultPoll = 5 * time.Second
 // polling rate; the last thing yielded is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		var last Entry
+		var (
+			last  Entry
+			began time.Time     // of the last wait
+			idle  time.Duration // least time of a wait after those that ended early for nothing
+		)
 		for first := true; ; {
 			value, v, err := s.Get(ctx, key)
 			if ctx.Err() != nil {
@@ -65,7 +70,18 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				if !yield(last, nil) {
 					return
 				}
+				idle = 0
+			default:
+				// A watcher that returns at once without a change must not make a loop
+				// without rest.
+				idle = min(max(2*idle, time.Millisecond), cmp.Or(poll, DefaultPoll)/2)
+				if early := idle - time.Since(began); early > 0 {
+					_ = sleep(ctx, early)
+				} else {
+					idle = 0
+				}
 			}
+			began = time.Now()
 			// An error ends the pause, not the watch.
 			_ = WaitChange(ctx, s, key, last.Version, poll)
 		}
