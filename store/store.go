@@ -20,6 +20,11 @@
 //     may still be applied later.
 //   - A conflict is never reported for one's own write. Where a transport repeats
 //     requests, the backend settles the conflict by reading back.
+//   - A version is chosen before the write is sent. A put or delete whose outcome is
+//     unknown says which version it would have made ([UnknownError]), and [Settle] finds
+//     out later what became of it: applied, superseded, not yet, never, or not to be
+//     known. A put that is known to be applied, and that others have superseded by then,
+//     is a success.
 //   - An error of a call is an [OpError], which names the operation and the key.
 //   - All methods may be called from any number of goroutines. The context bounds
 //     the call; when it ends a write early, the outcome is unknown unless the error

@@ -51,6 +51,32 @@ func TestItems(t *testing.T) {
 	}
 }
 
+// TestGolden: items that were written once are read for ever, and followed in the same
+// form.
+func TestGolden(t *testing.T) {
+	d := newServer()
+	s := trusted(t, d)
+	mustPut(t, s, "k", "", "")
+	d.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
+		item["value"] = map[string]any{"S": `{"a":1}`}
+		item["version"] = map[string]any{"S": "9-AA-_AAAAAAAA"}
+		item["after"] = map[string]any{"S": "B1BBBBBBBBBB.B2BBBBBBBBBB.B3BBBBBBBBBB.B4BBBBBBBBBB.B5BBBBBBBBBB.B6BBBBBBBBBB.B7BBBBBBBBBB"}
+		return item
+	})
+	value, v, err := s.Get(t.Context(), "k")
+	if err != nil || string(value) != `{"a":1}` || v != "9-AA-_AAAAAAAA.B1BBBBBBBBBB.B2BBBBBBBBBB.B3BBBBBBBBBB.B4BBBBBBBBBB.B5BBBBBBBBBB.B6BBBBBBBBBB.B7BBBBBBBBBB" {
+		t.Fatalf("got %q %q %v", value, v, err)
+	}
+	mustPut(t, s, "k", v, "next")
+	d.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
+		version, _ := item["version"]["S"].(string)
+		if !strings.HasPrefix(version, "10-") || len(version) != 15 || item["after"]["S"] != "AA-_AAAAAAAA.B1BBBBBBBBBB.B2BBBBBBBBBB.B3BBBBBBBBBB.B4BBBBBBBBBB.B5BBBBBBBBBB.B6BBBBBBBBBB" {
+			t.Errorf("it is followed by %v", item)
+		}
+		return item
+	})
+}
+
 // TestParts: names as people give them spread over all parts.
 func TestParts(t *testing.T) {
 	d := newServer()

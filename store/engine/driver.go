@@ -179,6 +179,3 @@ func (e *Envelope) check() error {
 	}
 	return nil
 }
-
-// is reports whether s and other are one state.
-func (s Stored) is(other Stored) bool { return s.Nonce == other.Nonce && s.Number == other.Number }
