@@ -34,11 +34,7 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, d time.Dura
 	if err != nil {
 		return err
 	}
-	l, err := lease.New(st, &lease.Options{Manual: true})
-	if err != nil {
-		return err
-	}
-	ours := &subject{name: "holdfast", claimant: newHoldfast(l), requests: n, waits: true}
+	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{Manual: true}), requests: n, waits: true}
 
 	c2, n2 := client()
 	peerTable := servers.Unique("dynamolock")

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // holdfast is a handle of ours.
@@ -13,8 +14,14 @@ type holdfast struct {
 	guard *lease.Guard
 }
 
-func newHoldfast(c *lease.Client) func(lock string) (claimant, error) {
+// newHoldfast makes claimants that are clients of their own, as in two processes: those
+// of one client would tell each other.
+func newHoldfast(st store.Store, o *lease.Options) func(lock string) (claimant, error) {
 	return func(lock string) (claimant, error) {
+		c, err := lease.New(st, o)
+		if err != nil {
+			return nil, err
+		}
 		h, err := c.Handle(lock)
 		return &holdfast{h: h}, err
 	}

@@ -42,8 +42,7 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, d time.Duration) er
 		if err != nil {
 			return nil, err
 		}
-		l, err := lease.New(st, &lease.Options{Manual: true, Fresh: fresh})
-		return &subject{name: name, claimant: newHoldfast(l), requests: n, waits: true}, err
+		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{Manual: true, Fresh: fresh}), requests: n, waits: true}, nil
 	}
 	normal, err := ours("holdfast", false)
 	if err != nil {
@@ -83,11 +82,7 @@ func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string
 	if err != nil {
 		return err
 	}
-	l, err := lease.New(st, &lease.Options{Manual: true, TTL: ttl, Margin: ttl / 10, Grace: -1})
-	if err != nil {
-		return err
-	}
-	s := &subject{claimant: newHoldfast(l), requests: n}
+	s := &subject{claimant: newHoldfast(st, &lease.Options{Manual: true, TTL: ttl, Margin: ttl / 10, Grace: -1}), requests: n}
 	for i := range locks {
 		c, err := s.claimant(fmt.Sprint("dead", i))
 		if err != nil {
