@@ -116,3 +116,33 @@ func TestStrings(t *testing.T) {
 		t.Error("the zero liveness is not unknown")
 	}
 }
+
+// A read that failed leaves no write in doubt, whatever it says; a write without an
+// outcome does, whatever is joined to it.
+func TestInDoubt(t *testing.T) {
+	put := &store.OpError{Op: store.OpPut, Key: "job", Err: store.ErrUnavailable}
+	read := &store.OpError{Op: store.OpGet, Key: "job", Err: store.MarkUnknown(store.ErrUnavailable)}
+	for _, c := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"no error", nil, false},
+		{"any error", errors.New("connection reset"), false},
+		{"a write", put, true},
+		{"a volatile write", &store.OpError{Op: store.OpPutVolatile, Key: "job", Err: store.ErrUnavailable}, true},
+		{"a write that was refused", &store.OpError{Op: store.OpPut, Key: "job", Err: store.ErrDenied}, false},
+		{"a read", read, false},
+		{"a read, and then a write", errors.Join(read, put), true},
+		{"a write, and then a read that was refused", errors.Join(put, store.ErrDenied), true},
+		{"a write in the call of a layer above", &store.OpError{Op: "advance", Key: "orders", Err: put}, true},
+		{"a read in the call of a layer above", &store.OpError{Op: "advance", Key: "orders", Err: read}, false},
+	} {
+		if got := store.InDoubt(c.err); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+	if got := store.OutcomeOf(errors.Join(put, store.ErrDenied)); got != store.Unknown {
+		t.Errorf("a write, and then a read that was refused: the outcome is %v", got)
+	}
+}

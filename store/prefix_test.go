@@ -156,3 +156,18 @@ func TestPrefixErrors(t *testing.T) {
 		}
 	}
 }
+
+// A key that leads out of the prefix never reaches the store below, which may be one
+// that does not check.
+func TestPrefixChecksFirst(t *testing.T) {
+	lax := store.Intercept(memstore.New(), func(_ context.Context, op *store.Op, _ store.Handler) error {
+		t.Errorf("%s of %q reached the store below", op.Kind, op.Key)
+		return nil
+	})
+	p := prefix(t, lax, "a/b")
+	for _, key := range []string{"", "/x", "../x", "x/../../y", "x/"} {
+		if _, err := p.Put(t.Context(), key, "", nil); !errors.Is(err, store.ErrKey) {
+			t.Errorf("put %q: got %v, want ErrKey", key, err)
+		}
+	}
+}

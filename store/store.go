@@ -25,7 +25,8 @@
 //     out later what became of it: applied, superseded, not yet, never, or not to be
 //     known. A put that is known to be applied, and that others have superseded by then,
 //     is a success.
-//   - An error of a call is an [OpError], which names the operation and the key.
+//   - The error of a call is an [OpError], which names the operation and the key as the
+//     caller gave it. The refusal of an argument need not be one.
 //   - All methods may be called from any number of goroutines. The context bounds
 //     the call; when it ends a write early, the outcome is unknown unless the error
 //     says otherwise.
