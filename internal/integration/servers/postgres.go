@@ -1,0 +1,218 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Postgres is a PostgreSQL server whose data outlive it, so that a test can kill it and
+// start it again. Its user is "postgres", without a password; it listens on loopback.
+type Postgres struct {
+	Address string // of the server that runs now: 127.0.0.1:PORT
+
+	bin, data string
+	proc      *process
+}
+
+// NewPostgres makes an empty cluster in a directory of the test, starts its server, and
+// ends it with the test.
+func NewPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	return get(t, "PostgreSQL", func(ctx context.Context) (*Postgres, error) {
+		p := &Postgres{data: filepath.Join(t.TempDir(), "data")}
+		t.Cleanup(p.Kill)
+		if err := p.init(ctx); err != nil {
+			return nil, err
+		}
+		return p, p.Start(ctx)
+	})
+}
+
+// URL returns the address of the database, through another address than the server's
+// own if one is given.
+func (p *Postgres) URL(address string) string {
+	if address == "" {
+		address = p.Address
+	}
+	return "postgres://postgres@" + address + "/postgres?sslmode=disable"
+}
+
+// Kill ends the server as kill -9 does.
+func (p *Postgres) Kill() {
+	if p.proc != nil {
+		p.proc.stop()
+		p.proc = nil
+	}
+}
+
+// Start starts the server on a free port. After Kill it recovers what was committed.
+func (p *Postgres) Start(ctx context.Context) error {
+	var err error
+	for range 20 { // while processes of a server that was killed still end
+		p.proc, err = launch(ctx, "postgres", func(_, address string) (*exec.Cmd, error) {
+			p.Address = address
+			return p.command("postgres", "-D", p.data, "-p", portOf(address), "-c", "listen_addresses=127.0.0.1",
+				"-c", "unix_socket_directories=", "-c", "max_connections=200")
+		}, func(ctx context.Context, address string) error {
+			_, err := p.output(ctx, "pg_isready", "-q", "-h", "127.0.0.1", "-p", portOf(address))
+			return err
+		})
+		if err == nil {
+			return nil
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+	return err
+}
+
+// init makes the cluster.
+func (p *Postgres) init(ctx context.Context) error {
+	// The server refuses to run as root: then it runs as the user of the package, which
+	// must be able to reach the directory.
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_isready") // where Debian has it
+	if path, err := exec.LookPath("pg_isready"); err == nil && len(found) == 0 {
+		found = append(found, path)
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("PostgreSQL is %w", errMissing)
+	}
+	slices.Sort(found)
+	p.bin = filepath.Dir(found[len(found)-1])
+	if err := os.Mkdir(p.data, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return fmt.Errorf("the user postgres is %w", errMissing)
+		}
+		uid, errU := strconv.Atoi(u.Uid)
+		gid, errG := strconv.Atoi(u.Gid)
+		if err := errors.Join(errU, errG, os.Chown(p.data, uid, gid)); err != nil {
+			return err
+		}
+		for dir := filepath.Dir(p.data); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+			if err := os.Chmod(dir, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := p.output(ctx, "initdb", "-D", p.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
+	return err
+}
+
+// command returns a program of PostgreSQL, under the user that may run it.
+func (p *Postgres) command(name string, args ...string) (*exec.Cmd, error) {
+	args = append([]string{filepath.Join(p.bin, name)}, args...)
+	if os.Geteuid() == 0 {
+		setpriv, err := lookPath("setpriv")
+		if err != nil {
+			return nil, err
+		}
+		args = append([]string{setpriv, "--reuid=postgres", "--regid=postgres", "--clear-groups"}, args...)
+	}
+	return exec.Command(args[0], args[1:]...), nil
+}
+
+func (p *Postgres) output(ctx context.Context, name string, args ...string) (string, error) {
+	inner, err := p.command(name, args...)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, inner.Path, inner.Args[1:]...)
+	cmd.Dir = "/"
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", name, err, tail(out))
+	}
+	return string(out), nil
+}
+
+// Cut is a proxy that forwards connections to an address that can change, and cuts them.
+type Cut struct {
+	Address string
+
+	// Backend returns where to connect to.
+	Backend func() string
+
+	// Decide is asked for each piece that a client sends: whether to cut the connection
+	// before the server gets it, after that (before the reply), or not.
+	Decide func() (before, after bool)
+}
+
+// NewCut starts a proxy that ends with the test.
+func NewCut(t testing.TB, backend func() string, decide func() (before, after bool)) *Cut {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	c := &Cut{Address: l.Addr().String(), Backend: backend, Decide: decide}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.serve(client)
+		}
+	}()
+	return c
+}
+
+func (c *Cut) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", c.Backend())
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	silent := make(chan struct{}) // closed when replies are no longer passed on
+	go func() {
+		defer client.Close()
+		piece := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(piece)
+			select {
+			case <-silent:
+				return
+			default:
+			}
+			if _, werr := client.Write(piece[:n]); err != nil || werr != nil {
+				return
+			}
+		}
+	}()
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(piece)
+		if err != nil {
+			return
+		}
+		before, after := c.Decide()
+		if before {
+			return
+		}
+		if after {
+			close(silent)
+		}
+		if _, err := server.Write(piece[:n]); err != nil {
+			return
+		}
+		if after {
+			time.Sleep(20 * time.Millisecond) // the server carries it out
+			return
+		}
+	}
+}

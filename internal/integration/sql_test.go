@@ -1,0 +1,398 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/internal/integration/servers"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/lease/leasetest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// database is a database with empty tables, which a test opens as often as it likes.
+type database struct {
+	dialect sqlstore.Dialect
+	driver  string
+	url     string
+}
+
+// newSQLite makes a database in a file.
+func newSQLite(t *testing.T) database {
+	d := database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "db.sqlite") +
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
+	d.create(t)
+	return d
+}
+
+// newPostgres makes a schema in a server, behind a proxy if one is given.
+func newPostgres(t *testing.T, server *servers.Postgres, through string) database {
+	schema := "s" + strconv.FormatUint(rand.Uint64(), 36)
+	d := database{sqlstore.PostgreSQL, "pgx", server.URL(through) + "&search_path=" + schema}
+	direct := d
+	direct.url = server.URL("") + "&search_path=" + schema
+	if _, err := direct.open(t).ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+		t.Fatal(err)
+	}
+	direct.create(t)
+	return d
+}
+
+func (d database) open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(d.driver, d.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(8)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (d database) create(t testing.TB) {
+	t.Helper()
+	if err := sqlstore.CreateTables(t.Context(), d.open(t), d.dialect, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d database) store(t testing.TB, listen bool) store.Store {
+	t.Helper()
+	o := &sqlstore.Options{Name: d.url}
+	if listen {
+		o.Listen = d.listen
+	}
+	st, err := sqlstore.New(d.open(t), d.dialect, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inDatabase{st, d, listen}
+}
+
+func (d database) listen(ctx context.Context, channel string, ready func(), notify func(string)) error {
+	conn, err := pgx.Connect(ctx, d.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return err
+	}
+	ready()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		notify(n.Payload)
+	}
+}
+
+// inDatabase is a store that knows where it lies.
+type inDatabase struct {
+	store.Store
+	d      database
+	listen bool
+}
+
+func (s inDatabase) Unwrap() store.Store { return s.Store }
+
+// eachDatabase runs a test on every dialect, with what wakes waiters and without.
+func eachDatabase(t *testing.T, f func(t *testing.T, open func(t *testing.T) store.Store)) {
+	t.Run("sqlite", func(t *testing.T) {
+		f(t, func(t *testing.T) store.Store { return newSQLite(t).store(t, false) })
+	})
+	server := servers.NewPostgres(t)
+	for _, listen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("postgresql/listen=%v", listen), func(t *testing.T) {
+			f(t, func(t *testing.T) store.Store { return newPostgres(t, server, "").store(t, listen) })
+		})
+	}
+}
+
+// anotherHandle opens another handle on the same tables, as another process would.
+func anotherHandle(t *testing.T, first store.Store) store.Store {
+	s := first.(inDatabase)
+	return s.d.store(t, s.listen)
+}
+
+// The suite of registers on each database.
+func TestSQLStores(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
+		storetest.Run(t, open, &storetest.Options{Rounds: 3, Second: anotherHandle})
+	})
+}
+
+// The suite of leases on each database.
+func TestSQLLeases(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
+		leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, Patience: 3 * time.Minute})
+	})
+}
+
+// TestSQLCuts: connections to PostgreSQL are cut before and after the server has carried
+// a statement out. Writers that settle what they cannot know count right.
+func TestSQLCuts(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	var cuts atomic.Int64
+	proxy := servers.NewCut(t, func() string { return server.Address }, func() (before, after bool) {
+		n := rand.IntN(40)
+		if n < 2 {
+			cuts.Add(1)
+		}
+		return n == 0, n == 1
+	})
+	d := newPostgres(t, server, proxy.Address)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	const writers, each = 6, 60
+	var settled atomic.Int64
+	var wg sync.WaitGroup
+	for range writers {
+		st := d.store(t, false)
+		wg.Go(func() {
+			for done := 0; done < each && ctx.Err() == nil; {
+				value, v, err := st.Get(ctx, "counter")
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				n, _ := strconv.Atoi(string(value))
+				found, err := store.PutAndSettle(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
+				switch {
+				case found.Fate == store.FateApplied || found.Fate == store.FateSuperseded:
+					done++
+					settled.Add(1)
+				case found.Fate == store.FateUnknown || found.Fate == store.FateNotYet:
+					t.Errorf("an increment of unknown outcome: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	direct := d
+	direct.url = server.URL("") + d.url[len(server.URL(proxy.Address)):]
+	value, _, err := direct.store(t, false).Get(ctx, "counter")
+	if err != nil || string(value) != strconv.Itoa(writers*each) || settled.Load() != writers*each {
+		t.Errorf("counted %q (%v), want %d; %d increments were applied", value, err, writers*each, settled.Load())
+	}
+	if cuts.Load() < 20 {
+		t.Errorf("%d connections were cut: the test tests little", cuts.Load())
+	}
+	t.Logf("%d connections were cut", cuts.Load())
+}
+
+// TestPostgresKilled: the server is killed with -9 under contenders for a lock, and
+// recovers. No two believe at one time, tokens rise, and the lock can be had afterwards.
+func TestPostgresKilled(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	var mu sync.Mutex // the address of the server changes
+	proxy := servers.NewCut(t, func() string { mu.Lock(); defer mu.Unlock(); return server.Address }, func() (bool, bool) { return false, false })
+	d := newPostgres(t, server, proxy.Address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var believers, grants, highest atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 6 {
+		client, err := lease.New(d.store(t, i%2 == 0), &lease.Options{TTL: 4 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer client.Close(context.WithoutCancel(ctx))
+			for ctx.Err() == nil {
+				guard, err := client.Acquire(ctx, "job")
+				if err != nil {
+					continue
+				}
+				if n := believers.Add(1); n != 1 {
+					t.Errorf("%d believe at one time", n)
+				}
+				if was := highest.Swap(int64(guard.Token())); was >= int64(guard.Token()) {
+					t.Errorf("token %d after %d", guard.Token(), was)
+				}
+				grants.Add(1)
+				for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end) && guard.Err() == nil; {
+					time.Sleep(time.Millisecond)
+				}
+				believers.Add(-1) // before belief ends, and the next holder begins
+				_ = guard.Release(ctx)
+			}
+		})
+	}
+	progress := func(what string) {
+		t.Helper()
+		was := grants.Load()
+		for end := time.Now().Add(time.Minute); grants.Load() < was+3; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: no grants within a minute", what)
+			}
+		}
+	}
+	progress("at first")
+	for kill := range 3 {
+		mu.Lock()
+		server.Kill()
+		time.Sleep(time.Duration(kill) * time.Second)
+		err := server.Start(t.Context())
+		mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		progress(fmt.Sprint("after kill ", kill+1))
+	}
+	cancel()
+	wg.Wait()
+	t.Logf("%d grants", grants.Load())
+}
+
+// TestSQLFence: a transaction of an earlier holder is refused, and changes nothing;
+// without the fence it does its damage.
+func TestSQLFence(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	for _, d := range []database{newSQLite(t), newPostgres(t, server, "")} {
+		t.Run(string(d.dialect), func(t *testing.T) {
+			db, ctx := d.open(t), t.Context()
+			if _, err := db.ExecContext(ctx, "CREATE TABLE ledger (n INTEGER)"); err != nil {
+				t.Fatal(err)
+			}
+			insert := func(name string, token uint64, fenced bool) error {
+				tx, err := db.BeginTx(ctx, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback()
+				if fenced {
+					if err := sqlstore.Fence(ctx, tx, name, token); err != nil {
+						return err
+					}
+				}
+				if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO ledger VALUES (%d)", token)); err != nil {
+					t.Fatal(err)
+				}
+				return tx.Commit()
+			}
+			count := func() (n int) {
+				if err := db.QueryRowContext(ctx, "SELECT count(*) FROM ledger").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			const name = `jobs/ni'ght"ly; DROP TABLE ledger --%s\é`
+			for _, token := range []uint64{7, 7, 9} {
+				if err := insert(name, token, true); err != nil {
+					t.Fatalf("token %d: %v", token, err)
+				}
+			}
+			if err := insert(name, 8, true); !errors.Is(err, sqlstore.ErrFenced) || store.OutcomeOf(err) != store.NotApplied || count() != 3 {
+				t.Errorf("an earlier holder: %v, %d rows", err, count())
+			}
+			if err := insert("jobs/another", 1, true); err != nil || count() != 4 {
+				t.Errorf("another lock: %v, %d rows", err, count())
+			}
+			if err := insert(name, 8, false); err != nil || count() != 5 {
+				t.Errorf("the control, without the fence: %v, %d rows", err, count())
+			}
+			for _, token := range []uint64{0, 1 << 63} {
+				if err := insert(name, token, true); err == nil || errors.Is(err, sqlstore.ErrFenced) {
+					t.Errorf("token %d: %v", token, err)
+				}
+			}
+		})
+	}
+}
+
+// TestSQLSetUp: what the database lacks is told before anything is written.
+func TestSQLSetUp(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	good := newPostgres(t, server, "")
+	file := newSQLite(t)
+	for _, tt := range []struct {
+		name string
+		d    database
+		want error
+	}{
+		{"no tables", database{sqlstore.PostgreSQL, "pgx", server.URL("")}, store.ErrMisconfigured},
+		{"no database", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@" + server.Address + "/nowhere?sslmode=disable"}, store.ErrMisconfigured},
+		{"no user", database{sqlstore.PostgreSQL, "pgx", "postgres://nobody@" + server.Address + "/postgres?sslmode=disable"}, store.ErrDenied},
+		{"commits that can be lost", database{sqlstore.PostgreSQL, "pgx", good.url + "&synchronous_commit=off"}, store.ErrUnsafe},
+		{"may only read", database{sqlstore.PostgreSQL, "pgx", good.url + "&default_transaction_read_only=on"}, store.ErrMisconfigured},
+		{"no server", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"}, store.ErrUnavailable},
+		{"SQLite without syncs", database{sqlstore.SQLite, "sqlite", file.url + "&_pragma=synchronous(NORMAL)"}, store.ErrUnsafe},
+		{"SQLite without tables", database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "new") + "?_pragma=synchronous(FULL)"}, store.ErrMisconfigured},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := tt.d.store(t, false).Put(t.Context(), "k", "", []byte("v"))
+			if !errors.Is(err, tt.want) || store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("got %v (%v), want %v", err, store.OutcomeOf(err), tt.want)
+			}
+		})
+	}
+	// The session that may not write has seen that its own tables are good.
+	if _, err := good.store(t, false).Put(t.Context(), "k", "", []byte("v")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSQLWakes: a waiter on PostgreSQL hears of a release at once, although it would
+// look by itself only after seconds.
+func TestSQLWakes(t *testing.T) {
+	t.Parallel()
+	d := newPostgres(t, servers.NewPostgres(t), "")
+	o := &lease.Options{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}
+	first, err := lease.New(d.store(t, false), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := lease.New(d.store(t, true), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	var waited time.Duration
+	for range 5 {
+		guard, err := first.Acquire(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan time.Time, 1)
+		go func() {
+			guard, err := second.Acquire(ctx, "job")
+			if err != nil {
+				t.Error(err)
+			} else if err := guard.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			got <- time.Now()
+		}()
+		time.Sleep(500 * time.Millisecond)
+		if err := guard.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		released := time.Now()
+		waited += (<-got).Sub(released)
+	}
+	if waited > 5*time.Second {
+		t.Errorf("five hand-overs took %v", waited)
+	}
+}

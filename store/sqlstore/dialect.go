@@ -1,0 +1,69 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Dialect names the language of a database.
+type Dialect string
+
+// The dialects.
+const (
+	PostgreSQL Dialect = "postgresql" // 9.5 and later
+	SQLite     Dialect = "sqlite"     // 3.35 and later
+)
+
+// texts are the statements of a dialect.
+type texts struct {
+	create []string
+
+	read   string // key: version and record
+	insert string // key, version, deleted, record: a row if there was none
+	update string // key, version, deleted, record, version before: a row if that stood there
+	remove string // key
+	list   string // after, before, limit: keys that are not deleted, sorted by bytes
+}
+
+// rules are what a dialect decides.
+type rules struct {
+	texts func(table string) texts
+
+	// check reports why a commit of this session would not be durable, or would not be
+	// that of the primary server.
+	check func(ctx context.Context, db *sql.DB) error
+
+	// classify returns what an error of a statement proves: [engine.ErrBusy] if nothing
+	// was written and the same may succeed soon, a sentinel of package store if nothing
+	// was written and trying again does not help, and nil if it proves nothing.
+	classify func(err error) error
+}
+
+func (d Dialect) rules() (rules, bool) {
+	switch d {
+	case PostgreSQL:
+		return rules{postgresTexts, checkPostgres, classifyPostgres}, true
+	case SQLite:
+		return rules{sqliteTexts, checkSQLite, classifySQLite}, true
+	}
+	return rules{}, false
+}
+
+func (d Dialect) texts(table string) (texts, error) {
+	r, ok := d.rules()
+	if !ok {
+		return texts{}, fmt.Errorf("sqlstore: there is no dialect %q", string(d))
+	}
+	return r.texts(table), nil
+}
+
+func (d Dialect) check(ctx context.Context, db *sql.DB, explain func(error) error) error {
+	r, _ := d.rules()
+	return explain(r.check(ctx, db))
+}
+
+func (d Dialect) classify(err error) error {
+	r, _ := d.rules()
+	return r.classify(err)
+}

@@ -1,0 +1,70 @@
+// Package sqlstore keeps registers in one table of a database that is reached through
+// [database/sql]: PostgreSQL or SQLite. It imports no driver; the caller opens the
+// database with the driver of his choice.
+//
+//	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
+//	...
+//	err = sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL, nil) // once
+//	...
+//	st, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
+//
+// # What lies in the database
+//
+// The table holdfast (see [Options].Table) has a row for each register:
+//
+//	key      text     the key, with the prefix
+//	version  text     the nonce of the state, new in every write
+//	deleted  boolean  whether it is a tombstone; those stay
+//	record   text     the state as JSON; see package engine
+//
+// The table holdfast_fence has the highest fencing token that [Fence] has seen of each
+// lock.
+//
+// # Cost
+//
+// Each operation is one statement that commits by itself: a Get is a SELECT by the
+// primary key, a Put an INSERT or UPDATE with the condition in it. A Put that is refused
+// costs a SELECT more. A listing takes a statement for each thousand keys. Nothing is
+// ever locked from one call to the next.
+//
+// # Durability
+//
+// A write that was answered is as durable as a commit of the database. Before the first
+// write the store looks at the settings that decide that, and refuses a session in which
+// a commit may be lost with the power: synchronous_commit = off and fsync = off of
+// PostgreSQL, synchronous = OFF or NORMAL of SQLite. It also refuses a PostgreSQL server
+// that is a standby. A server that fails over asynchronously brings old states back; no
+// store on top of it can know.
+//
+// # Waiting
+//
+// On PostgreSQL every write notifies the channel that has the name of the table. With
+// [Options].Listen a waiter is told of a change at once, and otherwise it polls. The
+// hook is a few lines, which the driver decides; with pgx:
+//
+//	func listen(ctx context.Context, channel string, ready func(), notify func(key string)) error {
+//		conn, err := pgx.Connect(ctx, url)
+//		if err != nil {
+//			return err
+//		}
+//		defer conn.Close(context.WithoutCancel(ctx))
+//		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+//			return err
+//		}
+//		ready()
+//		for {
+//			n, err := conn.WaitForNotification(ctx)
+//			if err != nil {
+//				return err
+//			}
+//			notify(n.Payload)
+//		}
+//	}
+//
+// # SQLite
+//
+// The database must be a file on a local file system. Its writers wait for each other:
+// open it with a busy time-out of a few seconds, and in WAL mode so that readers do not
+// wait. Each connection needs synchronous = FULL, which is SQLite's default but not that
+// of every driver.
+package sqlstore

@@ -1,0 +1,63 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// postgresTexts are the statements of PostgreSQL. A write notifies waiters in its own
+// statement, so that they hear of it when it has committed and not otherwise.
+func postgresTexts(table string) texts {
+	const written = `WITH written AS (%s RETURNING 1) SELECT pg_notify('%s', $1) FROM written`
+	insert := `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING`
+	update := `UPDATE ` + table + ` SET version = $2, deleted = $3, record = $4 WHERE key = $1 AND version = $5`
+	return texts{
+		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
+			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`},
+		read:   `SELECT version, record FROM ` + table + ` WHERE key = $1`,
+		insert: fmt.Sprintf(written, insert, table),
+		update: fmt.Sprintf(written, update, table),
+		remove: `DELETE FROM ` + table + ` WHERE key = $1`,
+		list:   `SELECT key FROM ` + table + ` WHERE key > $1 AND key < $2 AND NOT deleted ORDER BY key LIMIT $3`,
+	}
+}
+
+func checkPostgres(ctx context.Context, db *sql.DB) error {
+	var commit, fsync string
+	var standby bool
+	row := db.QueryRowContext(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()`)
+	switch err := row.Scan(&commit, &fsync, &standby); {
+	case err != nil:
+		return err
+	case standby:
+		return fmt.Errorf("%w: this server is a standby, which can be behind its primary; add target_session_attrs=read-write to the connection", store.ErrMisconfigured)
+	case commit == "off" || fsync == "off":
+		return fmt.Errorf("%w: a commit can be lost with the power: synchronous_commit is %s and fsync is %s, both must be on", store.ErrUnsafe, commit, fsync)
+	}
+	return nil
+}
+
+// classifyPostgres goes by the SQLSTATE that the server has sent: a statement that it
+// reports as failed was rolled back. The end of a connection proves nothing.
+func classifyPostgres(err error) error {
+	var reported interface{ SQLState() string }
+	if !errors.As(err, &reported) || len(reported.SQLState()) != 5 {
+		return nil
+	}
+	switch code := reported.SQLState(); {
+	case code == "40003": // "statement completion unknown"
+		return nil
+	case code[:2] == "40" || code[:2] == "53" || code[:2] == "55":
+		return engine.ErrBusy // a deadlock, too many connections, a lock that was not to be had
+	case code == "42501" || code[:2] == "28":
+		return store.ErrDenied
+	case code[:2] == "42" || code[:2] == "3D" || code[:2] == "3F" || code[:2] == "25":
+		return store.ErrMisconfigured // no such table, database or schema; a session that may only read
+	}
+	return nil
+}

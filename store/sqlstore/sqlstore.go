@@ -1,0 +1,261 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// DefaultTable is the table of the registers; see [Options].
+const DefaultTable = "holdfast"
+
+// pageSize is how many keys one statement of a listing returns.
+const pageSize = 1000
+
+// Options are the options of [New] and [CreateTables]. The zero value of each field
+// means its default.
+type Options struct {
+	// Table is the name of the table: lower-case letters, digits and underscores, at
+	// most 40. Default: [DefaultTable].
+	Table string
+
+	// Prefix is put before every key, with a slash: empty, or a valid key.
+	Prefix string
+
+	// Name names the store for people, and identifies it where programs order several
+	// stores or remember what they saw of one: the URL of the database without secrets.
+	// Default: none.
+	Name string
+
+	// Listen receives what the database notifies a channel of. It calls ready once it
+	// listens, notify with each payload, and returns when ctx ends or when it has lost
+	// its connection. It is run by one goroutine while at least one Watch waits. Nil:
+	// the store tells of no changes, and waiters poll. [SQLite] has nothing to listen to.
+	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
+
+	// Log is told of what was settled and found. Nil discards.
+	Log *slog.Logger
+}
+
+// Store is a space of registers in a table. It may be used by any number of goroutines
+// and needs no closing; the database is the caller's to close. Its methods are those of
+// [engine.Store], which tells what becomes of a write.
+type Store struct {
+	*engine.Store
+	t   *table
+	hub *hub
+}
+
+// New returns the registers in a table of db, which [CreateTables] has made. It sends
+// nothing.
+func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
+	t, err := newTable(db, dialect, opts)
+	if err != nil {
+		return nil, err
+	}
+	traits := store.Traits{Name: t.o.Name, Local: dialect == SQLite, Trusted: true}
+	if t.o.Name != "" {
+		traits.ID, traits.Prefix = "sql:"+t.o.Name+":"+t.o.Table, t.prefix
+	}
+	registers, err := engine.New(t, engine.Options{
+		Traits: traits,
+		Check:  t.check,
+		Honest: true,
+		Log:    t.o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	}
+	return &Store{registers, t, newHub(t)}, nil
+}
+
+// CreateTables makes the tables that [New] and [Fence] need, where they do not exist.
+func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) error {
+	t, err := newTable(db, dialect, opts)
+	if err != nil {
+		return err
+	}
+	for _, statement := range append(t.texts.create, createFence) {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("sqlstore: create the tables: %w", t.explain(err))
+		}
+	}
+	return nil
+}
+
+// table carries out single statements for the engine.
+type table struct {
+	db      *sql.DB
+	dialect Dialect
+	texts   texts
+	prefix  string // ends with a slash unless it is empty
+	o       Options
+}
+
+var validTable = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
+	t := &table{db: db, dialect: dialect}
+	if opts != nil {
+		t.o = *opts
+	}
+	if t.o.Table == "" {
+		t.o.Table = DefaultTable
+	}
+	if t.o.Prefix = strings.TrimSuffix(t.o.Prefix, "/"); t.o.Prefix != "" {
+		t.prefix = t.o.Prefix + "/"
+	}
+	switch {
+	case db == nil:
+		return nil, errors.New("sqlstore: a database is needed")
+	case !validTable.MatchString(t.o.Table):
+		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has lower-case letters, digits and underscores, at most 40", t.o.Table)
+	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
+		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
+	}
+	var err error
+	t.texts, err = dialect.texts(t.o.Table)
+	return t, err
+}
+
+// Read implements [engine.Driver].
+func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
+	var version, record string
+	err := t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
+	if errors.Is(err, sql.ErrNoRows) {
+		return engine.Stored{}, store.ErrNotFound
+	}
+	if err != nil {
+		return engine.Stored{}, t.explain(err)
+	}
+	if len(record) > engine.MaxText {
+		return engine.Stored{}, fmt.Errorf("%w: a record of %d bytes", store.ErrCorrupt, len(record))
+	}
+	e, err := engine.Decode([]byte(record))
+	if err == nil && e.ID() != version {
+		err = fmt.Errorf("%w: the record is not that of its version %.40q", store.ErrCorrupt, version)
+	}
+	return engine.Stored{Envelope: e}, err
+}
+
+// Write implements [engine.Driver], by one statement that returns a row if its condition
+// held.
+func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
+	text, args := t.texts.insert, []any{t.column(key), e.ID(), e.Deleted, string(e.Encode())}
+	if !on.Absent() {
+		text, args = t.texts.update, append(args, on.ID())
+	}
+	rows, err := t.db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return "", t.explain(err)
+	}
+	written := rows.Next()
+	for rows.Next() { // to the end of the statement, which commits
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return "", t.explain(err)
+	}
+	if !written {
+		return "", &engine.Refused{}
+	}
+	return "", nil
+}
+
+// Remove implements [engine.Remover].
+func (t *table) Remove(ctx context.Context, key string) error {
+	_, err := t.db.ExecContext(ctx, t.texts.remove, t.column(key))
+	return t.explain(err)
+}
+
+// List implements [engine.Driver], by pages, so that no statement is open while the
+// caller works.
+func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		below := t.column("")
+		if prefix != "" {
+			below = t.column(prefix) + "/"
+		}
+		for last := below; ; {
+			keys, err := t.page(ctx, last, below)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, key := range keys {
+				if !yield(strings.TrimPrefix(unescape.Replace(key), t.prefix), nil) {
+					return
+				}
+				last = key
+			}
+			if len(keys) < pageSize {
+				return
+			}
+		}
+	}
+}
+
+// page returns the next keys after last that begin with below.
+func (t *table) page(ctx context.Context, last, below string) ([]string, error) {
+	// All keys that begin with "a/" lie before "a0".
+	end := strings.Repeat(string(rune(utf8.MaxRune)), store.MaxKey)
+	if below != "" {
+		end = strings.TrimSuffix(below, "/") + "0"
+	}
+	rows, err := t.db.QueryContext(ctx, t.texts.list, last, end, pageSize)
+	if err != nil {
+		return nil, t.explain(err)
+	}
+	defer rows.Close()
+	var keys []string
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, t.explain(err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, t.explain(rows.Err())
+}
+
+// A text of PostgreSQL has no zero bytes. The escapes keep the order of the keys.
+var (
+	escape   = strings.NewReplacer("\x00", "\x01a", "\x01", "\x01b")
+	unescape = strings.NewReplacer("\x01a", "\x00", "\x01b", "\x01")
+)
+
+// column returns the column key of a register.
+func (t *table) column(key string) string { return escape.Replace(t.prefix + key) }
+
+// check looks at what the store needs, before its first write.
+func (t *table) check(ctx context.Context) error {
+	if _, err := t.page(ctx, "", "0"); err != nil {
+		return store.MarkNotApplied(err)
+	}
+	return store.MarkNotApplied(t.dialect.check(ctx, t.db, t.explain))
+}
+
+// explain makes an error of a statement match what the engine must know of it.
+func (t *table) explain(err error) error {
+	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnsafe, store.ErrMisconfigured} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	switch kind := t.dialect.classify(err); {
+	case kind == nil:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case errors.Is(kind, store.ErrMisconfigured):
+		return fmt.Errorf("%w: %w (holdfast init, or CreateTables, makes the tables)", kind, err)
+	default:
+		return fmt.Errorf("%w: %w", kind, err)
+	}
+}

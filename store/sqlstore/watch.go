@@ -1,0 +1,141 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// A waiter looks by itself now and then, for notifications that were lost with a
+	// connection.
+	safetyLook = 5 * time.Second
+
+	// listenPause is how long a lost connection is left alone.
+	listenPause = time.Second
+)
+
+// watching is a [Store] that listens: a [store.Watcher].
+type watching struct{ s *Store }
+
+// As hands out the ability to watch where the store listens.
+func (s *Store) As(target any) bool {
+	w, ok := target.(*store.Watcher)
+	if ok && s.hub.listen != nil {
+		*w = watching{s}
+	}
+	return ok && s.hub.listen != nil
+}
+
+// Watch implements [store.Watcher]: it reads once it listens, and after each
+// notification of the key.
+func (w watching) Watch(ctx context.Context, key string, seen store.Version) error {
+	h := w.s.hub
+	sub := h.join(w.s.t.column(key))
+	defer h.leave(sub)
+	for {
+		_, v, changed, err := w.s.GetIfChanged(ctx, key, seen)
+		absent := v == "" && seen == ""
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if changed && !absent || err != nil && !absent {
+			return nil // a change, or an error that the caller's own read will tell
+		}
+		t := time.NewTimer(safetyLook)
+		select {
+		case <-ctx.Done():
+		case <-sub.news:
+		case <-t.C:
+		}
+		t.Stop()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// subscription is one waiter. news has one slot.
+type subscription struct {
+	key  string
+	news chan struct{}
+}
+
+func (s *subscription) wake() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// hub is the one listener of a store: a goroutine that lives while a Watch waits.
+type hub struct {
+	channel string
+	listen  func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
+
+	mu     sync.Mutex
+	subs   map[*subscription]struct{}
+	cancel context.CancelFunc // ends the listener; nil: there is none
+}
+
+func newHub(t *table) *hub {
+	h := &hub{channel: t.o.Table, subs: map[*subscription]struct{}{}}
+	if t.dialect == PostgreSQL {
+		h.listen = t.o.Listen
+	}
+	return h
+}
+
+// join adds a waiter, and starts the listener for the first.
+func (h *hub) join(key string) *subscription {
+	sub := &subscription{key: key, news: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subs[sub] = struct{}{}
+	if h.cancel == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		h.cancel = cancel
+		go h.run(ctx)
+	}
+	return sub
+}
+
+// leave removes a waiter. The last one ends the listener, and does not wait for that,
+// since the caller's hook decides how long it takes.
+func (h *hub) leave(sub *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, sub)
+	if len(h.subs) == 0 && h.cancel != nil {
+		h.cancel()
+		h.cancel = nil
+	}
+}
+
+// run listens, and connects anew when the connection is lost.
+func (h *hub) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		// Between two connections notifications can be lost: so each begins with a look
+		// of every waiter.
+		_ = h.listen(ctx, h.channel, func() { h.wake("") }, h.wake)
+		t := time.NewTimer(listenPause)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// wake wakes the waiters of a key, or all of them.
+func (h *hub) wake(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sub := range h.subs {
+		if key == "" || sub.key == key {
+			sub.wake()
+		}
+	}
+}
