@@ -148,7 +148,9 @@ func TestSQLLeases(t *testing.T) {
 }
 
 // TestSQLCuts: connections to PostgreSQL are cut before and after the server has carried
-// a statement out. Writers that settle what they cannot know count right.
+// a statement out. Writers that settle what they cannot know count right: every
+// increment that was said to be applied is there, once, and what is more than that was
+// said to be of unknown outcome.
 func TestSQLCuts(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
@@ -164,7 +166,7 @@ func TestSQLCuts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const writers, each = 6, 60
-	var settled atomic.Int64
+	var applied, unknown atomic.Int64
 	var wg sync.WaitGroup
 	for range writers {
 		st := d.store(t, false)
@@ -179,9 +181,10 @@ func TestSQLCuts(t *testing.T) {
 				switch {
 				case found.Fate == store.FateApplied || found.Fate == store.FateSuperseded:
 					done++
-					settled.Add(1)
+					applied.Add(1)
 				case found.Fate == store.FateUnknown || found.Fate == store.FateNotYet:
-					t.Errorf("an increment of unknown outcome: %v", err)
+					// Others have written more often meanwhile than the history goes back.
+					unknown.Add(1)
 				}
 			}
 		})
@@ -190,13 +193,14 @@ func TestSQLCuts(t *testing.T) {
 	direct := d
 	direct.url = server.URL("") + d.url[len(server.URL(proxy.Address)):]
 	value, _, err := direct.store(t, false).Get(ctx, "counter")
-	if err != nil || string(value) != strconv.Itoa(writers*each) || settled.Load() != writers*each {
-		t.Errorf("counted %q (%v), want %d; %d increments were applied", value, err, writers*each, settled.Load())
+	counted, _ := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || applied.Load() != writers*each || counted < applied.Load() || counted > applied.Load()+unknown.Load() {
+		t.Errorf("counted %q (%v) after %d increments that were applied and %d of unknown outcome", value, err, applied.Load(), unknown.Load())
 	}
-	if cuts.Load() < 20 {
-		t.Errorf("%d connections were cut: the test tests little", cuts.Load())
+	if cuts.Load() < 20 || unknown.Load() > cuts.Load()/2 {
+		t.Errorf("%d connections were cut and %d outcomes unknown: the test tests little", cuts.Load(), unknown.Load())
 	}
-	t.Logf("%d connections were cut", cuts.Load())
+	t.Logf("%d connections were cut, %d outcomes unknown", cuts.Load(), unknown.Load())
 }
 
 // TestPostgresKilled: the server is killed with -9 under contenders for a lock, and

@@ -67,10 +67,11 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 		traits.ID, traits.Prefix = "sql:"+t.o.Name+":"+t.o.Table, t.prefix
 	}
 	registers, err := engine.New(t, engine.Options{
-		Traits: traits,
-		Check:  t.check,
-		Honest: true,
-		Log:    t.o.Log,
+		Traits:    traits,
+		ReadTries: engine.DefaultTries,
+		Check:     t.check,
+		Honest:    true,
+		Log:       t.o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
