@@ -62,7 +62,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 // schemes returns how the names of stores begin.
 func schemes() (all []string) {
 	for scheme := range openers() {
-		if scheme += ":"; scheme != "file:" {
+		if scheme += ":"; scheme != "file:" && scheme != "sqlite:" {
 			scheme += "//"
 		}
 		all = append(all, scheme)

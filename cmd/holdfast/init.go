@@ -15,11 +15,11 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init",
-		Short:   "Make what a store needs: a directory, a table",
+		Short:   "Make what a store needs: a directory, tables",
 		GroupID: groupStore,
-		Long: `Make what a store needs, and look whether it can be used. A directory is made, and a
-DynamoDB table, paid by request. A bucket is not made, only looked at. What is there
-already is left as it is.`,
+		Long: `Make what a store needs, and look whether it can be used. A directory is made, a
+DynamoDB table, paid by request, and the tables in a database of SQLite or PostgreSQL.
+A bucket is not made, only looked at. What is there already is left as it is.`,
 		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +38,8 @@ func (a *app) init(ctx context.Context) error {
 		err = initTable(ctx, a.storeURL)
 	case "s3":
 		err = initBucket(ctx, a.storeURL)
+	case "sqlite", "postgres":
+		err = initDatabase(ctx, u)
 	}
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ func openers() map[string]opener {
 		"s3":           openS3,
 		"s3+versioned": openVersioned,
 		"dynamodb":     openDynamo,
+		"sqlite":       openDatabase,
+		"postgres":     openDatabase,
 	}
 }
 

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/holdfast-go/holdfast/internal/localfs"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+)
+
+// sqlConnections is how many connections one command uses at most.
+const sqlConnections = 8
+
+// database is what a URL of a database names.
+type database struct {
+	db      *sql.DB
+	dialect sqlstore.Dialect
+	opts    *sqlstore.Options
+}
+
+// openDatabase opens the registers in a database.
+func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, error) {
+	d, err := databaseOf(u, false)
+	if err != nil {
+		return opened{}, err
+	}
+	d.opts.Log = log
+	st, err := sqlstore.New(d.db, d.dialect, d.opts)
+	if err != nil {
+		d.db.Close()
+		return opened{}, err
+	}
+	return opened{Store: st, Closer: d.db, url: d.opts.Name}, nil
+}
+
+// initDatabase makes the tables, and the file of an SQLite database.
+func initDatabase(ctx context.Context, u *url.URL) error {
+	d, err := databaseOf(u, true)
+	if err != nil {
+		return err
+	}
+	defer d.db.Close()
+	return sqlstore.CreateTables(ctx, d.db, d.dialect, d.opts)
+}
+
+// databaseOf returns what a URL names. It connects to nothing; with create, a database
+// in a file that is not there is made when it is first used.
+func databaseOf(u *url.URL, create bool) (*database, error) {
+	d := &database{opts: &sqlstore.Options{}}
+	query := u.Query()
+	take := func(name string) string {
+		value := query.Get(name)
+		query.Del(name)
+		return value
+	}
+	d.opts.Table, d.opts.Prefix = take("table"), take("prefix")
+	var err error
+	if u.Scheme == "sqlite" {
+		err = d.sqlite(u, query, take("network") == "allow", create)
+	} else {
+		err = d.postgres(u, query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.db.SetMaxOpenConns(sqlConnections)
+	return d, nil
+}
+
+// sqlite is sqlite:PATH.
+func (d *database) sqlite(u *url.URL, query url.Values, network, create bool) error {
+	for name, values := range query {
+		return usagef("the store's URL has an unknown parameter %s (known: table, prefix, network=allow)", storeurl.Parameter(name, values))
+	}
+	path := u.Path
+	if u.Opaque != "" {
+		path, _ = url.PathUnescape(u.Opaque)
+	}
+	if path == "" || u.Host != "" || strings.HasPrefix(path, "~") {
+		return usagef("the store names no file: write sqlite:/PATH or sqlite:PATH")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
+	kind, local, err := localfs.Check(filepath.Dir(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(path))}
+	case err != nil:
+		return err
+	case !local && !network:
+		return fmt.Errorf("%w: %s lies on %s, where the locks of SQLite may exclude nobody; network=allow in the store's URL insists on it", store.ErrUnsafe, path, kind)
+	}
+	mode := "rw"
+	if create {
+		mode = "rwc"
+	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &statusError{statusNotFound, fmt.Errorf("there is no database %s: holdfast init makes it", path)}
+	}
+	source := &url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"mode":    {mode},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_txlock": {"immediate"},
+	}.Encode()}
+	d.db, err = sql.Open("sqlite", source.String())
+	return err
+}
+
+// postgres is postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq. The
+// password comes from PGPASSWORD or the password file, never from the URL.
+func (d *database) postgres(u *url.URL, query url.Values) error {
+	if query.Has("password") || query.Has("passfile") {
+		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
+	}
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if prefix != "" {
+		d.opts.Prefix = prefix
+	}
+	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
+	if err != nil {
+		return usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
+	}
+	d.dialect, d.db = sqlstore.PostgreSQL, stdlib.OpenDB(*config)
+	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("postgres://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
+	d.opts.Listen = func(ctx context.Context, channel string, ready func(), notify func(string)) error {
+		conn, err := pgx.ConnectConfig(ctx, config.Copy())
+		if err != nil {
+			return err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
+		ready()
+		for {
+			n, err := conn.WaitForNotification(ctx)
+			if err != nil {
+				return err
+			}
+			notify(n.Payload)
+		}
+	}
+	return nil
+}
