@@ -1,7 +1,7 @@
 // Package holdfast is the front page of a library that gives programs locks and
-// checkpoints on the storage they already have: a directory, S3, DynamoDB. There is no
-// coordinator to run. The package itself is empty; the example below tells the whole
-// story, and these packages carry it out.
+// checkpoints on the storage they already have: a directory, S3, DynamoDB, a database.
+// There is no coordinator to run. The package itself is empty; the example below tells
+// the whole story, and these packages carry it out.
 //
 //   - [github.com/holdfast-go/holdfast/lease]: locks that expire, are renewed while
 //     their holder lives, and carry a fencing token.
@@ -11,8 +11,9 @@
 //     other writer was faster.
 //   - [github.com/holdfast-go/holdfast/store]: the register that all of it stands on: a
 //     key with a small value that changes only by compare-and-swap. Its stores are
-//     memory, files, buckets, and in modules of their own S3 and DynamoDB. You can write
-//     another: it is one small interface, and package storetest checks it.
+//     memory, files, buckets, tables of PostgreSQL and SQLite, and in a module of their
+//     own S3 and DynamoDB. You can write another: it is one small interface, and
+//     package storetest checks it.
 //
 // # Which store
 //

@@ -11,6 +11,10 @@ declare -A package=(
   [java]=default-jre-headless [npm]=npm
 )
 missing=()
+# PostgreSQL's own programs lie where no PATH finds them.
+if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
+  missing+=(postgresql)
+fi
 for program in "${!package[@]}"; do
   command -v "$program" >/dev/null || missing+=("${package[$program]}")
 done

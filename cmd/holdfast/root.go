@@ -87,7 +87,7 @@ func (a *app) command() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(wrongFlag)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, s3://BUCKET/PREFIX or dynamodb://TABLE/PREFIX (default: a directory of this user's)")
+	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, sqlite:PATH, s3://BUCKET/PREFIX, s3+versioned://BUCKET/PREFIX, dynamodb://TABLE/PREFIX or postgres://HOST/DATABASE/PREFIX (default: a directory of this user's)")
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")

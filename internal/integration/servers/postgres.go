@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Postgres is a PostgreSQL server whose data outlive it, so that a test can kill it and
@@ -64,7 +65,10 @@ func (p *Postgres) Start(ctx context.Context) error {
 			return p.command("postgres", "-D", p.data, "-p", portOf(address), "-c", "listen_addresses=127.0.0.1",
 				"-c", "unix_socket_directories=", "-c", "max_connections=200")
 		}, func(ctx context.Context, address string) error {
-			_, err := p.output(ctx, "pg_isready", "-q", "-h", "127.0.0.1", "-p", portOf(address))
+			conn, err := pgx.Connect(ctx, p.URL(address))
+			if err == nil {
+				err = conn.Close(ctx)
+			}
 			return err
 		})
 		if err == nil {
@@ -79,8 +83,8 @@ func (p *Postgres) Start(ctx context.Context) error {
 func (p *Postgres) init(ctx context.Context) error {
 	// The server refuses to run as root: then it runs as the user of the package, which
 	// must be able to reach the directory.
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_isready") // where Debian has it
-	if path, err := exec.LookPath("pg_isready"); err == nil && len(found) == 0 {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // where Debian has it
+	if path, err := exec.LookPath("initdb"); err == nil && len(found) == 0 {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
@@ -107,8 +111,16 @@ func (p *Postgres) init(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := p.output(ctx, "initdb", "-D", p.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
-	return err
+	inner, err := p.command("initdb", "-D", p.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, inner.Path, inner.Args[1:]...)
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, tail(out))
+	}
+	return nil
 }
 
 // command returns a program of PostgreSQL, under the user that may run it.
@@ -122,97 +134,4 @@ func (p *Postgres) command(name string, args ...string) (*exec.Cmd, error) {
 		args = append([]string{setpriv, "--reuid=postgres", "--regid=postgres", "--clear-groups"}, args...)
 	}
 	return exec.Command(args[0], args[1:]...), nil
-}
-
-func (p *Postgres) output(ctx context.Context, name string, args ...string) (string, error) {
-	inner, err := p.command(name, args...)
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, inner.Path, inner.Args[1:]...)
-	cmd.Dir = "/"
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", name, err, tail(out))
-	}
-	return string(out), nil
-}
-
-// Cut is a proxy that forwards connections to an address that can change, and cuts them.
-type Cut struct {
-	Address string
-
-	// Backend returns where to connect to.
-	Backend func() string
-
-	// Decide is asked for each piece that a client sends: whether to cut the connection
-	// before the server gets it, after that (before the reply), or not.
-	Decide func() (before, after bool)
-}
-
-// NewCut starts a proxy that ends with the test.
-func NewCut(t testing.TB, backend func() string, decide func() (before, after bool)) *Cut {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	c := &Cut{Address: l.Addr().String(), Backend: backend, Decide: decide}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go c.serve(client)
-		}
-	}()
-	return c
-}
-
-func (c *Cut) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", c.Backend())
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	silent := make(chan struct{}) // closed when replies are no longer passed on
-	go func() {
-		defer client.Close()
-		piece := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(piece)
-			select {
-			case <-silent:
-				return
-			default:
-			}
-			if _, werr := client.Write(piece[:n]); err != nil || werr != nil {
-				return
-			}
-		}
-	}()
-	piece := make([]byte, 64<<10)
-	for {
-		n, err := client.Read(piece)
-		if err != nil {
-			return
-		}
-		before, after := c.Decide()
-		if before {
-			return
-		}
-		if after {
-			close(silent)
-		}
-		if _, err := server.Write(piece[:n]); err != nil {
-			return
-		}
-		if after {
-			time.Sleep(20 * time.Millisecond) // the server carries it out
-			return
-		}
-	}
 }
