@@ -125,10 +125,13 @@ func (d *database) sqlite(u *url.URL, query url.Values, network, create bool) er
 // postgres is postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq. The
 // password comes from PGPASSWORD or the password file, never from the URL.
 func (d *database) postgres(u *url.URL, query url.Values) error {
-	if query.Has("password") || query.Has("passfile") {
-		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
-	}
 	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	switch {
+	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@"):
+		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
+	case name == "" || u.Opaque != "":
+		return usagef("store postgres:...: it names no database: write postgres://HOST/DATABASE/PREFIX")
+	}
 	if prefix != "" {
 		d.opts.Prefix = prefix
 	}
