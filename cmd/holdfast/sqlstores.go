@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -122,6 +123,12 @@ func (d *database) sqlite(u *url.URL, query url.Values, network, create bool) er
 	return err
 }
 
+// postgresParameters are the parameters of libpq that a URL may have.
+var postgresParameters = []string{
+	"application_name", "connect_timeout", "host", "options", "port", "search_path", "service",
+	"sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
+}
+
 // postgres is postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq. The
 // password comes from PGPASSWORD or the password file, never from the URL.
 func (d *database) postgres(u *url.URL, query url.Values) error {
@@ -134,6 +141,11 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	}
 	if prefix != "" {
 		d.opts.Prefix = prefix
+	}
+	for parameter, values := range query {
+		if !slices.Contains(postgresParameters, parameter) {
+			return usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(postgresParameters, ", "))
+		}
 	}
 	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
 	if err != nil {
