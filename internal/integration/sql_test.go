@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -398,5 +399,51 @@ func TestSQLWakes(t *testing.T) {
 	}
 	if waited > 5*time.Second {
 		t.Errorf("five hand-overs took %v", waited)
+	}
+}
+
+// TestSQLForeignRows: what another program has written into the table is told, or passed
+// over, and is never read whole.
+func TestSQLForeignRows(t *testing.T) {
+	t.Parallel()
+	for _, d := range []database{newSQLite(t), newPostgres(t, servers.NewPostgres(t), "")} {
+		t.Run(string(d.dialect), func(t *testing.T) {
+			db, st, ctx := d.open(t), d.store(t, false), t.Context()
+			insert := func(key, version, record string) {
+				t.Helper()
+				if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO holdfast (key, version, deleted, record) VALUES (%s, %s, %s, %s)", key, version, "false", record)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := st.Put(ctx, "good", "", []byte(`{"a":1}`)); err != nil {
+				t.Fatal(err)
+			}
+			huge, long := "repeat('x', 50000000)", "repeat('x', 3000)"
+			if d.dialect == sqlstore.SQLite {
+				huge, long = "hex(zeroblob(25000000))", "hex(zeroblob(1500))"
+			}
+			insert("'text'", "'v'", "'not a register'")
+			insert("'copy'", "'another'", "(SELECT record FROM holdfast WHERE key = 'good')")
+			insert("'huge'", "'v'", huge)
+			insert(long, "'v'", "'x'")
+			for _, key := range []string{"text", "copy", "huge"} {
+				if _, _, err := st.Get(ctx, key); !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("%s: %v", key, err)
+				}
+				if _, err := st.Put(ctx, key, "", []byte("v")); err == nil || store.OutcomeOf(err) == store.Applied {
+					t.Errorf("%s was written over: %v", key, err)
+				}
+			}
+			var keys []string
+			for key, err := range store.List(ctx, st, "") {
+				if err != nil || len(key) > store.MaxKey {
+					t.Fatalf("a key of %d bytes, %v", len(key), err)
+				}
+				keys = append(keys, key)
+			}
+			if want := []string{"copy", "good", "huge", "text"}; !slices.Equal(keys, want) {
+				t.Errorf("listed %q, want %q", keys, want)
+			}
+		})
 	}
 }

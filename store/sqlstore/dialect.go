@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // Dialect names the language of a database.
@@ -22,9 +24,12 @@ type texts struct {
 	read   string // key: version and record
 	insert string // key, version, deleted, record: a row if there was none
 	update string // key, version, deleted, record, version before: a row if that stood there
-	remove string // key
-	list   string // after, before, limit: keys that are not deleted, sorted by bytes
+	list   string // after, before, limit: keys that are not deleted, nor absurdly long, sorted by bytes
 }
+
+// selectRecord begins the statement read. What another program has put there is bounded
+// before it is read: engine.MaxText and one character more.
+var selectRecord = fmt.Sprintf(`SELECT substr(version, 1, 100), substr(record, 1, %d) FROM `, engine.MaxText+1)
 
 // rules are what a dialect decides.
 type rules struct {

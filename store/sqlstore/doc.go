@@ -1,6 +1,6 @@
 // Package sqlstore keeps registers in one table of a database that is reached through
-// [database/sql]: PostgreSQL or SQLite. It imports no driver; the caller opens the
-// database with the driver of his choice.
+// [database/sql]: PostgreSQL or SQLite. It imports no driver: the caller opens the
+// database, with any driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
 //	...

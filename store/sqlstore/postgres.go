@@ -19,11 +19,10 @@ func postgresTexts(table string) texts {
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
 			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`},
-		read:   `SELECT version, record FROM ` + table + ` WHERE key = $1`,
+		read:   selectRecord + table + ` WHERE key = $1`,
 		insert: fmt.Sprintf(written, insert, table),
 		update: fmt.Sprintf(written, update, table),
-		remove: `DELETE FROM ` + table + ` WHERE key = $1`,
-		list:   `SELECT key FROM ` + table + ` WHERE key > $1 AND key < $2 AND NOT deleted ORDER BY key LIMIT $3`,
+		list:   `SELECT key FROM ` + table + ` WHERE length(key) <= 2000 AND key > $1 AND key < $2 AND NOT deleted ORDER BY key LIMIT $3`,
 	}
 }
 

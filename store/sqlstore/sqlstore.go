@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -15,36 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// DefaultTable is the table of the registers; see [Options].
-const DefaultTable = "holdfast"
-
 // pageSize is how many keys one statement of a listing returns.
 const pageSize = 1000
-
-// Options are the options of [New] and [CreateTables]. The zero value of each field
-// means its default.
-type Options struct {
-	// Table is the name of the table: lower-case letters, digits and underscores, at
-	// most 40. Default: [DefaultTable].
-	Table string
-
-	// Prefix is put before every key, with a slash: empty, or a valid key.
-	Prefix string
-
-	// Name names the store for people, and identifies it where programs order several
-	// stores or remember what they saw of one: the URL of the database without secrets.
-	// Default: none.
-	Name string
-
-	// Listen receives what the database notifies a channel of. It calls ready once it
-	// listens, notify with each payload, and returns when ctx ends or when it has lost
-	// its connection. It is run by one goroutine while at least one Watch waits. Nil:
-	// the store tells of no changes, and waiters poll. [SQLite] has nothing to listen to.
-	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
-
-	// Log is told of what was settled and found. Nil discards.
-	Log *slog.Logger
-}
 
 // Store is a space of registers in a table. It may be used by any number of goroutines
 // and needs no closing; the database is the caller's to close. Its methods are those of
@@ -77,55 +47,6 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	}
 	return &Store{registers, t, newHub(t)}, nil
-}
-
-// CreateTables makes the tables that [New] and [Fence] need, where they do not exist.
-func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) error {
-	t, err := newTable(db, dialect, opts)
-	if err != nil {
-		return err
-	}
-	for _, statement := range append(t.texts.create, createFence) {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("sqlstore: create the tables: %w", t.explain(err))
-		}
-	}
-	return nil
-}
-
-// table carries out single statements for the engine.
-type table struct {
-	db      *sql.DB
-	dialect Dialect
-	texts   texts
-	prefix  string // ends with a slash unless it is empty
-	o       Options
-}
-
-var validTable = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
-
-func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
-	t := &table{db: db, dialect: dialect}
-	if opts != nil {
-		t.o = *opts
-	}
-	if t.o.Table == "" {
-		t.o.Table = DefaultTable
-	}
-	if t.o.Prefix = strings.TrimSuffix(t.o.Prefix, "/"); t.o.Prefix != "" {
-		t.prefix = t.o.Prefix + "/"
-	}
-	switch {
-	case db == nil:
-		return nil, errors.New("sqlstore: a database is needed")
-	case !validTable.MatchString(t.o.Table):
-		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has lower-case letters, digits and underscores, at most 40", t.o.Table)
-	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
-		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
-	}
-	var err error
-	t.texts, err = dialect.texts(t.o.Table)
-	return t, err
 }
 
 // Read implements [engine.Driver].
@@ -169,12 +90,6 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		return "", &engine.Refused{}
 	}
 	return "", nil
-}
-
-// Remove implements [engine.Remover].
-func (t *table) Remove(ctx context.Context, key string) error {
-	_, err := t.db.ExecContext(ctx, t.texts.remove, t.column(key))
-	return t.explain(err)
 }
 
 // List implements [engine.Driver], by pages, so that no statement is open while the
