@@ -239,7 +239,7 @@ func (l *line) confirm(ctx context.Context, s state) (state, error) {
 // without ours: another came first, and ours can never be applied. Else nobody can
 // know.
 func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.k.opts.Settle)
+	ctx, cancel := context.WithTimeout(ctx, l.k.opts.SettleTimeout)
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		s, err := l.read(ctx)

@@ -239,7 +239,7 @@ func TestFence(t *testing.T) {
 	}
 	advance(t, late, "k", at(9), token(5), checkpoint.Fenced)
 	_, err = k.Fence(t.Context(), "k", 0)
-	refused(t, err, checkpoint.ErrOptions)
+	refused(t, err, store.ErrInvalid)
 }
 
 func TestResetAndDeleteWithExpectation(t *testing.T) {
@@ -351,13 +351,13 @@ func TestKeys(t *testing.T) {
 		advance(t, k, key, at(1), nil, checkpoint.Advanced)
 		standsAt(t, k, key, 1)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{KeyPrefix: "a//b"}); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{KeyPrefix: "a//b"}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a bad prefix: %v", err)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{Settle: -1}); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{SettleTimeout: -1}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a negative settle: %v", err)
 	}
-	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{Poll: -1}); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := checkpoint.New(memstore.New(), &checkpoint.Options{Poll: -1}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a negative poll: %v", err)
 	}
 }

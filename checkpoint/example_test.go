@@ -63,7 +63,7 @@ func Example_fence() {
 	must(keeper.Advance(ctx, "orders", checkpoint.Position{Sequence: 10}, &checkpoint.AdvanceOptions{Token: first}))
 
 	// The first holder stands still, its lease is broken, another goes on.
-	broken := must(leases.Break(ctx, "orders", first, true))
+	broken := must(leases.Break(ctx, "orders", first, &lease.BreakOptions{Now: true}))
 	second := broken.Token + 1
 	from := must(keeper.Fence(ctx, "orders", second))
 	fmt.Println("the second goes on from", from.Sequence)

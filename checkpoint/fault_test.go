@@ -227,7 +227,7 @@ func TestStoreDownThenUp(t *testing.T) {
 		began := time.Now()
 		_, err := k.Advance(t.Context(), "k", at(2), nil)
 		unknown(t, err)
-		if d := time.Since(began); d < checkpoint.DefaultSettle || d > checkpoint.DefaultSettle+time.Second {
+		if d := time.Since(began); d < checkpoint.DefaultSettleTimeout || d > checkpoint.DefaultSettleTimeout+time.Second {
 			t.Errorf("gave up after %v", d)
 		}
 		// Memory is not trusted after that, and a read that fails writes nothing.

@@ -151,9 +151,6 @@ var (
 	// [store.ErrCorrupt], too.
 	ErrFormat = store.NewSentinel("record of a newer format", store.NotApplied, store.ErrPermanent)
 
-	// ErrOptions: an option or an argument is out of its bounds.
-	ErrOptions = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
-
 	// ErrClosed: the keeper was closed.
 	ErrClosed = store.NewSentinel("keeper is closed", store.NotApplied, store.ErrPermanent)
 )

@@ -40,7 +40,7 @@ func kinds(t *testing.T) map[string]func() checkpoint.Keeper {
 		"bucket": func() checkpoint.Keeper { return open(t, bucket, &checkpoint.Options{Poll: 10 * time.Millisecond}) },
 		"prefix": func() checkpoint.Keeper { return open(t, shared, nil) },
 		"avisofile": func() checkpoint.Keeper {
-			k, err := avisofile.Open(file, &avisofile.Options{Network: true})
+			k, err := avisofile.Open(file, &avisofile.Options{AllowNetwork: true})
 			if err != nil {
 				t.Fatal(err)
 			}

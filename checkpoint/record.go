@@ -172,7 +172,7 @@ func marshal(v any) ([]byte, error) {
 // checkPosition reports why p cannot be saved in a register.
 func checkPosition(p Position) error {
 	if !utf8.ValidString(p.EventID) {
-		return fmt.Errorf("%w: the event id %q is not valid UTF-8", ErrOptions, p.EventID)
+		return fmt.Errorf("%w: the event id %q is not valid UTF-8", store.ErrInvalid, p.EventID)
 	}
 	var f fields
 	f.Data, f.DataBase64 = dataFields(p.Data)

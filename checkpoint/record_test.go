@@ -243,7 +243,7 @@ func TestPayload(t *testing.T) {
 		refused(t, err, store.ErrTooLarge)
 	}
 	_, err := k.Advance(t.Context(), "k2", checkpoint.Position{EventID: "\xff"}, nil)
-	refused(t, err, checkpoint.ErrOptions)
+	refused(t, err, store.ErrInvalid)
 	// Whatever the bytes, they come back as they were; nil and empty differ.
 	for i, data := range [][]byte{nil, {}, {0}, []byte("\xff\x00"), []byte("\u2028<&>\"\\\n\ufffd"), bytes.Repeat([]byte{0xc3}, 3)} {
 		p := checkpoint.Position{Sequence: uint64(i), EventID: "\x00\u2028<", Data: data}

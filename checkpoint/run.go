@@ -76,9 +76,9 @@ type RunOptions struct {
 	// that fails before it gives up. Default: [DefaultRetry].
 	Retry time.Duration
 
-	// Logger hears of terms that begin and end and of saves that are repeated.
+	// Log hears of terms that begin and end and of saves that are repeated.
 	// Default: nothing is logged.
-	Logger *slog.Logger
+	Log *slog.Logger
 }
 
 func (o *RunOptions) checked() (RunOptions, error) {
@@ -98,14 +98,14 @@ func (o *RunOptions) checked() (RunOptions, error) {
 			*d.value = d.def
 		}
 		if *d.value < time.Millisecond {
-			return c, fmt.Errorf("%w: %s is %v, at least 1ms is needed", ErrOptions, d.name, *d.value)
+			return c, fmt.Errorf("%w: %s is %v, at least 1ms is needed", store.ErrInvalid, d.name, *d.value)
 		}
 	}
 	if c.Every < 1 {
-		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", ErrOptions, c.Every)
+		return c, fmt.Errorf("%w: Every is %d, at least 1 is needed", store.ErrInvalid, c.Every)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
 }
@@ -146,7 +146,7 @@ func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], han
 			}
 			return err
 		case errors.As(err, new(termOver)) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
-			o.Logger.Info("checkpoint: term over", "key", key, "cause", err)
+			o.Log.Info("checkpoint: term over", "key", key, "cause", err)
 		default:
 			return err
 		}
@@ -216,7 +216,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	if err != nil {
 		return false, cause(tctx, err)
 	}
-	w.opts.Logger.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
+	w.opts.Log.Info("checkpoint: term begins", "key", w.key, "exists", from.Exists, "sequence", from.Sequence, "token", t.token)
 
 	var saver sync.WaitGroup
 	saver.Go(func() { t.saveRegularly(tctx, end) })
@@ -362,7 +362,7 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Flush)
 	defer cancel()
 	if err := guard.Release(ctx); err != nil {
-		w.opts.Logger.Warn("checkpoint: release", "key", w.key, "error", err)
+		w.opts.Log.Warn("checkpoint: release", "key", w.key, "error", err)
 	}
 }
 
@@ -378,6 +378,6 @@ func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Cont
 		if sleep(limited, pause) != nil {
 			return cause(ctx, err)
 		}
-		w.opts.Logger.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
+		w.opts.Log.Warn("checkpoint: "+what+" is tried again", "key", w.key, "error", err)
 	}
 }

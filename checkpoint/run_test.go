@@ -169,7 +169,7 @@ func TestRunErrors(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		for _, o := range []checkpoint.RunOptions{{Every: -1}, {Interval: -1}, {Flush: 1}, {Retry: -1}} {
-			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &o); !errors.Is(err, checkpoint.ErrOptions) {
+			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}

@@ -16,9 +16,9 @@ const (
 	// DefaultKeyPrefix is where checkpoints lie in a store.
 	DefaultKeyPrefix = "checkpoint"
 
-	// DefaultSettle is how long a keeper tries to find out what became of a write
+	// DefaultSettleTimeout is how long a keeper tries to find out what became of a write
 	// whose outcome is unknown.
-	DefaultSettle = 10 * time.Second
+	DefaultSettleTimeout = 10 * time.Second
 
 	// listBatch is how many checkpoints a listing reads at a time.
 	listBatch = 16
@@ -37,10 +37,10 @@ type Options struct {
 	// is asked, and nothing held.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
-	// Settle bounds how long a write whose outcome is unknown is followed up by
+	// SettleTimeout bounds how long a write whose outcome is unknown is followed up by
 	// reading back, in time; the call's context bounds it besides. From 1 ms to
-	// 1 h. Default: [DefaultSettle].
-	Settle time.Duration
+	// 1 h. Default: [DefaultSettleTimeout].
+	SettleTimeout time.Duration
 
 	// Poll is how often Watch looks at a store that cannot tell of changes.
 	// Default: [store.DefaultPoll].
@@ -56,16 +56,16 @@ func (o *Options) checked() (Options, error) {
 		c.KeyPrefix = DefaultKeyPrefix
 	}
 	if err := store.CheckKey(c.KeyPrefix); err != nil {
-		return c, fmt.Errorf("%w: KeyPrefix: %w", ErrOptions, err)
+		return c, fmt.Errorf("%w: KeyPrefix: %w", store.ErrInvalid, err)
 	}
-	if c.Settle == 0 {
-		c.Settle = DefaultSettle
+	if c.SettleTimeout == 0 {
+		c.SettleTimeout = DefaultSettleTimeout
 	}
-	if c.Settle < time.Millisecond || c.Settle > time.Hour {
-		return c, fmt.Errorf("%w: Settle is %v, from 1ms to 1h is allowed", ErrOptions, c.Settle)
+	if c.SettleTimeout < time.Millisecond || c.SettleTimeout > time.Hour {
+		return c, fmt.Errorf("%w: SettleTimeout is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.SettleTimeout)
 	}
 	if c.Poll < 0 {
-		return c, fmt.Errorf("%w: Poll is %v", ErrOptions, c.Poll)
+		return c, fmt.Errorf("%w: Poll is %v", store.ErrInvalid, c.Poll)
 	}
 	return c, nil
 }
@@ -93,7 +93,7 @@ type StoreKeeper struct {
 var _ Keeper = (*StoreKeeper)(nil)
 
 // New returns a keeper of the checkpoints in st. Any number of keepers, in any
-// number of processes, may work on one store. Its error matches [ErrOptions].
+// number of processes, may work on one store. Its error matches [store.ErrInvalid].
 func New(st store.Store, opts *Options) (*StoreKeeper, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -205,7 +205,7 @@ func (k *StoreKeeper) Advance(ctx context.Context, key string, p Position, opts 
 // Fence implements [Keeper].
 func (k *StoreKeeper) Fence(ctx context.Context, key string, token uint64) (Checkpoint, error) {
 	if token == 0 {
-		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", ErrOptions))
+		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
 	}
 	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
 	return a.current, wrap("fence", key, err)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Set is several locks held together.
@@ -27,7 +29,7 @@ type Set struct {
 // sets do not wait for each other for ever. If one of the locks is lost while the next
 // is waited for, all are released and taken anew.
 //
-// Two handles on one lock would wait for each other: the error matches [ErrOptions],
+// Two handles on one lock would wait for each other: the error matches [store.ErrInvalid],
 // and nothing is sent. It is found out where the two have one client, or stores that
 // tell their IDs. One handle may be named twice.
 func All(ctx context.Context, handles ...*Handle) (*Set, error) {
@@ -55,7 +57,7 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 	for i, h := range ordered {
 		for _, other := range ordered[:i] {
 			if other != h && other.same(h) {
-				return nil, false, fmt.Errorf("%w: lock %q is in the set twice, through two handles that exclude each other", ErrOptions, h.name)
+				return nil, false, fmt.Errorf("%w: lock %q is in the set twice, through two handles that exclude each other", store.ErrInvalid, h.name)
 			}
 		}
 	}

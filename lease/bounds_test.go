@@ -75,10 +75,10 @@ func TestWritesThatWait(t *testing.T) {
 		})
 	}
 	_, err := lease.New(newWaiting(6*time.Second), &lease.Options{TTL: 20 * time.Second})
-	if !errors.Is(err, lease.ErrOptions) || !strings.Contains(err.Error(), "a longer TTL helps") {
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "a longer TTL helps") {
 		t.Errorf("a TTL that is too short: %v", err)
 	}
-	if _, err := lease.New(newWaiting(6*time.Second), &lease.Options{ReleaseTimeout: time.Second}); !errors.Is(err, lease.ErrOptions) {
+	if _, err := lease.New(newWaiting(6*time.Second), &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Second}}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a release without time for a write: %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestCollectBesideDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * lease.MinCollectAge)
-		n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: lease.MinCollectAge})
+		n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: lease.MinCollectAge})
 		if n != 1 || !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("removed %d, %v", n, err)
 		}

@@ -50,7 +50,7 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 	}
 	began := time.Now()
 	time.Sleep(ttl * 2 / 3)
-	if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+	if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if memory != nil {
@@ -79,7 +79,7 @@ func TestBreakAfterARenewal(t *testing.T) {
 		if err := g.Renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -102,7 +102,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 			if diesFirst {
 				die()
 			}
-			if _, err := client(t, p, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+			if _, err := client(t, p, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
 				t.Fatal(err)
 			}
 			if !diesFirst {
@@ -123,7 +123,7 @@ func TestBreakKeepsTheAge(t *testing.T) {
 		g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
 		time.Sleep(20 * time.Second)
 		aged.age = 20 * time.Second
-		if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+		if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
 			t.Fatal(err)
 		}
 		aged.age = 0
@@ -146,7 +146,7 @@ func TestReleaseOfABrokenLease(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				rec, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false)
+				rec, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -183,7 +183,7 @@ func TestOwnBrokenGrant(t *testing.T) {
 		w.set(everything(fail))
 		_ = g.Release(t.Context())
 		w.set(nil)
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), false); err != nil {
+		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.TryAcquire(t.Context()); err != nil {
@@ -204,7 +204,7 @@ func TestBreakBesideSetData(t *testing.T) {
 			}
 			return next(ctx, op)
 		})
-		rec, err := client(t, between, nil).Break(t.Context(), "job", g.Token(), false)
+		rec, err := client(t, between, nil).Break(t.Context(), "job", g.Token(), nil)
 		if err != nil || string(rec.Data) != "new" || string(wantState(t, client(t, st, nil), "job", lease.Broken).Data) != "new" {
 			t.Errorf("Break = %q, %v", rec.Data, err)
 		}
@@ -230,7 +230,7 @@ func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 				}
 				if info, err := breaker.Inspect(t.Context(), "job"); !broke && err == nil {
 					broke = true
-					if _, err := breaker.Break(t.Context(), "job", info.Record.Token, false); err != nil {
+					if _, err := breaker.Break(t.Context(), "job", info.Record.Token, nil); err != nil {
 						t.Error(err)
 					}
 					if givenUp {

@@ -40,7 +40,7 @@ type Client struct {
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are
-// checked; the error matches [ErrOptions]. A nil o means all defaults.
+// checked; the error matches [store.ErrInvalid]. A nil o means all defaults.
 func New(st store.Store, o *Options) (*Client, error) {
 	set, err := resolve(o, store.TraitsOf(st))
 	if err != nil {
@@ -139,7 +139,7 @@ func inParallel[T any](all []T, f func(T) error) []error {
 	return errs
 }
 
-// Flush waits until Options.OnEvent and Options.Logger have returned from what happened
+// Flush waits until Options.OnEvent and Options.Log have returned from what happened
 // before, or ctx ends, whose cause it returns then.
 func (c *Client) Flush(ctx context.Context) error {
 	var errs []error

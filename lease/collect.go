@@ -57,9 +57,14 @@ const (
 // ahead, or whose record is damaged. Its token would raise the floor for all locks,
 // to where no clock reaches. OnLock is told of it with an error that matches
 // [ErrAhead].
-func (c *Client) Collect(ctx context.Context, o CollectOptions) (int, error) {
+//
+// OlderThan has no default, so that nil options are refused.
+func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
+	if o == nil {
+		o = &CollectOptions{}
+	}
 	if o.OlderThan < MinCollectAge {
-		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", ErrOptions, o.OlderThan, MinCollectAge)
+		return 0, fmt.Errorf("%w: locks unused for %v; it is at least %v", store.ErrInvalid, o.OlderThan, MinCollectAge)
 	}
 	found := map[string]*seen{}
 	var highest uint64

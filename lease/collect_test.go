@@ -23,15 +23,15 @@ func TestA24TokensRiseAfterCollect(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			held := mustTry(t, c, "held")
 			mustRelease(t, mustTry(t, c, "recent"))
-			if _, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Minute}); !errors.Is(err, lease.ErrOptions) {
+			if _, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Minute}); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("Collect of what is a minute old = %v", err)
 			}
-			if n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Hour, DryRun: true}); n != 1 || err != nil {
+			if n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, DryRun: true}); n != 1 || err != nil {
 				t.Errorf("dry run = %d, %v", n, err)
 			}
 			wantState(t, c, "old", lease.Free)
 			told := map[string]bool{}
-			n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, removed bool, err error) {
+			n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, removed bool, err error) {
 				told[name] = removed
 			}})
 			if n != 1 || err != nil || !told["old"] || told["held"] || told["recent"] {
@@ -87,7 +87,7 @@ func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 		const day = 24 * 60 * 60
 		last := changeToken(t, st, "busy", func(token uint64) uint64 { return token + 900_000*day })
 		time.Sleep(day*time.Second + 3*time.Hour)
-		if n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: 2 * time.Hour}); n != 1 || err != nil {
+		if n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: 2 * time.Hour}); n != 1 || err != nil {
 			t.Fatalf("Collect = %d, %v", n, err)
 		}
 		if g := mustTry(t, client(t, st, nil), "busy"); g.Token() <= last {
@@ -114,7 +114,7 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				stays := name != "just not, a second"
 				told := map[string]error{}
-				n, err := c.Collect(t.Context(), lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, _ bool, err error) {
+				n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, _ bool, err error) {
 					told[name] = err
 				}})
 				if want := map[bool]int{true: 1, false: 2}[stays]; n != want || err != nil {
@@ -137,7 +137,7 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 func ExampleClient_Collect() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
-	removed, err := client.Collect(ctx, lease.CollectOptions{OlderThan: 30 * 24 * time.Hour})
+	removed, err := client.Collect(ctx, &lease.CollectOptions{OlderThan: 30 * 24 * time.Hour})
 	fmt.Println(removed, err)
 	// Output: 0 <nil>
 }

@@ -59,11 +59,11 @@ func TestDataAtTheLimit(t *testing.T) {
 				check(short, lease.Free)
 				g = mustTry(t, long, longestName())
 				check(short, lease.Held)
-				if _, err := short.Break(t.Context(), longestName(), g.Token(), false); err != nil {
+				if _, err := short.Break(t.Context(), longestName(), g.Token(), nil); err != nil {
 					t.Fatal(err)
 				}
 				rec := check(short, lease.Broken)
-				if _, err := short.Break(t.Context(), longestName(), rec.Token, true); err != nil {
+				if _, err := short.Break(t.Context(), longestName(), rec.Token, &lease.BreakOptions{Now: true}); err != nil {
 					t.Fatal(err)
 				}
 				last := mustTry(t, client(t, st, &lease.Options{Holder: longestHolder}), longestName())
@@ -109,7 +109,7 @@ func TestRecordThatIsFull(t *testing.T) {
 						}
 						c := client(t, st, &lease.Options{Holder: holder})
 						if state == lease.Held {
-							if _, err := c.Break(t.Context(), "job", 9, false); err != nil {
+							if _, err := c.Break(t.Context(), "job", 9, nil); err != nil {
 								t.Fatal(err)
 							}
 						}

@@ -122,5 +122,5 @@
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine
 // while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent
-// and Options.Logger while there is something to tell.
+// and Options.Log while there is something to tell.
 package lease

@@ -66,9 +66,6 @@ var (
 
 	// ErrTicket: a [Ticket] contradicts the record that it names, or itself.
 	ErrTicket = store.NewSentinel("invalid ticket", store.NotApplied, store.ErrPermanent)
-
-	// ErrOptions: an option is out of its bounds.
-	ErrOptions = store.NewSentinel("invalid lease option", store.NotApplied, store.ErrInvalid)
 )
 
 // HeldError tells who holds a lock. It matches [ErrHeld].

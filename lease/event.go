@@ -84,8 +84,8 @@ func listeners(o *Options) []*listener {
 	if o.OnEvent != nil {
 		all = append(all, &listener{tell: o.OnEvent})
 	}
-	if o.Logger != nil {
-		all = append(all, &listener{tell: func(e Event) { e.log(o.Logger) }})
+	if o.Log != nil {
+		all = append(all, &listener{tell: func(e Event) { e.log(o.Log) }})
 	}
 	return all
 }

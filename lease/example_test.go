@@ -129,7 +129,7 @@ func ExampleClient_Break() {
 	guard, _ := client.Acquire(ctx, "deploy")
 
 	info, _ := client.Inspect(ctx, "deploy")
-	if _, err := client.Break(ctx, "deploy", info.Record.Token, true); err != nil {
+	if _, err := client.Break(ctx, "deploy", info.Record.Token, &lease.BreakOptions{Now: true}); err != nil {
 		panic(err)
 	}
 	next, err := client.TryAcquire(ctx, "deploy")

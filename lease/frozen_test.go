@@ -99,7 +99,7 @@ const moment = time.Second
 // free in the end, or a TTL later, and nobody else was hurt.
 func TestFrozenCallsEnd(t *testing.T) {
 	const timeout = 2 * time.Second
-	o := lease.Options{ReleaseTimeout: timeout, Patience: time.Minute}
+	o := lease.Options{Patience: time.Minute, Tuning: lease.Tuning{ReleaseTimeout: timeout}}
 	deadline := func(ctx context.Context, f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
@@ -128,11 +128,11 @@ func TestFrozenCallsEnd(t *testing.T) {
 			return deadline(ctx, func(ctx context.Context) error { _, err := c.Inspect(ctx, "job"); return err })
 		}},
 		{"Break", 3 * time.Second, func(ctx context.Context, c *lease.Client, g *lease.Guard) error {
-			return deadline(ctx, func(ctx context.Context) error { _, err := c.Break(ctx, "job", g.Token(), false); return err })
+			return deadline(ctx, func(ctx context.Context) error { _, err := c.Break(ctx, "job", g.Token(), nil); return err })
 		}},
 		{"Collect", 3 * time.Second, func(ctx context.Context, c *lease.Client, _ *lease.Guard) error {
 			return deadline(ctx, func(ctx context.Context) error {
-				_, err := c.Collect(ctx, lease.CollectOptions{OlderThan: time.Hour})
+				_, err := c.Collect(ctx, &lease.CollectOptions{OlderThan: time.Hour})
 				return err
 			})
 		}},
@@ -191,7 +191,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 // Detach ends in time, too, and its ticket is good if nothing landed late.
 func TestFrozenDetach(t *testing.T) {
 	frozen(t, func(t *testing.T, d *disk) {
-		o := &lease.Options{ReleaseTimeout: 2 * time.Second, NoPresence: true}
+		o := &lease.Options{NoPresence: true, Tuning: lease.Tuning{ReleaseTimeout: 2 * time.Second}}
 		c := client(t, d, o)
 		g := mustTry(t, c, "job")
 		d.freeze(0)
@@ -258,9 +258,10 @@ func TestBlockedHandler(t *testing.T) {
 		block := make(chan struct{})
 		defer close(block)
 		c := client(t, d, &lease.Options{
-			TTL: 5 * time.Second, ReleaseTimeout: 2 * time.Second,
+			TTL:     5 * time.Second,
 			OnEvent: func(lease.Event) { <-block },
-			Logger:  slog.New(blockedLog{slog.DiscardHandler, block}),
+			Log:     slog.New(blockedLog{slog.DiscardHandler, block}),
+			Tuning:  lease.Tuning{ReleaseTimeout: 2 * time.Second},
 		})
 		g, other := mustTry(t, c, "job"), mustTry(t, c, "other")
 		time.Sleep(time.Hour)
@@ -376,13 +377,16 @@ func TestClosedClientSendsNothing(t *testing.T) {
 			"Handle.TryAcquire": func(ctx context.Context) error { _, err := h.TryAcquire(ctx); return err },
 			"All":               func(ctx context.Context) error { _, err := lease.All(ctx, h); return err },
 			"Attach":            func(ctx context.Context) error { _, err := c.Attach(ctx, ticket); return err },
-			"Break":             func(ctx context.Context) error { _, err := c.Break(ctx, "held", held.Token(), true); return err },
-			"Inspect":           func(ctx context.Context) error { _, err := c.Inspect(ctx, "held"); return err },
-			"SetData":           func(ctx context.Context) error { return g.SetData(ctx, []byte("x")) },
-			"Renew":             g.Renew,
-			"Detach":            func(ctx context.Context) error { _, err := g.Detach(ctx); return err },
+			"Break": func(ctx context.Context) error {
+				_, err := c.Break(ctx, "held", held.Token(), &lease.BreakOptions{Now: true})
+				return err
+			},
+			"Inspect": func(ctx context.Context) error { _, err := c.Inspect(ctx, "held"); return err },
+			"SetData": func(ctx context.Context) error { return g.SetData(ctx, []byte("x")) },
+			"Renew":   g.Renew,
+			"Detach":  func(ctx context.Context) error { _, err := g.Detach(ctx); return err },
 			"Collect": func(ctx context.Context) error {
-				_, err := c.Collect(ctx, lease.CollectOptions{OlderThan: time.Hour})
+				_, err := c.Collect(ctx, &lease.CollectOptions{OlderThan: time.Hour})
 				return err
 			},
 			"Names": func(ctx context.Context) error {

@@ -145,9 +145,12 @@ func (g *Guard) Renew(ctx context.Context) error {
 }
 
 // Release ends this guard, its context first. The last guard of a grant ends the
-// renewals, waits for a write in flight, and frees the lock in the store. Release
-// works when ctx has ended already: of ctx only the values count, and the call is
-// bounded by Options.ReleaseTimeout.
+// renewals, waits for a write in flight, and frees the lock in the store.
+//
+// Of ctx only the values count. Release works when ctx has ended already, and a deadline
+// of ctx does not shorten it: a release with a moment left would leave the lock taken for
+// a TTL, where one that comes after the deadline frees it. The call is bounded by
+// Options.ReleaseTimeout.
 //
 // A nil error means that the lock was freed, or that other guards of the handle go
 // on. A [*LostError] tells that the lease had been lost before. Any other error

@@ -284,14 +284,14 @@ func TestHandleReclaimOwn(t *testing.T) {
 func TestHandleBreak(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, nil), client(t, st, nil)
-		if _, err := b.Break(t.Context(), "job", 1, false); !errors.Is(err, store.ErrNotFound) {
+		if _, err := b.Break(t.Context(), "job", 1, nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Break of nothing = %v", err)
 		}
 		g := mustTry(t, a, "job")
-		if _, err := b.Break(t.Context(), "job", g.Token()+1, false); !errors.Is(err, lease.ErrToken) {
+		if _, err := b.Break(t.Context(), "job", g.Token()+1, nil); !errors.Is(err, lease.ErrToken) {
 			t.Errorf("Break of another token = %v", err)
 		}
-		rec, err := b.Break(t.Context(), "job", g.Token(), false)
+		rec, err := b.Break(t.Context(), "job", g.Token(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,14 +308,14 @@ func TestHandleBreak(t *testing.T) {
 		}
 		wantLost(t, g, lease.ErrBroken)
 		mustRelease(t, won)
-		if _, err := b.Break(t.Context(), "job", won.Token(), true); !errors.Is(err, lease.ErrNotHeld) {
+		if _, err := b.Break(t.Context(), "job", won.Token(), &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrNotHeld) {
 			t.Errorf("Break of a free lock = %v", err)
 		}
 		// With a lost reply the break is recognised.
 		g = mustTry(t, a, "job")
 		w := newWire(st)
 		w.set(nth(1, lose))
-		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), true); err != nil || rec.Token != g.Token()+1 {
+		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true}); err != nil || rec.Token != g.Token()+1 {
 			t.Errorf("Break with a lost reply = %+v, %v", rec, err)
 		}
 		mustRelease(t, mustTry(t, b, "job"))
@@ -362,7 +362,7 @@ func TestHandleAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), true); err != nil {
+		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), &lease.BreakOptions{Now: true}); err != nil {
 			t.Fatal(err)
 		}
 		<-set.Context().Done()
@@ -387,7 +387,7 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if _, err := b.Break(t.Context(), "x", info.Record.Token, true); err != nil {
+			if _, err := b.Break(t.Context(), "x", info.Record.Token, &lease.BreakOptions{Now: true}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Minute)
@@ -452,7 +452,7 @@ func TestHandleTicket(t *testing.T) {
 		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "job", ticket.Token, true); err != nil {
+		if _, err := b.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Now: true}); err != nil {
 			t.Fatal(err)
 		}
 		g = mustTry(t, b, "job")
@@ -482,7 +482,7 @@ func TestHandleStoreAge(t *testing.T) {
 			{"old enough", time.Hour, time.Hour, false, true},
 		} {
 			aged.age = c.age
-			waiter := client(t, aged, &lease.Options{NoStoreAge: c.off})
+			waiter := client(t, aged, &lease.Options{Tuning: lease.Tuning{NoStoreAge: c.off}})
 			clock := newClocks()
 			lease.SetClock(waiter, clock.read)
 			clock.change(func(cl *clocks) { cl.jumped += c.later })
@@ -596,21 +596,21 @@ func TestHandleOptions(t *testing.T) {
 			"TTL of a year":      {TTL: 365 * 24 * time.Hour},
 			"negative TTL":       {TTL: -time.Second},
 			"TTL in nanoseconds": {TTL: time.Second + 1},
-			"margin and grace":   {TTL: 10 * time.Second, Margin: 2 * time.Second, Grace: 3 * time.Second},
-			"margin":             {Margin: time.Millisecond},
-			"renewals too rare":  {Renew: 20 * time.Second},
-			"rho":                {Rho: 0.5},
-			"rho is NaN":         {Rho: math.NaN()},
-			"polling":            {MinPoll: time.Second, MaxPoll: time.Millisecond},
+			"margin and grace":   {TTL: 10 * time.Second, Grace: 3 * time.Second, Tuning: lease.Tuning{Margin: 2 * time.Second}},
+			"margin":             {Tuning: lease.Tuning{Margin: time.Millisecond}},
+			"renewals too rare":  {Tuning: lease.Tuning{Renew: 20 * time.Second}},
+			"rho":                {Tuning: lease.Tuning{Rho: 0.5}},
+			"rho is NaN":         {Tuning: lease.Tuning{Rho: math.NaN()}},
+			"polling":            {Tuning: lease.Tuning{MinPoll: time.Second, MaxPoll: time.Millisecond}},
 			"holder":             {Holder: strings.Repeat("x", 1025)},
 			"reclaim":            {ReclaimOwn: true},
 			"prefix":             {KeyPrefix: "../x"},
 		} {
-			if _, err := lease.New(st, o); !errors.Is(err, lease.ErrOptions) {
-				t.Errorf("%s: %v; want ErrOptions", name, err)
+			if _, err := lease.New(st, o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s: %v; want store.ErrInvalid", name, err)
 			}
 		}
-		if _, err := lease.New(&plainStore{st}, &lease.Options{TTL: time.Second}); !errors.Is(err, lease.ErrOptions) {
+		if _, err := lease.New(&plainStore{st}, &lease.Options{TTL: time.Second}); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("one second on a store that may be remote: %v", err)
 		}
 		o := client(t, st, nil).Options()

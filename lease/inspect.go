@@ -80,19 +80,26 @@ func (c *Client) Names(ctx context.Context, prefix string) iter.Seq2[string, err
 	}
 }
 
+// BreakOptions configures [Client.Break].
+type BreakOptions struct {
+	// Now lets others take the lock at once, although a living holder may go on
+	// believing until its deadline.
+	Now bool
+}
+
 // Break ends a grant of somebody else, whose token the caller names. It writes a
 // broken record with the token raised by one, and returns it. The holder may not have
 // heard of it before its deadline. So others take the lock as if it had not been
 // broken: when its holder is dead or has released it, and at the latest a TTL, with the
 // allowance for clocks, after their own first sight of the holder's last write, or of
-// the broken record. With now they take it at once, although a living holder may go on
-// believing until its deadline.
+// the broken record; with [BreakOptions.Now] at once. A nil o means all defaults.
 //
 // The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
 // if it could not be found out whether the write was applied. A lock that is broken
-// already can be broken again with now. The call takes at most two minutes.
-func (c *Client) Break(ctx context.Context, name string, token uint64, now bool) (Record, error) {
+// already can be broken again with Now. The call takes at most two minutes.
+func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
+	now := o != nil && o.Now
 	h, err := c.Handle(name)
 	if err != nil {
 		return Record{}, err

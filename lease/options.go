@@ -66,28 +66,12 @@ type Options struct {
 	// TTL is how long a lease lasts without a renewal, and how long others wait
 	// for a holder that fell silent. In milliseconds; at least [MinLocalTTL] or
 	// [MinRemoteTTL] and what the store asks for, at most [MaxTTL], and more than
-	// 2*(Margin+Grace). Default [DefaultTTL].
+	// twice [Tuning.Margin] and Grace together. Default [DefaultTTL].
 	TTL time.Duration
 
-	// Renew is the time between renewals, jittered by 10 %. At least [MinRenew], at
-	// most half of the TTL, and with the jitter at least a tenth of the TTL less than
-	// the trust, TTL - Margin - Grace: so a request that takes up to a tenth of the TTL
-	// loses no lease. Default TTL/3.
-	Renew time.Duration
-
-	// Margin is kept between the end of a holder's trust and the end of its
-	// lease, for timers that are late. At least one look at the clocks,
-	// min(TTL/10, 1 s). Default TTL/10; on a store behind a network at least
-	// min(TTL/6, [MinRemoteMargin]).
-	Margin time.Duration
-
-	// Grace is kept besides, for guarded work to stop in after the guard's
-	// context has ended. Negative means none. Default min(TTL/4, [MaxGrace]).
+	// Grace is the time that guarded work has to stop in after the guard's context has
+	// ended, and before the lease may be another's. Negative means none. Default min(TTL/4, [MaxGrace]).
 	Grace time.Duration
-
-	// Rho bounds the error of the rate of any machine's clock: 0.01 is one
-	// percent. From 0.0001 to 0.2. Default [DefaultRho].
-	Rho float64
 
 	// Holder says who holds the lock, for people. At most 1,024 bytes. It has no
 	// part in telling owners apart, except with ReclaimOwn. Default: user, host
@@ -115,19 +99,59 @@ type Options struct {
 	// record, for leases that outlive the process.
 	NoPresence bool
 
-	// NoStoreAge never judges a lock by the store's own clock.
-	NoStoreAge bool
+	// Patience is how long Acquire puts up with a store that answers no request, or
+	// fails every one, before it returns the error; at least two writes of a store that
+	// has its writes wait. A claim that may yet be applied is then made harmless, which
+	// takes up to [Tuning.ReleaseTimeout] more. Zero means as long as the context lives.
+	Patience time.Duration
+
+	// KeyPrefix is put before a lock's name, with a slash, to make its key.
+	// Default [DefaultKeyPrefix].
+	KeyPrefix string
+
+	// Memory keeps what was seen of a lock beyond the life of this process.
+	// Default: nothing is kept.
+	Memory Memory
+
+	// OnEvent is called for each [Event], one after the other in the order in which
+	// they happened, from a goroutine that exists while there is something to tell. A
+	// lease never waits for it: it may take its time and call anything but
+	// [Client.Close] and [Client.Flush], which would wait for it. While it does not
+	// return, up to 512 events wait for it, and half as many that tell of a renewal or
+	// of waiting; what is more is dropped and counted, see [Event.Missed] and
+	// [Client.Stats].
+	OnEvent func(Event)
+
+	// Log receives what OnEvent receives, independently of it. Nil discards.
+	Log *slog.Logger
+
+	// The rare options: Options.Renew, Options.MaxPoll and so on.
+	Tuning
+}
+
+// Tuning are the rare options of a [Client]: their defaults follow from the TTL and from
+// what the store says of itself. The zero value of each field means its default.
+type Tuning struct {
+	// Renew is the time between renewals, jittered by 10 %. At least [MinRenew], at
+	// most half of the TTL, and with the jitter at least a tenth of the TTL less than
+	// the trust, TTL - Margin - Grace: so a request that takes up to a tenth of the TTL
+	// loses no lease. Default TTL/3.
+	Renew time.Duration
+
+	// Margin is kept between the end of a holder's trust and the end of its
+	// lease, for timers that are late. At least one look at the clocks,
+	// min(TTL/10, 1 s). Default TTL/10; on a store behind a network at least
+	// min(TTL/6, [MinRemoteMargin]).
+	Margin time.Duration
+
+	// Rho bounds the error of the rate of any machine's clock: 0.01 is one
+	// percent. From 0.0001 to 0.2. Default [DefaultRho].
+	Rho float64
 
 	// MinPoll and MaxPoll bound the pause between two looks of a waiter where the
 	// store does not tell of changes; never above a third of the TTL in the
 	// record. Defaults [DefaultMinPoll], [DefaultMaxPoll].
 	MinPoll, MaxPoll time.Duration
-
-	// Patience is how long Acquire puts up with a store that answers no request, or
-	// fails every one, before it returns the error; at least two writes of a store that
-	// has its writes wait. A claim that may yet be applied is then made harmless, which
-	// takes up to ReleaseTimeout more. Zero means as long as the context lives.
-	Patience time.Duration
 
 	// Yield is how long a handle that has released the lock leaves it to others before
 	// its next Acquire takes it again. Zero means MaxPoll, if the store does not tell
@@ -151,25 +175,8 @@ type Options struct {
 	// [DefaultReleaseTimeout].
 	ReleaseTimeout time.Duration
 
-	// KeyPrefix is put before a lock's name, with a slash, to make its key.
-	// Default [DefaultKeyPrefix].
-	KeyPrefix string
-
-	// Memory keeps what was seen of a lock beyond the life of this process.
-	// Default: nothing is kept.
-	Memory Memory
-
-	// OnEvent is called for each [Event], one after the other in the order in which
-	// they happened, from a goroutine that exists while there is something to tell. A
-	// lease never waits for it: it may take its time and call anything but
-	// [Client.Close] and [Client.Flush], which would wait for it. While it does not
-	// return, up to 512 events wait for it, and half as many that tell of a renewal or
-	// of waiting; what is more is dropped and counted, see [Event.Missed] and
-	// [Client.Stats].
-	OnEvent func(Event)
-
-	// Logger receives what OnEvent receives, independently of it. Nil discards.
-	Logger *slog.Logger
+	// NoStoreAge never judges a lock by the store's own clock.
+	NoStoreAge bool
 }
 
 // settings are options that were checked, with the defaults filled in.
@@ -203,7 +210,7 @@ func resolve(o *Options, traits store.Traits) (*settings, error) {
 	s.ReleaseTimeout = min(s.ReleaseTimeout, s.TTL)
 	setDefault(&s.KeyPrefix, DefaultKeyPrefix)
 	if s.ReclaimOwn && s.Holder == "" {
-		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", ErrOptions)
+		return nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
 	setDefault(&s.Holder, defaultHolder())
 	s.look = min(s.TTL/10, time.Second)
@@ -226,7 +233,7 @@ func (s *settings) check() error {
 	}
 	least = max(least, s.traits.MinTTL)
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case s.TTL < least || s.TTL > MaxTTL:
@@ -259,7 +266,7 @@ func (s *settings) check() error {
 		return bad("the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
 	}
 	if err := store.CheckKey(s.KeyPrefix); err != nil {
-		return fmt.Errorf("%w: key prefix: %w", ErrOptions, err)
+		return fmt.Errorf("%w: key prefix: %w", store.ErrInvalid, err)
 	}
 	return nil
 }

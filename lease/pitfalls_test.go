@@ -55,7 +55,7 @@ func TestA2TakeoverInTheMiddleOfARelease(t *testing.T) {
 		w.set(func(op *store.Op) fault {
 			if op.Kind == store.OpPut && won == nil {
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, true); err != nil {
+				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
 					t.Error(err)
 				}
 				won = mustTry(t, b, "job")
@@ -340,7 +340,7 @@ func TestA10OwnConflictWhileAnotherHolds(t *testing.T) {
 			if op.Kind == store.OpGet && won == nil {
 				// Our claim was applied; somebody breaks it and takes the lock.
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, true); err != nil {
+				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
 					t.Error(err)
 				}
 				won = mustTry(t, b, "job")
@@ -741,7 +741,7 @@ func TestA24TokensRise(t *testing.T) {
 		}
 		next("expired", g.Token())
 		w.set(nil)
-		broken, err := a.Break(t.Context(), "job", g.Token(), true)
+		broken, err := a.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func TestPollSchedule(t *testing.T) {
 
 // The pause stays below a third of the record's TTL, whatever the waiter's options are.
 func TestPollsWithinTheTTL(t *testing.T) {
-	for _, o := range []*lease.Options{nil, {MinPoll: 25 * time.Second, MaxPoll: time.Minute}} {
+	for _, o := range []*lease.Options{nil, {Tuning: lease.Tuning{MinPoll: 25 * time.Second, MaxPoll: time.Minute}}} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			mustTry(t, client(t, st, &lease.Options{TTL: 3 * time.Second}), "job")
 			var looks []time.Time
@@ -189,7 +189,7 @@ func TestYield(t *testing.T) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Yield: yield}), "job")
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{Yield: yield}}), "job")
 			var all sync.WaitGroup
 			all.Go(func() { greedy(t, ctx, h, 20*time.Second) })
 			time.Sleep(time.Second)
@@ -252,7 +252,7 @@ func TestMaxJoin(t *testing.T) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{MaxJoin: limit, Yield: lease.DefaultMaxPoll}), "job")
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{MaxJoin: limit, Yield: lease.DefaultMaxPoll}}), "job")
 			var all sync.WaitGroup
 			for i := range 2 {
 				all.Go(func() {
@@ -292,7 +292,7 @@ func TestMaxJoin(t *testing.T) {
 // A grant that is too old to be joined is told as held to those who do not wait.
 func TestMaxJoinTry(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		h := handle(t, client(t, st, &lease.Options{MaxJoin: time.Second}), "job")
+		h := handle(t, client(t, st, &lease.Options{Tuning: lease.Tuning{MaxJoin: time.Second}}), "job")
 		g, err := h.TryAcquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

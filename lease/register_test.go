@@ -57,7 +57,7 @@ func TestAllOfOneLockTwice(t *testing.T) {
 				func() (*lease.Set, error) { return lease.All(ctx, w, two[0], two[1]) },
 				func() (*lease.Set, error) { return lease.TryAll(ctx, two[1], w, two[0]) },
 			} {
-				if set, err := take(); !errors.Is(err, lease.ErrOptions) {
+				if set, err := take(); !errors.Is(err, store.ErrInvalid) {
 					t.Errorf("%s: %v, %v", name, set, err)
 				}
 			}

@@ -315,21 +315,26 @@ func (c *contender) open(t *testing.T, ttl time.Duration) *lease.Client {
 	}
 	for {
 		o := &lease.Options{
-			TTL: ttl, Rho: rho, Holder: strconv.Itoa(c.id), OnEvent: c.handler,
-			Renew:          maybe(ttl/20 + time.Duration(c.rnd.Int64N(int64(ttl)/2))),
-			Margin:         maybe(time.Duration(c.rnd.Int64N(int64(ttl) / 3))),
-			Grace:          maybe(time.Duration(c.rnd.Int64N(int64(ttl)/3))) - time.Duration(c.rnd.IntN(2)),
-			ReleaseTimeout: maybe(least + c.seconds(30)),
-			Patience:       maybe(time.Second + c.seconds(60)),
-			MinPoll:        maybe(time.Millisecond + c.seconds(2)),
-			Manual:         c.rnd.IntN(10) == 0,
-			Fresh:          c.rnd.IntN(4) == 0,
+			TTL:      ttl,
+			Holder:   strconv.Itoa(c.id),
+			OnEvent:  c.handler,
+			Grace:    maybe(time.Duration(c.rnd.Int64N(int64(ttl)/3))) - time.Duration(c.rnd.IntN(2)),
+			Patience: maybe(time.Second + c.seconds(60)),
+			Manual:   c.rnd.IntN(10) == 0,
+			Fresh:    c.rnd.IntN(4) == 0,
+			Tuning: lease.Tuning{
+				Rho:            rho,
+				Renew:          maybe(ttl/20 + time.Duration(c.rnd.Int64N(int64(ttl)/2))),
+				Margin:         maybe(time.Duration(c.rnd.Int64N(int64(ttl) / 3))),
+				ReleaseTimeout: maybe(least + c.seconds(30)),
+				MinPoll:        maybe(time.Millisecond + c.seconds(2)),
+			},
 		}
 		if c.rnd.IntN(3) == 0 {
-			o.Logger = slog.New(blockingLog{slog.DiscardHandler, c})
+			o.Log = slog.New(blockingLog{slog.DiscardHandler, c})
 		}
 		client, err := lease.New(c.wire, o)
-		if errors.Is(err, lease.ErrOptions) {
+		if errors.Is(err, store.ErrInvalid) {
 			continue
 		}
 		if err != nil {
@@ -557,7 +562,7 @@ func (c *contender) breakIt(t *testing.T) {
 	if err != nil {
 		return
 	}
-	if _, err := c.client.Break(ctx, "job", info.Record.Token, false); err == nil {
+	if _, err := c.client.Break(ctx, "job", info.Record.Token, nil); err == nil {
 		c.s.count(func(s *simStats) { s.broken++ })
 	}
 }

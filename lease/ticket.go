@@ -280,7 +280,7 @@ func (t *Ticket) check(c *Client) error {
 	case len(t.Announced) > maxAnnounced:
 		return bad("it announces %d writes, at most %d are allowed", len(t.Announced), maxAnnounced)
 	case t.TTL != c.set.TTL:
-		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", ErrOptions, t.TTL, c.set.TTL)
+		return fmt.Errorf("%w: the ticket has a TTL of %v, the client one of %v", store.ErrInvalid, t.TTL, c.set.TTL)
 	case slices.ContainsFunc(t.Announced, func(a Announced) bool { return a.Nonce == "" }):
 		return bad("it announces a write without a nonce")
 	}

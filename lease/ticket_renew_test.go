@@ -279,7 +279,7 @@ func TestTicketReleaseOfABrokenLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "job", ticket.Token, false); err != nil {
+		if _, err := b.Break(t.Context(), "job", ticket.Token, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, release := range []func(lease.Ticket) error{

@@ -358,7 +358,7 @@ func TestTicketLostAttachIsForgotten(t *testing.T) {
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() && !broken { // another was faster
 				broken = true
-				if _, err := a.Break(t.Context(), "job", ticket.Token, true); err != nil {
+				if _, err := a.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Now: true}); err != nil {
 					t.Error(err)
 				}
 			}

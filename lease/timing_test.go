@@ -131,15 +131,15 @@ func TestOptionsThatLoseEveryLease(t *testing.T) {
 	st := memstore.New()
 	remote := described{st, store.Traits{}}
 	for _, o := range []lease.Options{
-		{TTL: 10 * time.Second, Margin: time.Second, Grace: 3900 * time.Millisecond, Renew: 5 * time.Second},
-		{Renew: 1},
-		{Renew: -time.Second},
-		{Renew: lease.MinRenew - 1},
+		{TTL: 10 * time.Second, Grace: 3900 * time.Millisecond, Tuning: lease.Tuning{Margin: time.Second, Renew: 5 * time.Second}},
+		{Tuning: lease.Tuning{Renew: 1}},
+		{Tuning: lease.Tuning{Renew: -time.Second}},
+		{Tuning: lease.Tuning{Renew: lease.MinRenew - 1}},
 		{Grace: 1<<63 - 1},
-		{Margin: 1<<63 - 1},
+		{Tuning: lease.Tuning{Margin: 1<<63 - 1}},
 		{TTL: lease.MinRemoteTTL - time.Millisecond},
 	} {
-		if c, err := lease.New(remote, &o); !errors.Is(err, lease.ErrOptions) {
+		if c, err := lease.New(remote, &o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v is accepted: %v, %v", o, c, err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 		} {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
-				c := client(t, w, &lease.Options{TTL: ttl, ReleaseTimeout: 4 * time.Second})
+				c := client(t, w, &lease.Options{TTL: ttl, Tuning: lease.Tuning{ReleaseTimeout: 4 * time.Second}})
 				g := mustTry(t, c, "job")
 				w.set(script)
 				time.Sleep(c.Options().Renew * 112 / 100)
@@ -251,7 +251,7 @@ func TestPatience(t *testing.T) {
 		for _, f := range []fault{fail, refuse, hang, late} {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
-				c := client(t, w, &lease.Options{TTL: ttl, Patience: 2 * time.Second, ReleaseTimeout: 3 * time.Second})
+				c := client(t, w, &lease.Options{TTL: ttl, Patience: 2 * time.Second, Tuning: lease.Tuning{ReleaseTimeout: 3 * time.Second}})
 				w.set(everything(f))
 				within(t, fmt.Sprint("Acquire, fault ", f), 5*time.Second+moment, func() {
 					if g, err := c.Acquire(t.Context(), "job"); err == nil {
@@ -266,7 +266,7 @@ func TestPatience(t *testing.T) {
 		slow := distant(func() time.Duration { return 1900 * time.Millisecond }, false)
 		holder := mustTry(t, client(t, slow, nil), "job")
 		time.AfterFunc(time.Minute, func() { mustRelease(t, holder) })
-		c := client(t, slow, &lease.Options{Patience: 2 * time.Second, MinPoll: 3 * time.Second})
+		c := client(t, slow, &lease.Options{Patience: 2 * time.Second, Tuning: lease.Tuning{MinPoll: 3 * time.Second}})
 		if _, err := c.Acquire(t.Context(), "job"); err != nil {
 			t.Errorf("on a slow store: %v", err)
 		}
@@ -278,7 +278,7 @@ func TestMinPollAboveTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(described{hidden{memstore.New()}, store.Traits{}})
 		holder := mustTry(t, client(t, w, &lease.Options{TTL: 6 * time.Second}), "job")
-		c := client(t, w, &lease.Options{MinPoll: 25 * time.Second})
+		c := client(t, w, &lease.Options{Tuning: lease.Tuning{MinPoll: 25 * time.Second}})
 		lease.SetRandom(c, func() float64 { return 0.999 })
 		time.AfterFunc(62*time.Second, func() { mustRelease(t, holder) })
 		within(t, "Acquire", 64*time.Second+moment, func() {
@@ -296,7 +296,7 @@ type hidden struct{ store.Store }
 func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		c := client(t, w, &lease.Options{ReleaseTimeout: 4 * time.Second})
+		c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: 4 * time.Second}})
 		var handles []*lease.Handle
 		for i := range 6 {
 			handles = append(handles, handle(t, c, fmt.Sprint(i)))
@@ -319,7 +319,7 @@ func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
 	for _, f := range []fault{fail, refuse, hang, lose} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
-			c := client(t, w, &lease.Options{ReleaseTimeout: time.Hour})
+			c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Hour}})
 			g := mustTry(t, c, "job")
 			w.set(func(op *store.Op) fault {
 				if op.Kind == store.OpGet { // what became of it cannot be read
@@ -380,7 +380,7 @@ func TestGraceLeft(t *testing.T) {
 }
 
 func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) error {
-	_, err := c.Break(ctx, g.Name(), g.Token(), now)
+	_, err := c.Break(ctx, g.Name(), g.Token(), &lease.BreakOptions{Now: now})
 	return err
 }
 

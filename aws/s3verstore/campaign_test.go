@@ -268,7 +268,7 @@ func TestSettleOff(t *testing.T) {
 			var wg sync.WaitGroup
 			var wins atomic.Int64
 			for range 8 {
-				s := open(t, b, &s3verstore.Options{Settle: 1, Life: time.Hour, Unsafe: true})
+				s := open(t, b, &s3verstore.Options{Settle: 1, Life: time.Hour, UnsafeTimes: true})
 				wg.Go(func() {
 					if _, err := s.Put(t.Context(), "k", v, []byte("1")); err == nil {
 						wins.Add(1)

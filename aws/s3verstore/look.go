@@ -242,7 +242,7 @@ func (s *Store) checkEntry(r *register, e *entry) error {
 	switch {
 	case e.key != s.prefix+r.key:
 		return fmt.Errorf("%w: %s holds an entry of the key %.80q; was the object copied?", store.ErrCorrupt, r.object, e.key)
-	case !s.o.Unsafe && MinSettle(e.life, s.o.Rho) > s.o.Settle:
+	case !s.o.UnsafeTimes && MinSettle(e.life, s.o.Rho) > s.o.Settle:
 		return fmt.Errorf("%w: another client of %s lets its PUTs take %v (life), for which this one's pause (settle) of %v is too short; give both the same", store.ErrMisconfigured, r.object, e.life, s.o.Settle)
 	}
 	return nil

@@ -87,9 +87,9 @@ type Options struct {
 	// KeepAll leaves every version where it is. They pile up.
 	KeepAll bool
 
-	// Unsafe accepts a Life and a Settle out of bounds. Nothing is promised then; it
+	// UnsafeTimes accepts a Life and a Settle out of bounds. Nothing is promised then; it
 	// is there to show what the pause is for.
-	Unsafe bool
+	UnsafeTimes bool
 
 	// Log is told of what went wrong beside the calls that return errors. Nil
 	// discards.
@@ -125,9 +125,9 @@ func (o *Options) check() error {
 		return bad("Rho is %v; it can be from 0.0001 to 0.2", o.Rho)
 	case o.Life < 0 || o.Settle < 0:
 		return bad("Life or Settle is negative")
-	case !o.Unsafe && (o.Life < MinLife || o.Life > MaxLife):
+	case !o.UnsafeTimes && (o.Life < MinLife || o.Life > MaxLife):
 		return bad("Life is %v; it can be from %v to %v", o.Life, MinLife, MaxLife)
-	case !o.Unsafe && o.Settle < MinSettle(o.Life, o.Rho):
+	case !o.UnsafeTimes && o.Settle < MinSettle(o.Life, o.Rho):
 		return bad("Settle is %v; for a Life of %v it is at least %v", o.Settle, o.Life, MinSettle(o.Life, o.Rho))
 	case o.Timeout < 100*time.Millisecond:
 		return bad("Timeout is %v; it is at least 100ms", o.Timeout)

@@ -131,7 +131,7 @@ func TestG1(t *testing.T) {
 
 		b = newBucket()
 		b.plan = race
-		long, short := leases(t, b, &lease.Options{TTL: time.Hour}), leases(t, b, &lease.Options{TTL: 27 * time.Second, Margin: 3 * time.Second, Grace: -1})
+		long, short := leases(t, b, &lease.Options{TTL: time.Hour}), leases(t, b, &lease.Options{TTL: 27 * time.Second, Grace: -1, Tuning: lease.Tuning{Margin: 3 * time.Second}})
 		var g *lease.Guard
 		wg.Go(func() { g = acquire(t, long, "job") })
 		wg.Go(func() {

@@ -150,7 +150,7 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	if _, err := avisofile.Open(dir+"/state.json", nil); !errors.Is(err, store.ErrUnsafe) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := avisofile.Open(dir+"/state.json", &avisofile.Options{Network: true}); err != nil {
+	if _, err := avisofile.Open(dir+"/state.json", &avisofile.Options{AllowNetwork: true}); err != nil {
 		t.Errorf("with leave: got %v", err)
 	}
 	if _, err := avisofile.Restore(t.Context(), dir+"/state.json", nil); !errors.Is(err, store.ErrUnsafe) {

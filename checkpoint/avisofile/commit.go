@@ -81,7 +81,7 @@ func (s *Store) acquire(start time.Time) (*hold, error) {
 		if !s.anybody() {
 			return nil, nil
 		}
-		h, err := tryHold(s.path, s.opts.Network, s.opts.Unsafe)
+		h, err := tryHold(s.path, s.opts.AllowNetwork, s.opts.Unsafe)
 		if h != nil || err != nil {
 			return h, store.MarkNotApplied(denied(err))
 		}

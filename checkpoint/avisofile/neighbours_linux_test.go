@@ -50,7 +50,7 @@ func TestStrangersDirectory(t *testing.T) {
 			advance(t, open(t, path, &avisofile.Options{Unsafe: []string{risk}}), keyA, at(1), checkpoint.Advanced)
 		})
 	}
-	if _, err := avisofile.Open(statePath(t), &avisofile.Options{Unsafe: []string{""}}); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := avisofile.Open(statePath(t), &avisofile.Options{Unsafe: []string{""}}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("an empty risk: got %v", err)
 	}
 }

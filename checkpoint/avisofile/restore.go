@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -16,8 +15,8 @@ import (
 // RestoreOptions are the options of [Restore]. The zero value of each field means
 // its default.
 type RestoreOptions struct {
-	// Network allows a file system that is not known to be local, as [Options] do.
-	Network bool
+	// AllowNetwork allows a file system that is not known to be local, as [Options] do.
+	AllowNetwork bool
 
 	// Unsafe names the risks of a directory that are accepted, as [Options] do.
 	Unsafe []string
@@ -64,10 +63,10 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 		opts = &RestoreOptions{}
 	}
 	if err := trust.CheckNames(opts.Unsafe); err != nil {
-		return Restored{}, fmt.Errorf("%w: %w", checkpoint.ErrOptions, err)
+		return Restored{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if path == "" {
-		return Restored{}, fmt.Errorf("%w: the path of the state file is empty", checkpoint.ErrOptions)
+		return Restored{}, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
 	}
 	path, err := absolute(path)
 	if err != nil {
@@ -83,7 +82,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 		return plan.result, store.MarkNotApplied(err)
 	}
 	for {
-		h, err := tryHold(path, opts.Network, opts.Unsafe)
+		h, err := tryHold(path, opts.AllowNetwork, opts.Unsafe)
 		if err != nil {
 			return Restored{}, store.MarkNotApplied(err)
 		}

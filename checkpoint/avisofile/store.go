@@ -24,10 +24,10 @@ const DefaultPoll = 250 * time.Millisecond
 
 // Options configure a [Store]. The zero value of each field means its default.
 type Options struct {
-	// Network allows a file system that is not known to be local. The lock may then
+	// AllowNetwork allows a file system that is not known to be local. The lock may then
 	// exclude nobody on other machines: checkpoints can be lost and go back.
 	// Default: it is refused, with an error that matches [store.ErrUnsafe].
-	Network bool
+	AllowNetwork bool
 
 	// Unsafe names the risks of the state file's directory that are accepted. Without
 	// it, a directory is refused that users could change or exchange who are not trusted
@@ -62,13 +62,13 @@ func (o *Options) checked() (Options, error) {
 		c = *o
 	}
 	if err := trust.CheckNames(c.Unsafe); err != nil {
-		return c, fmt.Errorf("%w: %w", checkpoint.ErrOptions, err)
+		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if c.Poll == 0 {
 		c.Poll = DefaultPoll
 	}
 	if c.Poll < time.Millisecond || c.Poll > time.Hour {
-		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", checkpoint.ErrOptions, c.Poll)
+		return c, fmt.Errorf("%w: Poll is %v, from 1ms to 1h is allowed", store.ErrInvalid, c.Poll)
 	}
 	return c, nil
 }
@@ -115,7 +115,7 @@ func Open(path string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	if path == "" {
-		return nil, fmt.Errorf("%w: the path of the state file is empty", checkpoint.ErrOptions)
+		return nil, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
 	}
 	s := &Store{
 		opts:    o,
@@ -131,7 +131,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, denied(err)
 	}
-	if err := p.check(o.Network, o.Unsafe); err != nil {
+	if err := p.check(o.AllowNetwork, o.Unsafe); err != nil {
 		return nil, err
 	}
 	if _, _, err := s.fresh(nil); err != nil {
@@ -167,7 +167,7 @@ func checkPosition(p checkpoint.Position) error {
 	case p.Data != nil:
 		return store.MarkNotApplied(fmt.Errorf("the aviso state file has no place for data beside sequence and event id: %w", errors.ErrUnsupported))
 	case !utf8.ValidString(p.EventID):
-		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", checkpoint.ErrOptions, p.EventID)
+		return fmt.Errorf("%w: the event id %.80q is not valid UTF-8", store.ErrInvalid, p.EventID)
 	case len(p.EventID) > checkpoint.MaxPayload:
 		return fmt.Errorf("%w: the event id has %d bytes, at most %d are allowed", store.ErrTooLarge, len(p.EventID), checkpoint.MaxPayload)
 	}
@@ -231,7 +231,7 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 // the state file; other programs do not know it.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
-		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", checkpoint.ErrOptions))
+		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
 	}
 	a, err := s.change(ctx, key, change{Change: checkpoint.Change{Verb: checkpoint.VerbFence, Token: token}})
 	return a.current, wrap("fence", key, err)

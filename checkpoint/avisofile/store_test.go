@@ -296,7 +296,7 @@ func TestArguments(t *testing.T) {
 		{"word as key", "orders", at(1), store.ErrKey},
 		{"empty key", "", at(1), store.ErrKey},
 		{"data", keyA, checkpoint.Position{Data: []byte("x")}, errors.ErrUnsupported},
-		{"event that is no text", keyA, checkpoint.Position{EventID: "\xff"}, checkpoint.ErrOptions},
+		{"event that is no text", keyA, checkpoint.Position{EventID: "\xff"}, store.ErrInvalid},
 		{"event of 1 MiB", keyA, checkpoint.Position{EventID: strings.Repeat("x", 1<<20)}, store.ErrTooLarge},
 	} {
 		_, err := s.Advance(ctx, tt.key, tt.p, nil)
@@ -310,18 +310,18 @@ func TestArguments(t *testing.T) {
 	if _, err := s.Get(ctx, "orders", nil); !errors.Is(err, store.ErrKey) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := s.Fence(ctx, keyA, 0); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := s.Fence(ctx, keyA, 0); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("fence 0: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
 	}
 	for _, opts := range []avisofile.Options{{Poll: -1}, {Poll: 1}, {Poll: 2 * time.Hour}} {
-		if _, err := avisofile.Open(path, &opts); !errors.Is(err, checkpoint.ErrOptions) {
+		if _, err := avisofile.Open(path, &opts); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: got %v", opts, err)
 		}
 	}
-	if _, err := avisofile.Open("", nil); !errors.Is(err, checkpoint.ErrOptions) {
+	if _, err := avisofile.Open("", nil); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("empty path: got %v", err)
 	}
 }

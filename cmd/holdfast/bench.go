@@ -115,7 +115,7 @@ func removeAll(ctx context.Context, st store.Store) error {
 func (b *bencher) run(ctx context.Context) error {
 	var version store.Version
 	value := []byte(`{"of":"about the size of a lock record","` + rand.Text() + `":"` + fmt.Sprintf("%0250d", 0) + `"}`)
-	client, err := lease.New(b.st, &lease.Options{Renew: time.Minute, TTL: 10 * time.Minute})
+	client, err := lease.New(b.st, &lease.Options{TTL: 10 * time.Minute, Tuning: lease.Tuning{Renew: time.Minute}})
 	if err != nil {
 		return err
 	}

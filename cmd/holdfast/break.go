@@ -61,7 +61,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 			return err
 		}
 	}
-	rec, err := client.Break(ctx, name, token, now)
+	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Now: now})
 	if err != nil {
 		return err
 	}

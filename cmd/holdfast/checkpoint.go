@@ -99,7 +99,7 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 		if a.storeGiven {
 			return usagef("--file and --store name two places: give one")
 		}
-		keeper, err := avisofile.Open(f.file, &avisofile.Options{Network: f.network, Unsafe: f.unsafe})
+		keeper, err := avisofile.Open(f.file, &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe})
 		if err != nil {
 			return err
 		}
@@ -402,7 +402,7 @@ that use the file first.`,
 			if f.file == "" {
 				return usagef("name the state file: --file FILE")
 			}
-			opts.Network, opts.Unsafe = f.network, f.unsafe
+			opts.AllowNetwork, opts.Unsafe = f.network, f.unsafe
 			r, err := avisofile.Restore(cmd.Context(), f.file, opts)
 			if errors.Is(err, os.ErrNotExist) {
 				return &statusError{statusNotFound, err}

@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 		{"lease.ErrToken", lease.ErrToken, nothing, false, 73},
 		{"lease.ErrAhead", lease.ErrAhead, nothing, false, 1},
 		{"lease.ErrTicket", lease.ErrTicket, nothing, true, 78},
-		{"lease.ErrOptions", lease.ErrOptions, nothing, true, 64},
+		{"store.ErrInvalid", store.ErrInvalid, nothing, true, 64},
 		{"lease.ErrUnresolved", lease.ErrUnresolved, unclear, false, 74},
 		// Causes of contexts: a write that they interrupt may be applied.
 		{"lease.ErrLost", lease.ErrLost, unclear, false, 76},
@@ -65,7 +65,7 @@ func TestErrors(t *testing.T) {
 		{"checkpoint.ErrRolledBack", checkpoint.ErrRolledBack, nothing, true, 73},
 		{"checkpoint.ErrExpected", checkpoint.ErrExpected, nothing, false, 73},
 		{"checkpoint.ErrHeld", checkpoint.ErrHeld, nothing, false, 75},
-		{"checkpoint.ErrOptions", checkpoint.ErrOptions, nothing, true, 64},
+		{"store.ErrInvalid", store.ErrInvalid, nothing, true, 64},
 		{"checkpoint.ErrClosed", checkpoint.ErrClosed, nothing, true, 1},
 		{"checkpoint.ErrFormat", checkpoint.ErrFormat, nothing, true, 1},
 		{"avisofile.ErrReadable", avisofile.ErrReadable, nothing, false, 73},

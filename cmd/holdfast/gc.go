@@ -59,7 +59,7 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 	defer clients{{client, st}}.close(ctx)
 	progress := a.progress()
 	looked, gone := 0, []string{}
-	removed, err := client.Collect(ctx, lease.CollectOptions{
+	removed, err := client.Collect(ctx, &lease.CollectOptions{
 		OlderThan: olderThan, Prefix: prefix, DryRun: dryRun,
 		OnLock: func(name string, removed bool, err error) {
 			looked++

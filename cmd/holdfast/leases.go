@@ -60,11 +60,15 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		return nil, opened{}, err
 	}
 	options := &lease.Options{
-		TTL: f.ttl, Margin: f.margin, Grace: f.grace, Rho: f.rho, Holder: f.holder,
-		Patience: 30 * time.Second,
-		Manual:   f.detached, NoPresence: f.detached,
+		TTL:        f.ttl,
+		Grace:      f.grace,
+		Holder:     f.holder,
+		Patience:   30 * time.Second,
+		Manual:     f.detached,
+		NoPresence: f.detached,
 		// Two reads more for a new lock are worth it where they cost nothing.
-		Floor: store.TraitsOf(st.Store).Local,
+		Floor:  store.TraitsOf(st.Store).Local,
+		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
 	waiting := a.waitingLine()
 	options.OnEvent = func(e lease.Event) {

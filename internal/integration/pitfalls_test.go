@@ -83,12 +83,12 @@ func TestRenewalUnderOneFault(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
 		s := newScene(t, k, lease.Options{
-			Renew: 500 * time.Millisecond,
 			OnEvent: func(e lease.Event) {
 				if e.Kind == lease.EventLost {
 					t.Errorf("lost: %v", e.Err)
 				}
 			},
+			Tuning: lease.Tuning{Renew: 500 * time.Millisecond},
 		})
 		g := s.acquire(s.client)
 		s.proxy.Reset()

@@ -140,12 +140,12 @@ func TestLeasesUnderSingleFaults(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		s := newScene(t, k, lease.Options{
-			Renew: pitTTL / 5,
 			OnEvent: func(e lease.Event) {
 				if e.Kind == lease.EventLost {
 					t.Errorf("%s lost: %v", e.Name, e.Err)
 				}
 			},
+			Tuning: lease.Tuning{Renew: pitTTL / 5},
 		})
 		var guards []*lease.Guard
 		for i := range locks {

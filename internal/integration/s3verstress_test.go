@@ -52,13 +52,13 @@ func count(config string) error {
 	}
 	o := &s3verstore.Options{Life: c.Life}
 	if c.Unsafe {
-		o = &s3verstore.Options{Life: time.Hour, Settle: 1, Unsafe: true}
+		o = &s3verstore.Options{Life: time.Hour, Settle: 1, UnsafeTimes: true}
 	}
 	st, err := s3verstore.New(c.S3.Client(), c.Bucket, o)
 	if err != nil {
 		return err
 	}
-	client, err := lease.New(st, &lease.Options{TTL: time.Minute, MinPoll: 10 * time.Millisecond, MaxPoll: 200 * time.Millisecond})
+	client, err := lease.New(st, &lease.Options{TTL: time.Minute, Tuning: lease.Tuning{MinPoll: 10 * time.Millisecond, MaxPoll: 200 * time.Millisecond}})
 	if err != nil {
 		return err
 	}

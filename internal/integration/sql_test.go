@@ -364,7 +364,7 @@ func TestSQLSetUp(t *testing.T) {
 func TestSQLWakes(t *testing.T) {
 	t.Parallel()
 	d := newPostgres(t, servers.NewPostgres(t), "")
-	o := &lease.Options{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}
+	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
 	first, err := lease.New(d.store(t, false), o)
 	if err != nil {
 		t.Fatal(err)

@@ -103,12 +103,14 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	w.st = st
 	client, err := lease.New(st, &lease.Options{
-		TTL: w.TTL, Margin: w.Margin, Grace: w.Grace, MinPoll: 10 * time.Millisecond, MaxPoll: 300 * time.Millisecond,
+		TTL:   w.TTL,
+		Grace: w.Grace,
 		OnEvent: func(e lease.Event) {
 			if e.Kind == lease.EventLost {
 				w.tell(event{Kind: "lost", Token: e.Token, Text: fmt.Sprint(e.Err)})
 			}
 		},
+		Tuning: lease.Tuning{Margin: w.Margin, MinPoll: 10 * time.Millisecond, MaxPoll: 300 * time.Millisecond},
 	})
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func openLocks(kind, dir string) (locks, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := lease.New(local{st}, &lease.Options{MinPoll: 5 * time.Millisecond, MaxPoll: 50 * time.Millisecond})
+	client, err := lease.New(local{st}, &lease.Options{Tuning: lease.Tuning{MinPoll: 5 * time.Millisecond, MaxPoll: 50 * time.Millisecond}})
 	return &leases{client, map[string]*lease.Handle{}}, err
 }
 

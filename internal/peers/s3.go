@@ -82,7 +82,7 @@ func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string
 	if err != nil {
 		return err
 	}
-	s := &subject{claimant: newHoldfast(st, &lease.Options{Manual: true, TTL: ttl, Margin: ttl / 10, Grace: -1}), requests: n}
+	s := &subject{claimant: newHoldfast(st, &lease.Options{Manual: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}), requests: n}
 	for i := range locks {
 		c, err := s.claimant(fmt.Sprint("dead", i))
 		if err != nil {

@@ -60,8 +60,10 @@ func (e *env) end() {
 // client makes a client with options that suit the suite, which change changes.
 func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client {
 	o := &lease.Options{
-		TTL: e.long, Grace: -1, Holder: "leasetest",
-		MinPoll: 10 * time.Millisecond, MaxPoll: 250 * time.Millisecond,
+		TTL:    e.long,
+		Grace:  -1,
+		Holder: "leasetest",
+		Tuning: lease.Tuning{MinPoll: 10 * time.Millisecond, MaxPoll: 250 * time.Millisecond},
 	}
 	if change != nil {
 		change(o)

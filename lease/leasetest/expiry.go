@@ -97,7 +97,7 @@ func expiryCases() []testCase {
 		{"BreakWaits", "Break without immediate effect gives the old holder the time to hear of it: others wait for its TTL from their own first sight.", func(e *env) {
 			old := e.try(e.client(e.a, e.short), job)
 			c := e.client(e.b, nil)
-			rec, err := c.Break(e.ctx, job, old.Token(), false)
+			rec, err := c.Break(e.ctx, job, old.Token(), nil)
 			e.must("Break", err)
 			began := time.Now()
 			if held := e.held(c, job); held.Record.State != lease.Broken {
@@ -143,11 +143,11 @@ func caseRenewal(e *env) {
 func caseBreakNow(e *env) {
 	old := e.try(e.client(e.a, nil), job)
 	c := e.client(e.b, nil)
-	if _, err := c.Break(e.ctx, job, old.Token()-1, true); !errors.Is(err, lease.ErrToken) {
+	if _, err := c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrToken) {
 		e.errorf("Break with another token: %v, want ErrToken", err)
 	}
 	e.holds(old)
-	rec, err := c.Break(e.ctx, job, old.Token(), true)
+	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Now: true})
 	e.must("Break", err)
 	if rec.Token <= old.Token() {
 		e.errorf("Break left token %d, it was %d", rec.Token, old.Token())
@@ -164,10 +164,10 @@ func caseBreakNow(e *env) {
 	}
 	e.holds(g)
 	e.release(g)
-	if _, err := c.Break(e.ctx, job, g.Token(), true); !errors.Is(err, lease.ErrNotHeld) {
+	if _, err := c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true}); !errors.Is(err, lease.ErrNotHeld) {
 		e.errorf("Break of a free lock: %v, want ErrNotHeld", err)
 	}
-	if _, err := c.Break(e.ctx, "nothing", 1, true); !errors.Is(err, store.ErrNotFound) {
+	if _, err := c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Now: true}); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("Break of no lock: %v, want ErrNotFound", err)
 	}
 }

@@ -130,7 +130,7 @@ func caseTokensRise(e *env) {
 		if err := g.Renew(e.ctx); err != nil || g.Token() != last {
 			e.errorf("a renewal: token %d after %d, %v", g.Token(), last, err)
 		}
-		rec, err := a.Break(e.ctx, job, g.Token(), true)
+		rec, err := a.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true})
 		e.must("Break", err)
 		above("broken", rec.Token)
 	}

@@ -176,7 +176,7 @@ func caseCollect(e *env) {
 	e.release(e.try(c, "ahead"))
 	e.age("ahead", 3*time.Hour, time.Now().Add(time.Hour))
 	told := 0
-	o := lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
+	o := &lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
 		if errors.Is(err, lease.ErrAhead) && name == "ahead" && !removed {
 			told++
 		}
