@@ -126,6 +126,29 @@ func TestGoldenS3(t *testing.T) {
 	golden(t, "s3", r)
 }
 
+// TestNoRuleWhereVersionsAreTheState: where the only advice is the store that keeps its
+// state in versions, nothing speaks of removing old versions.
+func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
+	t.Parallel()
+	for _, lifecycle := range []bool{false, true} {
+		s := newS3(func(s *awstest.S3) {
+			s.Versioned, s.Lifecycle = true, lifecycle
+			s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true}
+		})
+		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
+		var text strings.Builder
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), "s3+versioned://bucket/app") || strings.Contains(text.String(), "NoncurrentVersion") {
+			t.Errorf("lifecycle rule %v:\n%s", lifecycle, text.String())
+		}
+		if lifecycle && !strings.Contains(text.String(), "cannot be used below such a rule") {
+			t.Errorf("the rule that is there is not told:\n%s", text.String())
+		}
+	}
+}
+
 // TestInterruptedNoDelete: what stays behind an interrupt is told, too.
 func TestInterruptedNoDelete(t *testing.T) {
 	t.Parallel()

@@ -376,6 +376,12 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 	switch {
 	case s.Versioning == "":
 		return c.ok("off")
+	case p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled):
+		// There the versions would be the registers: no word of removing them.
+		if s.Expires {
+			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in versions, and cannot be used below such a rule")
+		}
+		return c.ok("%s", s.Versioning)
 	case s.Expires:
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
 	case s.Unknown["lifecycle"] != nil:
