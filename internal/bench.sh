@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go test ./lease ./store/filestore ./checkpoint/... -run xxx -bench . -benchtime 200x
-(cd internal/peers && go run . "$@")
+(cd bench && GOWORK=off go run . "$@")

@@ -1,7 +1,8 @@
 # The modules of this repository, for the scripts beside this one.
 
-# Those that are released, and those of the workspace. internal/peers is a workspace of
-# its own, so that what it is compared with does not choose versions for the others.
+# Those that are released, and those of the workspace. bench stands outside of it, so that
+# the libraries that Holdfast is compared with do not choose versions for the others: it
+# finds them by replace lines in its go.mod, with GOWORK=off.
 released=(./... ./cmd/... ./aws/...)
 packages=("${released[@]}" ./internal/integration/...)
 

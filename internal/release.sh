@@ -15,7 +15,7 @@
 #
 # For another version than the last, first raise the require lines in aws/go.mod,
 # cmd/go.mod and internal/integration/go.mod and the replace lines in go.work, run
-# "make tidy" and "make test", and commit that. No go.mod may have a replace line: with
+# "make tidy" and "make test", and commit that. None of the three may have a replace line: with
 # one "go install" refuses the module. Push the three tags together (git push --atomic):
 # the module proxy asks for all of them at the first
 #

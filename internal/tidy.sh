@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Tidies the nested modules. They require released versions of each other, which
-# go mod tidy would try to download: so it gets a replacement for the time it runs.
+# Tidies the modules. Those that are released require released versions of each other,
+# which go mod tidy would try to download: so it gets a replacement for the time it runs.
+# bench is never released, and keeps its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go mod tidy
-for mod in $(git ls-files --cached --others --exclude-standard '*go.mod' | grep -v '^go.mod$'); do
+for mod in $(git ls-files --cached --others --exclude-standard '*/go.mod' | grep -v '^bench/'); do
   dir=$(dirname "$mod")
   up=$(realpath --relative-to="$dir" .)
   (
@@ -21,3 +22,4 @@ for mod in $(git ls-files --cached --others --exclude-standard '*go.mod' | grep 
     go mod edit "${drop[@]}"
   )
 done
+(cd bench && GOWORK=off go mod tidy)

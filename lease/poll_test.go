@@ -95,7 +95,7 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 }
 
 // How long a lock that was released lies idle, and what that costs, on a store that does
-// not tell of changes. dynamolock, measured beside in internal/peers, sends 3,550
+// not tell of changes. dynamolock, measured beside in bench, sends 3,550
 // requests in an hour for a median of 0.57 s.
 func TestPollSchedule(t *testing.T) {
 	const dynamolock = 3550 * 0.57

@@ -1,4 +1,4 @@
-// Command peers measures Holdfast beside other libraries in one run, on the same
+// Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
 //	go run . [-only files|s3|dynamodb] [-for 3s] [-dir DIR]
@@ -31,7 +31,7 @@ func main() {
 		return
 	}
 	if err := measure(*only, *dir, *d); err != nil {
-		fmt.Fprintln(os.Stderr, "peers:", err)
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
