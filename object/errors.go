@@ -47,7 +47,7 @@ func (e *ConflictError) Error() string {
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}
-	return fmt.Sprintf("%q is in another state", e.Key)
+	return fmt.Sprintf("%q has another version than the write named", e.Key)
 }
 
 // Is makes a ConflictError match store.ErrConflict.

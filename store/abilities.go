@@ -20,12 +20,13 @@ type ability struct {
 	// found reports whether s has the ability.
 	found func(s Store) bool
 
-	// handOut sets target to the ability of the store below s, decorated, if target
-	// asks for this ability.
+	// handOut sets target to the decorated ability of the store below s. asked is false
+	// where target is for another ability; ok is false where the store below lacks this
+	// one.
 	handOut func(s *intercepted, target any) (asked, ok bool)
 }
 
-// abilityOf makes the line of the ability T, whose decorated form decorate makes.
+// abilityOf returns the table line of the ability T. decorate makes its decorated form.
 func abilityOf[T any](name string, kind Kind, decorate func(*intercepted, T) T) ability {
 	return ability{
 		name:  name,
@@ -59,12 +60,12 @@ func Abilities(s Store) (names []string) {
 // As finds the ability T of s, or of a store that s decorates. T is one of the
 // interfaces of this package, or any other type.
 //
-// A decorator takes part in one of two ways: with a method Unwrap() Store, where
-// callers may pass over it to the store below, or with a method As(target any) bool,
-// which sets target (a *T) and decides for itself. The decorators of this package
-// ([Intercept], [Prefix]) decide as follows: they hand out the abilities of this
-// package, decorated, and nothing else of the store below, neither its concrete type
-// nor an interface that this package does not know.
+// A decorator takes part in one of two ways. With a method Unwrap() Store, callers may
+// use the store below directly. With a method As(target any) bool, the decorator decides
+// itself: it sets target (a *T) and returns true. The decorators of this package
+// ([Intercept], [Prefix]) have As. They hand out the abilities of this package, each in
+// its decorated form. They hide everything else of the store below: its concrete type,
+// and interfaces that this package does not know.
 func As[T any](s Store) (T, bool) {
 	var t T
 	ok := asTarget(s, &t)

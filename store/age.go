@@ -7,9 +7,10 @@ import (
 
 // Ager is a store that knows, by its own clock, how long ago a value was written.
 type Ager interface {
-	// GetAge is Get, and a time for which the value has stood unchanged for
-	// certain: a lower bound, with the granularity of the store's clock and its
-	// possible error taken off. A negative age means that it is not known now.
+	// GetAge is Get, and also returns for how long the value has certainly been
+	// unchanged. That age is a lower bound: the granularity and the possible error of the
+	// store's clock are subtracted. A negative age means that the store does not know it
+	// now.
 	GetAge(ctx context.Context, key string) (value []byte, v Version, age time.Duration, err error)
 }
 

@@ -6,12 +6,12 @@ import (
 
 // ConditionalGetter is a store that can answer "not changed" without the value.
 type ConditionalGetter interface {
-	// GetIfChanged is Get, except that changed is false, and the value nil, when
-	// the version is still seen.
+	// GetIfChanged is Get, except where the current version equals seen: then changed is
+	// false and the value is nil.
 	GetIfChanged(ctx context.Context, key string, seen Version) (value []byte, v Version, changed bool, err error)
 }
 
-// GetIfChanged reads key unless its version is still seen; see [ConditionalGetter].
+// GetIfChanged reads key unless its version still equals seen; see [ConditionalGetter].
 // On a store without the ability it is a Get.
 func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value []byte, v Version, changed bool, err error) {
 	if c, ok := As[ConditionalGetter](s); ok && seen != "" {

@@ -11,13 +11,13 @@ import (
 type Outcome int
 
 const (
-	// Unknown: it may have been applied, or may still be.
+	// Unknown: the write may have been applied, or may still be applied later.
 	Unknown Outcome = iota
 
-	// Applied: it took effect and is durable.
+	// Applied: the write took effect and is durable.
 	Applied
 
-	// NotApplied: it did not take effect and never will.
+	// NotApplied: the write did not take effect and never will.
 	NotApplied
 )
 
@@ -32,15 +32,15 @@ func (o Outcome) String() string {
 	return "outcome unknown"
 }
 
-// OutcomeOf tells the outcome of a write from its error. An error is Unknown
-// unless it proves otherwise. Where errors are wrapped, the outermost one that
-// knows the outcome decides; where they are joined, the first. The failure of a write
-// ([OpError]) that does not know its outcome is Unknown, whatever is joined to it.
+// OutcomeOf returns the outcome of a write, from its error. It is Unknown unless the
+// error proves another outcome. Where errors are wrapped, the outermost one that states
+// an outcome decides; where they are joined, the first. The failure of a write
+// ([OpError]) that states no outcome is Unknown, whatever errors are joined to it.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Applied
 	}
-	if o, told := writeOutcome(err); told {
+	if o, ok := writeOutcome(err); ok {
 		return o
 	}
 	var known interface{ Outcome() Outcome }
@@ -50,17 +50,17 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// InDoubt reports whether err leaves a write of which it is not known whether it was,
-// or will be, applied. The failure of a read leaves none, and an error that neither
-// names a write nor has an outcome is not taken for one.
+// InDoubt reports whether err leaves a write in doubt: a write that may have been
+// applied, or may still be. A failed read leaves no write in doubt. Nor does an error
+// that neither names a write nor states an outcome.
 func InDoubt(err error) bool {
-	o, told := writeOutcome(err)
-	return told && o == Unknown
+	o, ok := writeOutcome(err)
+	return ok && o == Unknown
 }
 
-// writeOutcome looks for the first error that knows what became of a write. What a
-// failed read says is not about a write.
-func writeOutcome(err error) (o Outcome, told bool) {
+// writeOutcome returns what the first error that states a write's outcome says; ok is
+// false where none does. What a failed read says is not about a write.
+func writeOutcome(err error) (o Outcome, ok bool) {
 	switch e := err.(type) {
 	case interface{ Outcome() Outcome }:
 		return e.Outcome(), true
@@ -69,15 +69,15 @@ func writeOutcome(err error) (o Outcome, told bool) {
 		case e.Op.Read():
 			return Unknown, false
 		case e.Op.Write():
-			o, told = writeOutcome(e.Err)
-			return o, told || e.Err != nil
+			o, ok = writeOutcome(e.Err)
+			return o, ok || e.Err != nil
 		}
 		return writeOutcome(e.Err)
 	case interface{ Unwrap() error }:
 		return writeOutcome(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
-			if o, told = writeOutcome(err); told {
+			if o, ok = writeOutcome(err); ok {
 				return o, true
 			}
 		}
@@ -85,9 +85,8 @@ func writeOutcome(err error) (o Outcome, told bool) {
 	return Unknown, false
 }
 
-// Permanent reports whether the same call will fail again however often it is tried:
-// something about the call, the set-up, the rights or the data has to change first.
-// Every loop that tries again asks it.
+// Permanent reports whether a retry of the same call is bound to fail: the call, the
+// set-up, the rights or the data must change first. Every loop that retries asks it.
 func Permanent(err error) bool {
 	for _, target := range []error{
 		ErrPermanent, ErrInvalid, ErrKey, ErrVersion, ErrTooLarge, ErrUnsafe, ErrMisconfigured, ErrDenied, ErrCorrupt, ErrClosed,
@@ -100,12 +99,11 @@ func Permanent(err error) bool {
 	return false
 }
 
-// NewSentinel returns an error to be read with [errors.Is], for this package and those
-// above it. It implies an outcome, and matches the errors of also as well: [ErrInvalid]
-// and [ErrPermanent], for example.
-//
-// An error that ends contexts as their cause must not imply an outcome: the write that
-// it interrupts may have been applied.
+// NewSentinel returns an error for [errors.Is], for this package and those above it. The
+// error states an outcome, and also matches each error of also ([ErrInvalid] and
+// [ErrPermanent], for example). Do not use it for an error that ends contexts as their
+// cause: such an error must state no outcome, since the write that it interrupts may have
+// been applied.
 func NewSentinel(text string, outcome Outcome, also ...error) error {
 	return &sentinel{text, outcome, also}
 }
@@ -120,10 +118,10 @@ func (e *sentinel) Error() string        { return e.text }
 func (e *sentinel) Outcome() Outcome     { return e.outcome }
 func (e *sentinel) Is(target error) bool { return slices.Contains(e.also, target) }
 
-// The errors of a store, to be read with [errors.Is].
+// The errors of a store, for [errors.Is].
 var (
-	// ErrPermanent matches errors of the packages above that no repetition mends. Ask
-	// [Permanent], which knows those of this package as well.
+	// ErrPermanent matches errors of the packages above for which a retry does not help.
+	// Call [Permanent], which knows the errors of this package as well.
 	ErrPermanent = errors.New("trying again does not help")
 
 	// ErrInvalid: an argument or an option is out of its bounds. Nothing was done.
@@ -136,8 +134,8 @@ var (
 	// ErrKey: the key is not valid. Nothing was done.
 	ErrKey error = NewSentinel("invalid key", NotApplied, ErrInvalid)
 
-	// ErrVersion: the version cannot be one of this store, or none was given
-	// where one is needed. Nothing was done.
+	// ErrVersion: this store never made such a version, or a required version is missing.
+	// Nothing was done.
 	ErrVersion error = NewSentinel("invalid version", NotApplied, ErrInvalid)
 
 	// ErrTooLarge: the value is larger than [MaxValue]. Nothing was done.
@@ -147,22 +145,22 @@ var (
 	// or lies on a network file system) and is refused.
 	ErrUnsafe error = NewSentinel("store is not safe to use", NotApplied)
 
-	// ErrMisconfigured: what the store needs is not there or not as it must be: a
-	// missing bucket or table, a table with another key, no credentials, the wrong
-	// region. Trying again does not help. Nothing was done.
+	// ErrMisconfigured: something that the store needs is missing or wrong: no bucket or
+	// table, a table with another key, no credentials, the wrong region. A retry does not
+	// help. Nothing was done.
 	ErrMisconfigured error = NewSentinel("wrong set-up", NotApplied)
 
-	// ErrDenied: the store refused for lack of rights.
+	// ErrDenied: the caller lacks a right that the store demands.
 	ErrDenied error = NewSentinel("permission denied", NotApplied)
 
 	// ErrNotFound: the register is absent.
 	ErrNotFound = errors.New("not found")
 
-	// ErrCorrupt: something lies in the register's place that is not a register.
-	// It is neither absent nor overwritten.
+	// ErrCorrupt: what is stored under the key cannot be read as a register. Holdfast
+	// neither treats it as absent nor overwrites it.
 	ErrCorrupt = errors.New("unreadable register")
 
-	// ErrUnavailable: the store could not be reached or did not answer. It says
+	// ErrUnavailable: the store could not be reached or did not answer. The error says
 	// nothing about the outcome of a write.
 	ErrUnavailable = errors.New("store unavailable")
 
@@ -170,13 +168,13 @@ var (
 	ErrClosed error = NewSentinel("store is closed", NotApplied)
 )
 
-// ConflictError is a conflict that may carry the state which was found instead.
-// It matches [ErrConflict], and its outcome is NotApplied.
+// ConflictError is a conflict. It may carry the state that the write found instead of the
+// one it named. It matches [ErrConflict], and its outcome is NotApplied.
 type ConflictError struct {
 	Key string
 
-	// Known says that Value and Version tell the state that the write met; with a
-	// zero Version the register was absent.
+	// Known says that Value and Version are the state that the write found. A zero
+	// Version means that the register was absent.
 	Known   bool
 	Value   []byte
 	Version Version
@@ -185,11 +183,11 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	switch {
 	case !e.Known:
-		return fmt.Sprintf("%q was changed by another", e.Key)
+		return fmt.Sprintf("another writer changed %q", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}
-	return fmt.Sprintf("%q is in another state", e.Key)
+	return fmt.Sprintf("%q has another version than the write named", e.Key)
 }
 
 // Is makes a ConflictError match ErrConflict.
@@ -217,8 +215,8 @@ func MarkNotApplied(err error) error {
 	return &marked{err, NotApplied}
 }
 
-// MarkUnknown marks err as an unknown outcome, whatever the errors that it wraps
-// say. A nil err stays nil.
+// MarkUnknown marks err as an unknown outcome, whatever outcome the errors that it wraps
+// state. A nil err stays nil.
 func MarkUnknown(err error) error {
 	if err == nil {
 		return nil
@@ -226,8 +224,8 @@ func MarkUnknown(err error) error {
 	return &marked{err, Unknown}
 }
 
-// OpError names the operation and the key of a failure, the key as the caller gave it.
-// Stores wrap their errors in it once.
+// OpError names the operation that failed, and its key as the caller gave it. Stores wrap
+// their errors in it once.
 type OpError struct {
 	Op  Kind // OpGet, OpPut, ..., or what a layer above calls its own
 	Key string
@@ -237,8 +235,9 @@ type OpError struct {
 func (e *OpError) Error() string { return string(e.Op) + " " + e.Key + ": " + e.Err.Error() }
 func (e *OpError) Unwrap() error { return e.Err }
 
-// CheckContext returns the error of a context that has ended, marked as proof that
-// nothing was sent, and nil while it lives. Stores call it before they send.
+// CheckContext returns the cause of a context that has ended, marked as proof that
+// nothing was sent. It returns nil while the context is live. Stores call it before they
+// send a request.
 func CheckContext(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return MarkNotApplied(context.Cause(ctx))

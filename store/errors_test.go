@@ -63,9 +63,9 @@ func TestConflictError(t *testing.T) {
 		err  *store.ConflictError
 		want string
 	}{
-		{&store.ConflictError{Key: "job"}, `"job" was changed by another`},
+		{&store.ConflictError{Key: "job"}, `another writer changed "job"`},
 		{&store.ConflictError{Key: "job", Known: true}, `"job" does not exist`},
-		{&store.ConflictError{Key: "job", Known: true, Version: "7"}, `"job" is in another state`},
+		{&store.ConflictError{Key: "job", Known: true, Version: "7"}, `"job" has another version than the write named`},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

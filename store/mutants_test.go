@@ -30,7 +30,7 @@ func TestMutants(t *testing.T) {
 			"		case e.Op.Read():\n", "		case e == nil:\n",
 			"TestInDoubt"},
 		{"what is joined to a write decides its outcome", "errors.go",
-			"			return o, told || e.Err != nil\n", "			return o, told\n",
+			"			return o, ok || e.Err != nil\n", "			return o, ok\n",
 			"TestInDoubt"},
 	})
 }

@@ -4,15 +4,15 @@ import (
 	"context"
 )
 
-// Peeker is a store whose Get waits until what it read is certain, and that can
-// also look without waiting.
+// Peeker is a store whose Get waits until the state that it read is final, and that can
+// also read without that wait.
 type Peeker interface {
-	// Peek returns a state that may yet turn out not to have happened. It is good
-	// for watching and as the base of a conditional write, and for nothing else.
+	// Peek returns a state that may later turn out never to have taken effect. Use it
+	// only to watch a register, and as the state that a conditional write names.
 	Peek(ctx context.Context, key string) ([]byte, Version, error)
 }
 
-// Peek looks without waiting where s offers it, and is Get elsewhere.
+// Peek reads without waiting where s is a [Peeker], and is Get elsewhere.
 func Peek(ctx context.Context, s Store, key string) ([]byte, Version, error) {
 	if p, ok := As[Peeker](s); ok {
 		return p.Peek(ctx, key)

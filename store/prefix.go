@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Prefix returns the part of s whose keys lie below prefix, with the abilities of
-// s. The prefix is a valid key; an empty one returns s itself. Keys together with
-// prefix and the slash between them are bound by [MaxKey].
+// Prefix returns the part of s whose keys lie below prefix, with the abilities of s. The
+// prefix is a valid key; an empty one returns s itself. The prefix, the slash and the key
+// together are at most [MaxKey] bytes.
 func Prefix(s Store, prefix string) (Store, error) {
 	if prefix == "" {
 		return s, nil

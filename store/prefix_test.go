@@ -128,7 +128,7 @@ func TestPrefixErrors(t *testing.T) {
 		want string
 	}{
 		{"an OpError", unknown, "put job: store unavailable"},
-		{"a conflict", func(key string) error { return &store.ConflictError{Key: key} }, `"job" was changed by another`},
+		{"a conflict", func(key string) error { return &store.ConflictError{Key: key} }, `another writer changed "job"`},
 		{"a conflict in an OpError", func(key string) error {
 			return &store.OpError{Op: store.OpPut, Key: key, Err: &store.ConflictError{Key: key, Known: true}}
 		}, `put job: "job" does not exist`},

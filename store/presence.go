@@ -8,13 +8,13 @@ import (
 type Liveness int
 
 const (
-	// LivenessUnknown: nothing is known; only time can tell.
+	// LivenessUnknown: the store cannot tell. A caller has to wait for a lease to expire.
 	LivenessUnknown Liveness = iota
 
-	// Alive: it runs, or something that it started keeps its place.
+	// Alive: the process runs, or a child to which it passed its announcement does.
 	Alive
 
-	// Dead: it ended for certain.
+	// Dead: the process has certainly ended.
 	Dead
 )
 
@@ -31,22 +31,23 @@ func (l Liveness) String() string {
 
 // Presence is a store that knows which processes are alive.
 type Presence interface {
-	// Announce makes this process known and returns its announcement, a short text
-	// for others to judge it by. Further calls return the same. It lasts until the
-	// process ends; nothing has to be renewed.
+	// Announce makes this process known and returns its announcement: a short text that
+	// other processes pass to Judge. Further calls return the same text. The announcement
+	// lasts until the process ends, and needs no renewal.
 	Announce(ctx context.Context) (string, error)
 
-	// Judge tells whether the process behind an announcement is alive. It answers
-	// Dead only if that is certain; what it cannot know, errors too, is
+	// Judge reports whether the process that made an announcement is alive. It answers
+	// Dead only if that is certain. Where it cannot know, after an error too, it answers
 	// LivenessUnknown.
 	Judge(ctx context.Context, announcement string) Liveness
 
-	// Await returns nil when it is worth judging again, which may be without
-	// reason, or the context's error when that ends.
+	// Await returns nil when the answer of Judge may have changed, sometimes although it
+	// has not. When the context ends, it returns the context's error.
 	Await(ctx context.Context, announcement string) error
 }
 
-// presenceAbility passes presence on as it is: it is of processes, not of keys.
+// presenceAbility hands out the inner store's presence undecorated: it concerns
+// processes, not keys.
 func presenceAbility() ability {
 	return abilityOf("Presence", "", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} })
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// UnknownError says that a write may have been applied, or may still be. Version is
-// the version that the write would have made: a store chooses it before it sends the
-// write. It is an argument for [Settle] and good for nothing else: do not compare it
-// with other versions, and do not write against it. It is zero where the store could
-// not tell.
+// UnknownError says that a write may have been applied, or may still be applied later.
+// Version is the version that the write would have made: a store chooses it before it
+// sends the write. Pass it to [Settle] and use it for nothing else: do not compare it
+// with other versions, and do not name it in a write. It is zero where the store does not
+// know it.
 //
-// Its outcome is [Unknown], whatever the errors that it wraps say.
+// Its outcome is [Unknown], whatever outcome the errors that it wraps state.
 type UnknownError struct {
 	Version Version
 	Err     error
@@ -28,22 +28,21 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // Outcome is Unknown.
 func (e *UnknownError) Outcome() Outcome { return Unknown }
 
-// Bare returns the version without the hint that a store may append to it for itself,
-// after an "@": the ETag of an object, for example. Two versions name the same state
-// exactly if their bare versions are equal.
+// Bare returns the version without the hint that a store may append for its own use after
+// an "@": the ETag of an object, for example. Two versions name the same state if and
+// only if their bare versions are equal.
 //
-// Versions that come from a Get, a conflict, or a Put whose reply arrived can be
-// compared as they are. The hint is missing only from the version of a Put whose reply
-// was lost and that others have superseded. So hardly anybody needs Bare: [Settle] does
-// what it is for.
+// Versions from a Get, from a conflict, and from a Put whose reply arrived can be
+// compared as they are. Only one version lacks the hint: that of a Put whose reply was
+// lost and that other writes have superseded. So callers rarely need Bare: [Settle]
+// compares for them.
 func (v Version) Bare() Version {
 	bare, _, _ := strings.Cut(string(v), "@")
 	return Version(bare)
 }
 
-// AttemptOf returns the version that a failed write would have made, if its error
-// tells (see [UnknownError]), and the zero version otherwise. It is what [Settle]
-// takes.
+// AttemptOf returns the version that a failed write would have made, for [Settle]. It is
+// zero where the error does not carry it (see [UnknownError]).
 func AttemptOf(err error) Version {
 	var unknown *UnknownError
 	if errors.As(err, &unknown) {
@@ -56,9 +55,9 @@ func AttemptOf(err error) Version {
 type Fate int
 
 const (
-	// FateUnknown: it cannot be found out whether one of the writes was applied. The
-	// register is no longer in the state that the writes named, or the store cannot
-	// tell its own writes from others.
+	// FateUnknown: the store cannot find out whether one of the writes was applied. The
+	// register is no longer in the state that the writes named, or the store cannot tell
+	// its own writes from those of others.
 	FateUnknown Fate = iota
 
 	// FateApplied: one of the writes was applied and is durable, and the register is
@@ -69,13 +68,13 @@ const (
 	// The remaining ones can never be applied.
 	FateSuperseded
 
-	// FateNotYet: the register is still in the state that the writes named. None of
-	// them has been applied, and each of them may still be, until something follows
-	// that state. It is right to send the same change again.
+	// FateNotYet: the register is still in the state that the writes named. None of them
+	// has been applied. Each of them may still be, until another write follows that
+	// state. The caller may send the same change again.
 	FateNotYet
 
 	// FateNever: none of the writes was applied, and none ever will be. Another write
-	// came first.
+	// superseded the state that they named.
 	FateNever
 )
 
@@ -91,7 +90,7 @@ func (f Fate) String() string {
 	case FateNever:
 		return "never applied"
 	}
-	return "not to be known"
+	return "cannot be known"
 }
 
 // Settlement is what [Settle] found out.
@@ -107,23 +106,24 @@ type Settlement struct {
 	Current Entry
 }
 
-// Settle reads a register once and tells what became of writes whose outcome was
-// unknown. All of them named the state prev (zero: absent), and writes are the
-// versions that they would have made, by [AttemptOf]. A zero version stands for a
-// write that nobody can name: nothing but FateNotYet and FateUnknown can be said of
-// it. Without writes, Settle tells whether the register is still in the state prev.
+// Settle reads a register once and finds out what became of writes whose outcome was
+// unknown. All of them named the state prev (zero: absent). The argument writes holds the
+// versions that they would have made, from [AttemptOf]. A zero version stands for a write
+// whose version is not known: its fate is always FateNotYet or FateUnknown. Without
+// writes, Settle tells whether the register is still in the state prev.
 //
-// At most one write can follow a state, so one answer is enough for all of them. A
-// fate other than FateNotYet and FateUnknown is final. Settle never takes another's
-// write for one of these, also where both wrote the same value.
+// At most one write can follow a state, so one answer is enough for all of them. A fate
+// other than FateNotYet and FateUnknown is final. Settle never mistakes another program's
+// write for one of these, not even where both wrote the same value.
 //
-// An error means that the register could not be read; the fate is FateUnknown then.
-// One that matches [ErrCorrupt] also means that the state prev is gone, so that none
-// of the writes can be applied any more.
+// An error means that the register could not be read, and the fate is FateUnknown. An
+// error that matches [ErrCorrupt] also means that the state prev is gone, so that none of
+// the writes can be applied any more.
 //
-// A store that is no [Settler] is read by Get. If it shows another state than prev
-// and those of the writes, the fate is FateUnknown; and a register that is absent,
-// where prev says absent too, may have been created and deleted.
+// Settle reads a store that is no [Settler] with Get. If the state is neither prev nor
+// one that a write would have made, the fate is FateUnknown. It is also FateUnknown where
+// the register is absent and prev says absent: a write may have created it, and another
+// deleted it since.
 //
 // [PutAndSettle] is the loop that most callers need.
 func Settle(ctx context.Context, s Store, key string, prev Version, writes ...Version) (Settlement, error) {
@@ -151,11 +151,11 @@ func Settle(ctx context.Context, s Store, key string, prev Version, writes ...Ve
 	return found, nil
 }
 
-// PutAndSettle puts value in the place of the state prev, and follows the write up
-// until its outcome is known or the context ends: after an unknown outcome it calls
-// [Settle], and while the register is still in the state prev it sends the same value
-// again, with growing random pauses of up to two seconds. The context should have a
-// deadline: a store that cannot be reached is tried until then.
+// PutAndSettle replaces the state prev by value, and retries until the outcome is known
+// or the context ends. After an unknown outcome it calls [Settle]. While the register is
+// still in the state prev it sends the same value again, with growing random pauses of up
+// to two seconds. Give the context a deadline: a store that cannot be reached is retried
+// until then.
 //
 //   - FateApplied, nil error: Current is the state that the write made. All tries have
 //     the same value, so it does not matter which of them was applied.
@@ -184,8 +184,8 @@ func PutAndSettle(ctx context.Context, s Store, key string, prev Version, value 
 	}
 }
 
-// settleAfter finds out what a try that failed with cause has left behind, and
-// reports whether that is the end: false means that the same value is to be sent
+// settleAfter finds out what a try that failed with cause has left in the register. It
+// reports whether PutAndSettle is over: false means that it must send the same value
 // again.
 func settleAfter(ctx context.Context, s Store, key string, prev Version, attempts []Version, cause error) (found Settlement, over bool) {
 	certain := OutcomeOf(cause) == NotApplied
@@ -215,13 +215,13 @@ func settleAfter(ctx context.Context, s Store, key string, prev Version, attempt
 }
 
 // orError returns what PutAndSettle returns when its last try has failed with cause.
-// unclear says that the outcome of a try was unknown.
+// unclear says that the outcome of at least one try was unknown.
 func (s Settlement) orError(cause error, unclear bool) (Settlement, error) {
 	switch {
 	case s.Fate == FateApplied, s.Fate == FateSuperseded, s.Fate == FateNever && s.Current.Key != "":
 		return s, nil
 	case s.Fate == FateNever, !unclear:
-		// Every try was refused for certain, also if nothing stands in the way now.
+		// The store certainly refused every try, even if nothing is in the way now.
 		s.Fate = FateNever
 		return s, cause
 	}

@@ -2,10 +2,10 @@ package store
 
 import "context"
 
-// Settler is a store that finds out what became of its writes from more than the
-// current state: from the history that lies beside it, for example.
+// Settler is a store that finds out what became of its writes from more than the current
+// state: from a history that it keeps, for example.
 type Settler interface {
-	// Settle does what the function of this name says.
+	// Settle does what the function [Settle] describes.
 	Settle(ctx context.Context, key string, prev Version, writes ...Version) (Settlement, error)
 }
 

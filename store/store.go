@@ -11,24 +11,24 @@
 //
 //   - Linearizable for each key: every call takes effect at one instant between
 //     its start and its return. Nothing is promised across keys.
-//   - A [Version] never comes back for a key: not when an old value is written
-//     again, nor after the key was deleted and created anew. A version is opaque:
-//     compare it for equality and nothing else.
-//   - A write has three outcomes, told by its error through [OutcomeOf]: applied
-//     and durable (nil), certainly not applied, and unknown. Unknown is the
-//     default: an error that does not prove otherwise may have been applied, or
-//     may still be applied later.
-//   - A conflict is never reported for one's own write. Where a transport repeats
-//     requests, the backend settles the conflict by reading back.
+//   - A [Version] is never used twice for a key: not when an old value is written again,
+//     nor after the key was deleted and created anew. A version is opaque: compare it for
+//     equality and nothing else.
+//   - A write has three outcomes, which [OutcomeOf] reads from its error: applied and
+//     durable (nil), certainly not applied, and unknown. Unknown is the default: unless
+//     the error proves otherwise, the write may have been applied, or may still be
+//     applied later.
+//   - A caller never gets a conflict with its own write. Where a transport repeats
+//     requests, the backend reads the register back to find out whose write stands there.
 //   - A version is chosen before the write is sent. A put or delete whose outcome is
-//     unknown says which version it would have made ([UnknownError]), and [Settle] finds
-//     out later what became of it: applied, superseded, not yet, never, or not to be
-//     known. A put that is known to be applied, and that others have superseded by then,
-//     is a success.
+//     unknown says which version it would have made ([UnknownError]). [Settle] finds out
+//     later what became of it: applied, superseded, not yet, never, or unknown for good.
+//     A put that is known to be applied is a success, even if other writes have
+//     superseded it by then.
 //   - The error of a call is an [OpError], which names the operation and the key as the
-//     caller gave it. The refusal of an argument need not be one.
-//   - All methods may be called from any number of goroutines. The context bounds
-//     the call; when it ends a write early, the outcome is unknown unless the error
+//     caller gave it. An error that refuses an argument need not be one.
+//   - All methods may be called from any number of goroutines. The context bounds the
+//     call. When the context ends a write early, the outcome is unknown unless the error
 //     says otherwise.
 //   - The caller keeps ownership of the slices that it passes, and may change them
 //     after the call returned; the slices that a store returns belong to the caller.
@@ -37,10 +37,10 @@
 //
 // # Optional abilities
 //
-// What only some stores can do is a small interface of its own ([Watcher],
-// [Lister], [VolatilePutter], [Presence], [Ager], [Peeker] and more), found with [As].
-// The decorators of this package show every one of them, each in its decorated form,
-// and hide all else that the store below can do: a caller never gets past them.
+// Each ability that only some stores have is a small interface ([Watcher], [Lister],
+// [VolatilePutter], [Presence], [Ager], [Peeker] and more), found with [As]. The
+// decorators of this package offer each ability of the store below, in its decorated
+// form, and hide everything else of it. So no call bypasses a decorator.
 package store
 
 import (
@@ -62,23 +62,22 @@ const (
 // register: nothing was ever written, or the last write was a delete.
 type Version string
 
-// A Store is a space of registers. The package comment tells the contract.
+// A Store is a space of registers. The package comment states the contract.
 type Store interface {
-	// Get returns the value and the version of a key. Where there is none, the
-	// error matches [ErrNotFound]; a register that cannot be read as one matches
-	// [ErrCorrupt], which is not the same as absent.
+	// Get returns the value and the version of a key. If the register is absent, the
+	// error matches [ErrNotFound]. If the stored bytes are no register, the error matches
+	// [ErrCorrupt]; such a key is not absent.
 	Get(ctx context.Context, key string) ([]byte, Version, error)
 
-	// Put writes value if the current version is prev, and returns the version
-	// that it wrote. A zero prev means "must not exist". A nil error means applied
-	// and durable. If the current version is another, nothing is written and the
-	// error matches [ErrConflict]; it can be a [*ConflictError] that carries the
-	// current value.
+	// Put writes value if the current version is prev, and returns the version that it
+	// wrote. A zero prev means "must not exist". A nil error means applied and durable.
+	// If the register has another version, nothing is written and the error matches
+	// [ErrConflict]; it can be a [*ConflictError] that carries the current value.
 	Put(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 
-	// Delete removes a key if its current version is prev, with the outcomes of
-	// Put. A zero prev is refused: there is nothing to delete. Versions go on
-	// behind a delete.
+	// Delete removes a key if its current version is prev, with the outcomes of Put. A
+	// zero prev is refused: there is nothing to delete. A delete does not restart the
+	// versions: none of them is used again.
 	Delete(ctx context.Context, key string, prev Version) error
 }
 
@@ -111,8 +110,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPut reports why a Put with these arguments cannot be carried out on any
-// store. Stores call it first; its errors are certain: nothing was written.
+// CheckPut reports why no store can carry out a Put with these arguments. Stores call it
+// first, so its errors prove that nothing was written.
 func CheckPut(key string, value []byte) error {
 	if err := CheckKey(key); err != nil {
 		return err

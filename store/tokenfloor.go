@@ -4,10 +4,10 @@ import (
 	"context"
 )
 
-// TokenFloorer is a store that keeps traces of writes which never took effect.
+// TokenFloorer is a store in which writes that never took effect leave traces.
 type TokenFloorer interface {
-	// TokenFloor returns a number that no fencing token seen in any write to key,
-	// effective or not, exceeds.
+	// TokenFloor returns an upper bound of the fencing tokens in all writes to key, those
+	// that never took effect included.
 	TokenFloor(ctx context.Context, key string) (uint64, error)
 }
 

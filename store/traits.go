@@ -5,46 +5,48 @@ import (
 	"time"
 )
 
-// Traits tells what the layers above may count on. The zero value promises
-// nothing and is right for every store.
+// Traits say what the layers above may rely on. The zero value promises nothing and is
+// right for every store.
 type Traits struct {
 	// Name names the store for people, usually as a URL without secrets.
 	Name string
 
-	// ID names the space of registers among all spaces, for programs that order
-	// stores or remember what they saw of them: two stores with one ID and one
-	// Prefix are the same registers, and others are not. It lasts as long as the
-	// registers do, is the same for every program that reaches them as far as that
-	// can be, and has no secret in it. Empty means that the name tells.
+	// ID identifies the space of registers among all spaces, for programs that order
+	// stores or remember what they saw of them. Two stores with the same ID and the same
+	// Prefix have the same registers; otherwise they have different ones. The ID lasts as
+	// long as the registers do, contains no secret, and is the same for every program
+	// that reaches them, as far as the store can arrange that. Empty means that Name
+	// identifies the space.
 	ID string
 
-	// Prefix is what the store puts before each key, with the slash: with it two
-	// stores of one ID tell whether two keys are one register.
+	// Prefix is what the store puts before each key, slash included. Two stores with the
+	// same ID compare Prefix and key to see whether they name the same register.
 	Prefix string
 
 	// Local says that a request reaches the store without a network, so that short
 	// leases make sense.
 	Local bool
 
-	// ConflictTells says that a conflict of Put carries the current value and
-	// version at no extra cost: creating first is then the cheapest read.
+	// ConflictTells says that a conflict of Put carries the current value and version at
+	// no extra cost. A caller that expects to create the register then need not read
+	// first.
 	ConflictTells bool
 
 	// Trusted says that the store is known to honour conditions, so that it need
 	// not be probed before its first use.
 	Trusted bool
 
-	// NoReadBack says that a write with an unknown outcome cannot be recognised by
-	// reading it back: it is to be treated as a stranger's.
+	// NoReadBack says that a caller cannot recognise its own write of unknown outcome by
+	// reading it back. It must treat that write as another program's.
 	NoReadBack bool
 
-	// MinTTL is the shortest lease that makes sense on this store, in time; zero
-	// means no bound of its own.
+	// MinTTL is the shortest lease that makes sense on this store; zero means that the
+	// store sets no bound.
 	MinTTL time.Duration
 
-	// WriteTime is how long a write takes at least, where the store has it wait; a
-	// write whose context ends sooner is refused. Zero means that a write takes no
-	// longer than its requests.
+	// WriteTime is the least time that a write takes, on a store that makes writes wait.
+	// The store refuses a write whose context ends sooner. Zero means that a write takes
+	// no longer than its requests.
 	WriteTime time.Duration
 }
 
@@ -53,8 +55,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of s, or the zero value. Their ID is the name where the
-// store tells none.
+// TraitsOf returns the traits of s, or the zero value. Where the store gives no ID, the
+// ID is the name.
 func TraitsOf(s Store) Traits {
 	d, ok := As[Describer](s)
 	if !ok {

@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// VolatilePutter is a store with a cheaper Put that need not survive the loss of
-// the machine's power. It orders and excludes like Put, and every durable write
-// that comes after it makes it durable. Renewals of leases use it.
+// VolatilePutter is a store with a cheaper Put that need not survive the loss of the
+// machine's power. It is as atomic and as visible to others as Put, and the next durable
+// write makes it durable too. Leases are renewed with it.
 type VolatilePutter interface {
 	PutVolatile(ctx context.Context, key string, prev Version, value []byte) (Version, error)
 }

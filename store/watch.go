@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Watcher is a store that tells of changes, so that nobody needs to poll.
+// Watcher is a store that reports changes, so that waiters need not poll.
 type Watcher interface {
 	// Watch returns nil as soon as the version of key may differ from seen, at
 	// once if it does already. It may return without a change, and it may miss
@@ -36,21 +36,20 @@ func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version)
 	})
 }
 
-// DefaultPoll is how often [Watch] and [WaitChange] look at a store that cannot
-// tell of changes.
+// DefaultPoll is how often [Watch] and [WaitChange] read a store that is no [Watcher].
 const DefaultPoll = 5 * time.Second
 
-// Watch yields the state of key, then every further state that it sees, until the
-// context ends or the loop is left. It may miss states that came and went. On a
-// store that is no [Watcher] it reads every poll, jittered; zero means
-// [DefaultPoll]. Errors are yielded, and the watch goes on after them at the
-// polling rate; the last thing yielded is the context's error.
+// Watch yields the state of key, then every further state that it sees, until the context
+// ends or the loop is left. It may miss states that came and went. On a store that is no
+// [Watcher] it reads again after a random time between half of poll and poll; zero means
+// [DefaultPoll]. It yields errors, and continues after them at the polling rate. The last
+// thing that it yields is the context's error.
 func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var (
 			last  Entry
-			began time.Time     // of the last wait
-			idle  time.Duration // least time of a wait after those that ended early for nothing
+			began time.Time     // start of the last wait
+			idle  time.Duration // the least time for the next wait, after waits that ended early without a change
 		)
 		for first := true; ; {
 			value, v, err := s.Get(ctx, key)
@@ -63,7 +62,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				if !yield(Entry{Key: key}, err) {
 					return
 				}
-				_ = sleep(ctx, poll) // its error is the context's, which the next round tells
+				_ = sleep(ctx, poll) // its error is the context's, which the next round yields
 				continue
 			case first || v != last.Version:
 				last, first = Entry{Key: key, Value: value, Version: v}, false
@@ -72,8 +71,8 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				}
 				idle = 0
 			default:
-				// A watcher that returns at once without a change must not make a loop
-				// without rest.
+				// A watcher that returns at once without a change must not make this loop
+				// spin.
 				idle = min(max(2*idle, time.Millisecond), cmp.Or(poll, DefaultPoll)/2)
 				if early := idle - time.Since(began); early > 0 {
 					_ = sleep(ctx, early)
@@ -82,15 +81,15 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 				}
 			}
 			began = time.Now()
-			// An error ends the pause, not the watch.
+			// An error ends this wait, not the watch.
 			_ = WaitChange(ctx, s, key, last.Version, poll)
 		}
 	}
 }
 
-// WaitChange returns nil when the version of key may differ from seen: when a
-// [Watcher] says so, or after about poll on any other store and after an error of
-// the watcher. It returns the context's error when that ends.
+// WaitChange returns nil when the version of key may differ from seen. On a [Watcher]
+// that is when the watcher says so; on any other store, and after an error of the
+// watcher, it is after about poll. When the context ends, it returns the context's error.
 func WaitChange(ctx context.Context, s Store, key string, seen Version, poll time.Duration) error {
 	if w, ok := As[Watcher](s); ok {
 		if err := w.Watch(ctx, key, seen); err == nil || ctx.Err() != nil {

@@ -37,12 +37,12 @@ func (k Kind) Write() bool {
 // changes nothing.
 func (k Kind) Read() bool { return k == "stat" || slices.Contains(Kinds(), k) && !k.Write() }
 
-// Op is one operation on its way through a decorator: its arguments, and after
-// the next handler returned, its results.
+// Op is one operation that passes through a decorator. It holds the arguments, and the
+// results once the next handler has returned.
 type Op struct {
 	Kind  Kind
 	Key   string  // of List: the prefix
-	Prev  Version // of a write and of Settle: the state it names; of Watch and GetIfChanged: the one seen
+	Prev  Version // of a write and of Settle: the version it names; of Watch and GetIfChanged: the version seen
 	Value []byte  // of a put: the value to write; of a get: the result
 
 	Writes []Version // of Settle: the writes whose outcome is unknown
@@ -58,14 +58,12 @@ type Op struct {
 // Handler carries out an operation.
 type Handler func(ctx context.Context, op *Op) error
 
-// Intercept returns a store that passes every operation on inner, those of its
-// abilities too, through f. f may change the arguments, call next once, never, or
-// later from elsewhere, and change the results and the error. It must be safe for
-// use by several goroutines.
-//
-// The store that is returned has exactly the abilities of inner that this package
-// knows. Those that carry no key ([Presence], [Describer]) bypass f. What else inner
-// can do is hidden, so that no call gets past f; see [As].
+// Intercept returns a store that passes every operation on inner through f, the
+// operations of inner's abilities too. f may change the arguments, the results and the
+// error. It may call next once, not at all, or later from another goroutine. It must be
+// safe for use by several goroutines. The returned store has those abilities of inner
+// that this package knows. Abilities without keys ([Presence], [Describer]) bypass f.
+// Everything else of inner is hidden, so that no other call bypasses f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
 	return &intercepted{inner: inner, f: f}
 }

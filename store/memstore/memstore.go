@@ -1,13 +1,9 @@
-// Package memstore keeps registers in the memory of one process: for tests, for
-// programs that may forget at exit, and as the measure that other stores are
-// compared with.
-//
-// It keeps the contract of package store without reserve: every call takes effect
-// under one mutex, which is never held while anything waits, so that a store works
-// inside a bubble of testing/synctest. It starts no goroutine and has nothing to
-// close.
-//
-// Durable means here: until the process ends. Everything is lost with it.
+// Package memstore keeps registers in the memory of one process: for tests, for programs
+// whose registers may vanish at exit, and as the reference that other stores are compared
+// with. It keeps the whole contract of package store. Every call takes effect under one
+// mutex. No call waits while it holds the mutex, so a store works inside a bubble of
+// testing/synctest. It starts no goroutine and needs no closing. Durable means here:
+// until the process ends.
 package memstore
 
 import (
@@ -28,7 +24,7 @@ import (
 type Store struct {
 	mu        sync.Mutex
 	id        uint64 // part of every version, so that another store's version never fits
-	writes    uint64 // counts over all keys, so that a key's versions go on behind a delete
+	writes    uint64 // of all keys together, so that a delete does not restart a key's versions
 	registers map[string]register
 	waiting   map[string]*waiters
 }
@@ -56,8 +52,8 @@ var (
 // New returns an empty store; the same as new(Store).
 func New() *Store { return new(Store) }
 
-// Traits tells that the store is local and trusted, and that its conflicts carry
-// the current state.
+// Traits says that the store is local and trusted, and that its conflicts carry the
+// current state.
 func (s *Store) Traits() store.Traits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +82,8 @@ func (s *Store) get(ctx context.Context, key string) (register, error) {
 	if !ok {
 		return register{}, store.ErrNotFound
 	}
-	// A stored slice is never written to again, so that it is copied unlocked.
+	// The store never writes to a stored slice again, so it can be copied without the
+	// mutex.
 	r.value = bytes.Clone(r.value)
 	return r, nil
 }
@@ -139,7 +136,8 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, r *re
 	return v, err
 }
 
-// swap does the write under the mutex, and returns the channel to close after it.
+// swap carries out the write under the mutex, and returns the channel to close
+// afterwards.
 func (s *Store) swap(key string, prev store.Version, r *register) (store.Version, chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

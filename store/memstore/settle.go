@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Settle implements [store.Settler]. Every version that this store has given out is
-// that of a write that was applied. Its own writes never have an unknown outcome; those
-// whose reply a decorator has lost do.
+// Settle implements [store.Settler]. Every version that this store has returned belongs
+// to a write that was applied. The store itself never leaves an outcome unknown; a
+// decorator that drops a reply does.
 func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
 	r, err := s.get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -26,22 +26,23 @@ func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writ
 		case write == r.version:
 			found.Fate, found.Write = store.FateApplied, write
 			return found, nil
-		case !s.gave(write):
-			return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Err: fmt.Errorf("%w: %.80q is none of this store", store.ErrVersion, write)}
+		case !s.issued(write):
+			return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Err: fmt.Errorf("%w: %.80q is no version of this store", store.ErrVersion, write)}
 		default:
 			found.Fate, found.Write = store.FateSuperseded, write
 			return found, nil
 		}
 	}
-	// Absent again can be created and deleted, by a write that nobody can name.
+	// An absent register may have been created and deleted since, by a write whose
+	// version is not known.
 	if r.version == prev && (found.Fate == store.FateNever || prev != "") {
 		found.Fate = store.FateNotYet
 	}
 	return found, nil
 }
 
-// gave reports whether this store has given out a version.
-func (s *Store) gave(v store.Version) bool {
+// issued reports whether this store has returned a version.
+func (s *Store) issued(v store.Version) bool {
 	number, _, _ := strings.Cut(string(v), "-")
 	n, err := strconv.ParseUint(number, 10, 64)
 	s.mu.Lock()
