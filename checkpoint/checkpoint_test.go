@@ -103,9 +103,9 @@ func TestStatusErr(t *testing.T) {
 	}
 }
 
-// F1: two handles know K; one deletes it, the other writes something else, and K is
+// Two handles know K; one deletes it, the other writes something else, and K is
 // back. Likewise after a reset from 100 to 10: back to 100, and 90 events skipped.
-func TestF1StaleHandleBringsNothingBack(t *testing.T) {
+func TestStaleHandleBringsNothingBack(t *testing.T) {
 	st := memstore.New()
 	h1, h2 := open(t, st, nil), open(t, st, nil)
 	advance(t, h1, "k", at(100), nil, checkpoint.Advanced)
@@ -140,8 +140,8 @@ func TestF1StaleHandleBringsNothingBack(t *testing.T) {
 	}
 }
 
-// F1, the control: with the epoch overlooked, the old advance undoes the reset.
-func TestF1ControlWithoutEpoch(t *testing.T) {
+// The control: with the epoch overlooked, the old advance undoes the reset.
+func TestStaleHandleWithoutEpochs(t *testing.T) {
 	st := memstore.New()
 	h1, h2 := open(t, st, nil), open(t, st, nil)
 	advance(t, h1, "k", at(100), nil, checkpoint.Advanced)
@@ -154,8 +154,8 @@ func TestF1ControlWithoutEpoch(t *testing.T) {
 	advance(t, h1, "k", at(101), &checkpoint.AdvanceOptions{Epoch: c.Epoch}, checkpoint.Advanced)
 }
 
-// F2: deleting a key that this handle never saw reported success and did nothing.
-func TestF2DeleteOfAKeyNeverSeen(t *testing.T) {
+// Deleting a key that this handle never saw reported success and did nothing.
+func TestDeleteOfAKeyNeverSeen(t *testing.T) {
 	st := memstore.New()
 	h1, h2 := open(t, st, nil), open(t, st, nil)
 	advance(t, h1, "k", at(5), nil, checkpoint.Advanced)
@@ -171,8 +171,8 @@ func TestF2DeleteOfAKeyNeverSeen(t *testing.T) {
 	refused(t, err, store.ErrNotFound)
 }
 
-// F6: an equal sequence with another event id was dropped without a word.
-func TestF6SameSequenceOtherEvent(t *testing.T) {
+// An equal sequence with another event id was dropped without a word.
+func TestSameSequenceOtherEvent(t *testing.T) {
 	k := open(t, memstore.New(), nil)
 	a := checkpoint.Position{Sequence: 7, EventID: "a", Data: []byte("x")}
 	advance(t, k, "k", a, nil, checkpoint.Advanced)

@@ -50,8 +50,8 @@ func unknown(t *testing.T, err error) {
 	}
 }
 
-// F4 on a register: applied, but an error is returned.
-func TestF4ReplyLost(t *testing.T) {
+// On a register: applied, but an error is returned.
+func TestReplyLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := open(t, onceLost(memstore.New(), 2, nil), nil)
 		advance(t, k, "k", at(1), nil, checkpoint.Advanced)
@@ -61,9 +61,9 @@ func TestF4ReplyLost(t *testing.T) {
 	})
 }
 
-// F4 where a write can be seen before it is durable: the file shows it, but its sync
+// Where a write can be seen before it is durable: the file shows it, but its sync
 // has failed. That is no success.
-func TestF4SeenIsNotDurable(t *testing.T) {
+func TestSeenIsNotDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		puts, mended := 0, false
 		st := onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {

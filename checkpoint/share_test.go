@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// F8: every put rewrote everything. Here many goroutines share writes: while one
+// Every put rewrote everything. Here many goroutines share writes: while one
 // write is under way the others gather for the next.
-func TestF8GroupCommit(t *testing.T) {
+func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var puts, others atomic.Int64
 		k := open(t, store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -78,9 +78,9 @@ func TestF8GroupCommit(t *testing.T) {
 	})
 }
 
-// F3: a put that is dropped halfway left the disk new and the memory old.
-// F7: waiting had no limit.
-func TestF3F7CancelInFlightAndInQueue(t *testing.T) {
+// A put that is dropped halfway left the disk new and the memory old.
+// Waiting had no limit.
+func TestCancelInFlightAndInQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		gate := make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// A24: tokens rise although the record was removed and the clock was set back.
-func TestA24TokensRiseAfterCollect(t *testing.T) {
+// Tokens rise although the record was removed and the clock was set back.
+func TestTokensRiseAfterCollect(t *testing.T) {
 	for _, floor := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			c := client(t, st, nil)

@@ -21,8 +21,8 @@ import (
 
 const ttl = 30 * time.Second
 
-// A1: an expired holder releases after another has acquired.
-func TestA1ReleaseAfterTakeoverTouchesNothing(t *testing.T) {
+// An expired holder releases after another has acquired.
+func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		cut := newWire(st)
 		a, b := client(t, cut, nil), client(t, st, nil)
@@ -45,8 +45,8 @@ func TestA1ReleaseAfterTakeoverTouchesNothing(t *testing.T) {
 	})
 }
 
-// A2: another acquires in the middle of a release.
-func TestA2TakeoverInTheMiddleOfARelease(t *testing.T) {
+// Another acquires in the middle of a release.
+func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
@@ -73,9 +73,9 @@ func TestA2TakeoverInTheMiddleOfARelease(t *testing.T) {
 	})
 }
 
-// A3: a release is applied and its reply lost; the lock is acquired anew, and the
+// A release is applied and its reply lost; the lock is acquired anew, and the
 // old handle repeats its release.
-func TestA3LostReplyOfAReleaseAndANewGrant(t *testing.T) {
+func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
@@ -105,8 +105,8 @@ func TestA3LostReplyOfAReleaseAndANewGrant(t *testing.T) {
 	})
 }
 
-// A4: a release with an already cancelled context still releases.
-func TestA4ReleaseWithACancelledContext(t *testing.T) {
+// A release with an already cancelled context still releases.
+func TestReleaseWithACancelledContext(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		g := mustTry(t, c, "job")
@@ -119,8 +119,8 @@ func TestA4ReleaseWithACancelledContext(t *testing.T) {
 	})
 }
 
-// A4, the other half: within its own time.
-func TestA4ReleaseIsBounded(t *testing.T) {
+// A release ends within its own time.
+func TestReleaseIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -141,8 +141,8 @@ func TestA4ReleaseIsBounded(t *testing.T) {
 	})
 }
 
-// A5: a release races a renewal in flight, in both orders.
-func TestA5ReleaseRacesARenewal(t *testing.T) {
+// A release races a renewal in flight, in both orders.
+func TestReleaseRacesARenewal(t *testing.T) {
 	for _, f := range []fault{pass, lose, fail, late, refuse} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -175,8 +175,8 @@ func TestA5ReleaseRacesARenewal(t *testing.T) {
 	}
 }
 
-// A6: release twice, and release of a record that somebody removed.
-func TestA6ReleaseTwiceAndOfNothing(t *testing.T) {
+// Release twice, and release of a record that somebody removed.
+func TestReleaseTwiceAndOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -204,8 +204,8 @@ func TestA6ReleaseTwiceAndOfNothing(t *testing.T) {
 	})
 }
 
-// A7: closing with three leases, of which the first can't be released.
-func TestA7CloseReleasesEachByItself(t *testing.T) {
+// Closing with three leases, of which the first can't be released.
+func TestCloseReleasesEachByItself(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -242,8 +242,8 @@ func TestA7CloseReleasesEachByItself(t *testing.T) {
 	})
 }
 
-// A8: the reply of an acquire is lost.
-func TestA8LostReplyOfAnAcquire(t *testing.T) {
+// The reply of an acquire is lost.
+func TestLostReplyOfAnAcquire(t *testing.T) {
 	for _, f := range []fault{lose, fail, repeat, refuse} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -268,8 +268,8 @@ func TestA8LostReplyOfAnAcquire(t *testing.T) {
 	}
 }
 
-// A8: an acquire that is given up while its write is unresolved leaves nothing.
-func TestA8GivenUpAcquireCannotLandLater(t *testing.T) {
+// An acquire that is given up while its write is unresolved leaves nothing.
+func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 	for _, f := range []fault{lose, fail, late} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -304,8 +304,8 @@ func TestA8GivenUpAcquireCannotLandLater(t *testing.T) {
 	}
 }
 
-// A9: the reply of a renewal is lost, applied or not; the transport repeats it.
-func TestA9LostReplyOfARenewal(t *testing.T) {
+// The reply of a renewal is lost, applied or not; the transport repeats it.
+func TestLostReplyOfARenewal(t *testing.T) {
 	for _, f := range []fault{lose, fail, repeat, refuse} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -325,8 +325,8 @@ func TestA9LostReplyOfARenewal(t *testing.T) {
 	}
 }
 
-// A10: one's own conflict at an acquire, but by now another holds.
-func TestA10OwnConflictWhileAnotherHolds(t *testing.T) {
+// One's own conflict at an acquire, but by now another holds.
+func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
@@ -357,8 +357,8 @@ func TestA10OwnConflictWhileAnotherHolds(t *testing.T) {
 	})
 }
 
-// A11: an error of reading is not "absent", and what can't be read is not taken.
-func TestA11UnreadableIsNotAbsent(t *testing.T) {
+// An error of reading is not "absent", and what can't be read is not taken.
+func TestUnreadableIsNotAbsent(t *testing.T) {
 	for name, value := range map[string]string{
 		"torn":    `{"holdfast":1,"kind":"lease","name":"job","sta`,
 		"empty":   ``,
@@ -405,8 +405,8 @@ func TestA11UnreadableIsNotAbsent(t *testing.T) {
 	})
 }
 
-// A14: the monotonic clock stands still while the machine sleeps.
-func TestA14SuspendedMachine(t *testing.T) {
+// The monotonic clock stands still while the machine sleeps.
+func TestSuspendedMachine(t *testing.T) {
 	for name, sleep := range map[string]func(*clocks){
 		"wall clock tells":      func(c *clocks) { c.jumped += 10 * time.Minute },
 		"boot-time clock tells": func(c *clocks) { c.suspended += 10 * time.Minute },
@@ -424,8 +424,8 @@ func TestA14SuspendedMachine(t *testing.T) {
 	}
 }
 
-// A14, its control: with the monotonic clock alone the holder would go on.
-func TestA14ControlMonotonicClockAlone(t *testing.T) {
+// The control: with the monotonic clock alone the holder would go on.
+func TestSuspendedMachineByTheMonotonicClockAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		clock := newClocks()
@@ -441,8 +441,8 @@ func TestA14ControlMonotonicClockAlone(t *testing.T) {
 	})
 }
 
-// A15: the wall clock jumps, at the holder or at the waiter.
-func TestA15WallClockJumps(t *testing.T) {
+// The wall clock jumps, at the holder or at the waiter.
+func TestWallClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -471,8 +471,8 @@ func TestA15WallClockJumps(t *testing.T) {
 	}
 }
 
-// A16: a waiter of 2 s meets a record that says 60 s.
-func TestA16TheTTLInTheRecordCounts(t *testing.T) {
+// A waiter of 2 s meets a record that says 60 s.
+func TestTheTTLInTheRecordCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a := client(t, w, &lease.Options{TTL: time.Minute})
@@ -493,8 +493,8 @@ func TestA16TheTTLInTheRecordCounts(t *testing.T) {
 	})
 }
 
-// A17: a reply takes 0.9 TTL: the deadline counts from the sending.
-func TestA17DeadlineCountsFromTheSending(t *testing.T) {
+// A reply takes 0.9 TTL: the deadline counts from the sending.
+func TestDeadlineCountsFromTheSending(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var delay atomic.Int64
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -547,8 +547,8 @@ func TestA17DeadlineCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// A18: many short tries, in separate processes, against a dead holder.
-func TestA18ShortTriesWinInTheEnd(t *testing.T) {
+// Many short tries, in separate processes, against a dead holder.
+func TestShortTriesWinInTheEnd(t *testing.T) {
 	st := named(t)
 	memory := lease.FileMemory(filepath.Join(t.TempDir(), "seen"))
 	dead := client(t, st, &lease.Options{Manual: true, TTL: 600 * time.Millisecond})
@@ -576,8 +576,8 @@ func TestA18ShortTriesWinInTheEnd(t *testing.T) {
 	}
 }
 
-// A19: a process that wakes up already expired still hears of it.
-func TestA19WakingUpExpired(t *testing.T) {
+// A process that wakes up already expired still hears of it.
+func TestWakingUpExpired(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		heard := make(chan lease.Event, 100)
 		c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) { heard <- e }})
@@ -599,8 +599,8 @@ func TestA19WakingUpExpired(t *testing.T) {
 	})
 }
 
-// A20: transient errors are not a loss.
-func TestA20TransientErrorsAreNoLoss(t *testing.T) {
+// Transient errors are not a loss.
+func TestTransientErrorsAreNoLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		var kinds []lease.EventKind
@@ -628,8 +628,8 @@ func TestA20TransientErrorsAreNoLoss(t *testing.T) {
 	})
 }
 
-// A20: an outage that lasts is told before the end.
-func TestA20AtRiskThenLost(t *testing.T) {
+// An outage that lasts is told before the end.
+func TestAtRiskThenLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		var events []lease.Event
@@ -659,8 +659,8 @@ func TestA20AtRiskThenLost(t *testing.T) {
 	})
 }
 
-// A21: 500 leases and one slow key.
-func TestA21OneSlowKeyAmongMany(t *testing.T) {
+// There are 500 leases and one slow key.
+func TestOneSlowKeyAmongMany(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -685,8 +685,8 @@ func TestA21OneSlowKeyAmongMany(t *testing.T) {
 	})
 }
 
-// A22: cancelling the context of an acquire, after it and while waiting.
-func TestA22CancelTheAcquire(t *testing.T) {
+// Cancelling the context of an acquire, after it and while waiting.
+func TestCancelTheAcquire(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -712,9 +712,9 @@ func TestA22CancelTheAcquire(t *testing.T) {
 	})
 }
 
-// A24: tokens rise, whatever happens to the lock. (A popular lease on S3 deletes
+// Tokens rise, whatever happens to the lock. (A popular lease on S3 deletes
 // its object at release, and its generation starts at 1 again.)
-func TestA24TokensRise(t *testing.T) {
+func TestTokensRise(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var last uint64
 		next := func(how string, token uint64) {
@@ -762,8 +762,8 @@ func TestA24TokensRise(t *testing.T) {
 	})
 }
 
-// A25: equal names of holders say nothing.
-func TestA25EqualHoldersExcludeEachOther(t *testing.T) {
+// Equal names of holders say nothing.
+func TestEqualHoldersExcludeEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		same := &lease.Options{Holder: "worker"}
 		a, b := client(t, st, same), client(t, st, same)
@@ -778,9 +778,9 @@ func TestA25EqualHoldersExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A26: one time-out does not spoil the next wait, and waiters do not share one
+// One time-out does not spoil the next wait, and waiters do not share one
 // budget.
-func TestA26WaitsAreIndependent(t *testing.T) {
+func TestWaitsAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		g := mustTry(t, a, "job")
@@ -813,8 +813,8 @@ func TestA26WaitsAreIndependent(t *testing.T) {
 	})
 }
 
-// A27: a failed renewal is told, and no further guards are handed out on it.
-func TestA27NoGuardsOfALostGrant(t *testing.T) {
+// A failed renewal is told, and no further guards are handed out on it.
+func TestNoGuardsOfALostGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)

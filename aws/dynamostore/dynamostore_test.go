@@ -159,7 +159,7 @@ func TestConflictTells(t *testing.T) {
 }
 
 // TestLostReplies: a write whose reply is lost, repeated, delayed or refused on the
-// way is settled by what the next try meets, without a read (A8, A9, C10).
+// way is settled by what the next try meets, without a read.
 func TestLostReplies(t *testing.T) {
 	throttled := func(code string) awstest.Fault { return awstest.Fault{Status: 400, Code: code} }
 	for _, c := range []struct {
@@ -372,7 +372,7 @@ func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestCutAnswers: whatever is left of an answer, what is there is not said to be
-// absent, and no write is said to have failed that was applied (A11).
+// absent, and no write is said to have failed that was applied.
 func TestCutAnswers(t *testing.T) {
 	for left := int64(0); left < 200; left += 1 + left/8 {
 		synctest.Test(t, func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestParts(t *testing.T) {
 }
 
 // TestForeign: what is no item of ours is told, is not absent, and is never
-// overwritten (A11).
+// overwritten.
 func TestForeign(t *testing.T) {
 	for name, change := range map[string]func(item map[string]map[string]any){
 		"no version":       func(i map[string]map[string]any) { delete(i, "version") },
@@ -130,7 +130,7 @@ func TestForeign(t *testing.T) {
 }
 
 // TestUnsafe: a server that ignores conditions, and a global table, are refused
-// before anything is written, and used if the user insists (C1).
+// before anything is written, and used if the user insists.
 func TestUnsafe(t *testing.T) {
 	for name, broken := range map[string]awstest.DynamoDBBroken{
 		"all conditions":  {IgnoreConditions: true},

@@ -155,7 +155,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNotAbsent: a status of 404 alone does not say that an object is absent (A11).
+// TestNotAbsent: a status of 404 alone does not say that an object is absent.
 func TestNotAbsent(t *testing.T) {
 	f := awstest.NewS3("bucket")
 	b := trusted(t, f)

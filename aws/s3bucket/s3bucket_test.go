@@ -237,7 +237,7 @@ func TestCallersContext(t *testing.T) {
 }
 
 // TestBroken: what a server ignores is refused as unsupported, from the first use on,
-// and what others have written stays as it is (C1, C3).
+// and what others have written stays as it is.
 func TestBroken(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -112,8 +112,7 @@ func TestRequests(t *testing.T) {
 }
 
 // TestLostReplies: a write whose reply is lost, repeated, delayed or refused on the
-// way is settled (A8, A9, A12, and the SDK's own retry that turns success into a
-// conflict).
+// way is settled. The SDK's own retry turns success into a conflict.
 func TestLostReplies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -212,7 +211,7 @@ func TestAge(t *testing.T) {
 }
 
 // TestUnsafe: a server that ignores a condition is refused before anything is
-// written, and used if the user insists (C1).
+// written, and used if the user insists.
 func TestUnsafe(t *testing.T) {
 	for name, broken := range map[string]awstest.S3Broken{
 		"If-None-Match":    {IgnoreIfNoneMatch: true},
@@ -316,7 +315,7 @@ func TestReads(t *testing.T) {
 }
 
 // TestMarkerExists: a server for which a delete marker is an object cannot create
-// what somebody removed by hand: that is told (C2).
+// what somebody removed by hand: that is told.
 func TestMarkerExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")

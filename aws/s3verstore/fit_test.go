@@ -28,7 +28,7 @@ func TestUnfit(t *testing.T) {
 		want  error
 		says  string
 	}{
-		{"versioning off (G5)", func(b *bucket) { b.versioning = "" }, store.ErrUnsafe, "versioning is not enabled"},
+		{"versioning off", func(b *bucket) { b.versioning = "" }, store.ErrUnsafe, "versioning is not enabled"},
 		{"versioning suspended", func(b *bucket) { b.versioning = "Suspended" }, store.ErrUnsafe, "versioning is suspended"},
 		{"Object Lock", func(b *bucket) { b.lock = true }, store.ErrUnsafe, "Object Lock"},
 		{"no right to read the settings", func(b *bucket) { b.plan = refuse("VERSIONING", 403, "AccessDenied") }, store.ErrDenied, "s3:GetBucketVersioning"},

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The tests F1 to F8 are failures of a real program that keeps this file. Where a
+// The tests of this file are failures of a real program that keeps this file. Where a
 // control shows the failure, it runs the peer: the same lock, merge and order of
 // steps.
 
@@ -42,9 +42,9 @@ func do(t *testing.T, err error) {
 	}
 }
 
-// F1: of two handles that know a key one deletes it, or resets it from 100 to 10;
+// Of two handles that know a key one deletes it, or resets it from 100 to 10;
 // the other writes something else, and the key is back, or at 100 again.
-func TestF1StaleHandleBringsNothingBack(t *testing.T) {
+func TestStaleHandleBringsNothingBack(t *testing.T) {
 	t.Run("delete", func(t *testing.T) {
 		path := statePath(t)
 		h1 := open(t, path, nil)
@@ -80,8 +80,8 @@ func TestF1StaleHandleBringsNothingBack(t *testing.T) {
 	})
 }
 
-// F2: deleting a key that the handle never saw reports success and does nothing.
-func TestF2DeleteOfAKeyNeverSeen(t *testing.T) {
+// Deleting a key that the handle never saw reports success and does nothing.
+func TestDeleteOfAKeyNeverSeen(t *testing.T) {
 	path := statePath(t)
 	h1 := open(t, path, nil)
 	advance(t, open(t, path, nil), keyA, at(100), checkpoint.Advanced)
@@ -99,8 +99,8 @@ func TestF2DeleteOfAKeyNeverSeen(t *testing.T) {
 	})
 }
 
-// F3: a put that is given up halfway leaves the disk new and the memory old.
-func TestF3GivenUpHalfway(t *testing.T) {
+// A put that is given up halfway leaves the disk new and the memory old.
+func TestGivenUpHalfway(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)
 	outcomes := map[store.Outcome]int{}
@@ -153,9 +153,9 @@ func TestF3GivenUpHalfway(t *testing.T) {
 	})
 }
 
-// F5: left-over temporary files stay for ever; a symbolic link is replaced by a
+// Left-over temporary files stay for ever; a symbolic link is replaced by a
 // plain file; the mode is lost.
-func TestF5LeftOversAreSwept(t *testing.T) {
+func TestLeftOversAreSwept(t *testing.T) {
 	path := statePath(t)
 	dir := filepath.Dir(path)
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -186,7 +186,7 @@ func TestF5LeftOversAreSwept(t *testing.T) {
 	}
 }
 
-func TestF5LinkModeAndOwnerAreKept(t *testing.T) {
+func TestLinkModeAndOwnerAreKept(t *testing.T) {
 	// The path as given leads over a link in another directory, relative and through
 	// a directory that is a link itself.
 	root := t.TempDir()
@@ -256,8 +256,8 @@ func TestF5LinkModeAndOwnerAreKept(t *testing.T) {
 	})
 }
 
-// F6: an equal sequence with another event id is dropped without a word.
-func TestF6EqualSequenceOtherEvent(t *testing.T) {
+// An equal sequence with another event id is dropped without a word.
+func TestEqualSequenceOtherEvent(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)
 	advance(t, s, keyA, checkpoint.Position{Sequence: 5, EventID: "a"}, checkpoint.Advanced)
@@ -277,8 +277,8 @@ func TestF6EqualSequenceOtherEvent(t *testing.T) {
 	})
 }
 
-// F7: waiting for the lock has no limit.
-func TestF7WaitIsBounded(t *testing.T) {
+// Waiting for the lock has no limit.
+func TestWaitIsBounded(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, nil)
 	advance(t, s, keyA, at(1), checkpoint.Advanced)
@@ -314,9 +314,9 @@ func TestF7WaitIsBounded(t *testing.T) {
 	wantAt(t, s, keyA, 1)
 }
 
-// F8: every put rewrites the whole file. Here 64 callers that wait together cost one
+// Every put rewrites the whole file. Here 64 callers that wait together cost one
 // rewrite, also of a file with 10,000 keys.
-func TestF8GroupCommit(t *testing.T) {
+func TestGroupCommit(t *testing.T) {
 	for _, keys := range []int{0, 10000} {
 		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
 			path := statePath(t)

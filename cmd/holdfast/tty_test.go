@@ -309,7 +309,7 @@ while :; do sleep 0.05; done
 
 // Two holders in different PID namespaces on one directory do not take each other for
 // dead: pids and start times say nothing there.
-func TestA29HoldersInDifferentNamespaces(t *testing.T) {
+func TestHoldersInDifferentNamespaces(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("a PID namespace needs root, and CI has to have it")

@@ -17,8 +17,7 @@
 // and the register goes on in another sequence, whose base repeats the state. All
 // other kinds are void here; they can tell other things.
 //
-// PROTOCOLS.md 4 and 5 (the file register and the versioned-bucket register) are
-// where the rule comes from. The package imports nothing of Holdfast.
+// The package imports nothing of Holdfast.
 package fold
 
 // Kind tells what an entry does to the state.

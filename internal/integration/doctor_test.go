@@ -128,7 +128,7 @@ func doctorS3(t *testing.T, holdfast string) {
 }
 
 // doctorIgnoredConditions: a real server whose conditions are taken out is told
-// from a good one (C1).
+// from a good one.
 func doctorIgnoredConditions(t *testing.T, holdfast string) {
 	for _, header := range []string{"If-None-Match", "If-Match"} {
 		t.Run(header, func(t *testing.T) {

@@ -164,7 +164,7 @@ func TestDynamoBehaviour(t *testing.T) {
 	}
 }
 
-// C10, the control: with the SDK's own retries a conditional write whose reply was
+// The control: with the SDK's own retries a conditional write whose reply was
 // lost is reported as a failed condition, although it is our own write that stands
 // in the way. So those retries have to be off, and the outcome settled by us.
 func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {

@@ -145,7 +145,6 @@ func (f *fileFight) calm() {
 // instant of the machine's monotonic clock do two of them believe that they hold the
 // lock; tokens rise; no write with a stale token reaches the counter behind the
 // fence; the whole history is one of a lease; and whoever is left gets the lock.
-// (A13, A24)
 func TestFileTorture(t *testing.T) {
 	t.Parallel()
 	duration := 12 * time.Second

@@ -58,7 +58,7 @@ func lookAlike(t *testing.T, server servers.S3, ignored ...string) servers.S3 {
 	return server.At(h.URL)
 }
 
-// C1: a server that ignores the conditions of PUT is refused at the first use,
+// A server that ignores the conditions of PUT is refused at the first use,
 // before anything is taken, and two clients never both get a lock. The control: with
 // the check off, both do.
 func TestServerThatIgnoresConditions(t *testing.T) {
@@ -121,7 +121,7 @@ func TestServerThatIgnoresConditions(t *testing.T) {
 	})
 }
 
-// C2: somebody deletes a lock's object by hand in a bucket with versions, so that a
+// Somebody deletes a lock's object by hand in a bucket with versions, so that a
 // delete marker is current. Where the server can tell (MinIO, AWS) the lock is taken
 // anew with a higher token. Where it cannot (versitygw) there is an error, soon, and
 // no lock.

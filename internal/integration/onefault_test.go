@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A8: something happens to the request that takes a lock. It is held, with a
+// Something happens to the request that takes a lock. It is held, with a
 // deadline that counts from before the request was sent, or it is free: never is
-// the lock blocked by the attempt itself. C10 and A9, in the same way, for a release
+// the lock blocked by the attempt itself. In the same way for a release
 // and for the next acquire.
 func TestAcquireUnderOneFault(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestAcquireUnderOneFault(t *testing.T) {
 	})
 }
 
-// A3: something happens to the request that frees a lock. Others get it at once, or
+// Something happens to the request that frees a lock. Others get it at once, or
 // after the write has settled, and long before the TTL is over.
 func TestReleaseUnderOneFault(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestReleaseUnderOneFault(t *testing.T) {
 	})
 }
 
-// A9, A20, C10: something happens to one renewal. The lease goes on.
+// Something happens to one renewal. The lease goes on.
 func TestRenewalUnderOneFault(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {
@@ -112,7 +112,7 @@ func TestRenewalUnderOneFault(t *testing.T) {
 	})
 }
 
-// A10: the acquire conflicts, perhaps with itself, but by now another holds. That one
+// The acquire conflicts, perhaps with itself, but by now another holds. That one
 // is not adopted, and not disturbed.
 func TestConflictWhileAnotherHolds(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestConflictWhileAnotherHolds(t *testing.T) {
 	})
 }
 
-// A11: what cannot be read is neither free nor absent.
+// What cannot be read is neither free nor absent.
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, k kind) {
@@ -166,7 +166,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	})
 }
 
-// A11: something foreign lies in the place of the record. It is not taken over, not
+// Something foreign lies in the place of the record. It is not taken over, not
 // overwritten, and told.
 func TestForeignRecord(t *testing.T) {
 	t.Parallel()
@@ -191,7 +191,7 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// A12: a lock whose record was removed by hand is lost to its holder at the next
+// A lock whose record was removed by hand is lost to its holder at the next
 // renewal, and can be taken by others with a higher token. On S3 the renewal meets
 // 404 at If-Match.
 func TestRemovedRecord(t *testing.T) {
@@ -212,7 +212,7 @@ func TestRemovedRecord(t *testing.T) {
 	})
 }
 
-// A17: all replies take 0.9 TTL. What is trusted counts from the sending: the lease
+// All replies take 0.9 TTL. What is trusted counts from the sending: the lease
 // ends before its TTL has passed since the last write that was answered in time.
 func TestSlowReplies(t *testing.T) {
 	t.Parallel()
@@ -241,7 +241,7 @@ func TestSlowReplies(t *testing.T) {
 	})
 }
 
-// C10 and the contract of a register: whatever happens to one request, a store never
+// The contract of a register: whatever happens to one request, a store never
 // reports a conflict with one's own write, and what it reports is true.
 func TestRegisterUnderOneFault(t *testing.T) {
 	t.Parallel()

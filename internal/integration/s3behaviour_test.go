@@ -122,7 +122,7 @@ var behaviours = []struct {
 			})
 		})
 	}},
-	// C3: the condition has to ride on the completion.
+	// The condition has to ride on the completion.
 	{"multipart with the condition at its creation only", "ok, ok, overwritten", "", func(r *raw) string {
 		var err error
 		created := r.multipart("k", "overwritten", http.Header{"If-None-Match": {"*"}}, func(*s3.CompleteMultipartUploadInput) {
@@ -223,7 +223,7 @@ func TestS3DeleteMarker(t *testing.T) {
 		name, versitygw, minio string
 		probe                  func(r *raw, etag string) error
 	}{
-		{"C2: create if absent", "412 PreconditionFailed, 404 NoSuchKey", "ok, new", func(r *raw, _ string) error {
+		{"create if absent", "412 PreconditionFailed, 404 NoSuchKey", "ok, new", func(r *raw, _ string) error {
 			_, err := r.put("k", "new", absent)
 			return err
 		}},
@@ -283,7 +283,7 @@ func TestS3AgeIsALowerBound(t *testing.T) {
 	}
 }
 
-// C11: listings of versions have pages of 1,000. (Those of keys are in the suites.)
+// Listings of versions have pages of 1,000. (Those of keys are in the suites.)
 func TestS3Pages(t *testing.T) {
 	t.Parallel()
 	const n = 1005

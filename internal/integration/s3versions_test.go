@@ -38,7 +38,7 @@ func (r *raw) versions(key string) []string {
 // it shows every write that was answered, at once and to everybody, it never drops
 // one, and once nobody writes, the versions have an order that stays.
 //
-// The log tells what must not be assumed. On MinIO, G4: the oldest version in a
+// The log tells what must not be assumed. On MinIO, the oldest version in a
 // listing right after one's own write need not stay the oldest (in a third to a half
 // of the rounds). On versitygw a listing that runs beside a write is torn: the
 // version that was current when it began stands at the newest place although others

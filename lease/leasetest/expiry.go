@@ -23,7 +23,7 @@ func expiryCases() []testCase {
 			e.lost(old, lease.ErrExpired)
 			e.holds(g)
 		}},
-		{"TakeoverByTries", "Tries that do not wait take over a dead lock, too, in the end. (A18)", func(e *env) {
+		{"TakeoverByTries", "Tries that do not wait take over a dead lock, too, in the end.", func(e *env) {
 			e.try(e.client(e.a, e.silent), job)
 			h := e.handle(e.client(e.b, func(o *lease.Options) { o.NoStoreAge = true }), job)
 			began := time.Now()
@@ -62,14 +62,14 @@ func expiryCases() []testCase {
 			e.between("taken over", time.Since(renewed), e.TTL, 2*expiry(e.TTL))
 			e.holds(next)
 		}},
-		{"RecordTTL", "What counts is the TTL in the record, not the waiter's own. (A16)", func(e *env) {
+		{"RecordTTL", "What counts is the TTL in the record, not the waiter's own.", func(e *env) {
 			long := 3 * e.TTL
 			e.try(e.client(e.a, func(o *lease.Options) { e.silent(o); o.TTL = long }), job)
 			began := time.Now()
 			e.acquire(e.client(e.b, func(o *lease.Options) { e.short(o); o.NoStoreAge = true }), job)
 			e.between("taken over", time.Since(began), expiry(long), expiry(long)+e.TTL)
 		}},
-		{"ReleaseAfterTakeover", "A holder whose lease is over can do nothing to the next one: not by a release, not by a renewal. (A1)", func(e *env) {
+		{"ReleaseAfterTakeover", "A holder whose lease is over can do nothing to the next one: not by a release, not by a renewal.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			g := e.acquire(e.client(e.b, nil), job)
 			if err := old.Renew(e.ctx); !errors.Is(err, lease.ErrLost) {

@@ -13,7 +13,7 @@ import (
 // faultCases are the rules of lost requests and replies.
 func faultCases() []testCase {
 	return []testCase{
-		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that nobody holds. (A8)", func(e *env) {
+		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that nobody holds.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Lose))
 		}},
 		{"AcquireRequestLost", "An acquire whose write was lost sends it again.", func(e *env) {
@@ -23,10 +23,10 @@ func faultCases() []testCase {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Late))
 		}},
 		{"AcquireGivenUp", "An acquire that is given up while its outcome is unknown cannot land later: the lock stays free.", caseGivenUp},
-		{"AcquireReadFails", "A read that fails is not \"absent\", and a write that fails for certain is an error: nothing is taken. (A11)", caseReadFails},
-		{"AcquireByAnother", "An acquire that meets another's grant after its own reply was lost does not adopt it. (A10)", caseNotAdopted},
-		{"RenewReplyLost", "A renewal whose reply was lost, or which a transport has repeated, has renewed; one that was lost itself is not a loss, and the next one renews. (A9, A20)", caseRenewLost},
-		{"ReleaseReplyLost", "A release whose reply was lost has released, and is not repeated on the next holder. (A3)", caseReleaseLost},
+		{"AcquireReadFails", "A read that fails is not \"absent\", and a write that fails for certain is an error: nothing is taken.", caseReadFails},
+		{"AcquireByAnother", "An acquire that meets another's grant after its own reply was lost does not adopt it.", caseNotAdopted},
+		{"RenewReplyLost", "A renewal whose reply was lost, or which a transport has repeated, has renewed; one that was lost itself is not a loss, and the next one renews.", caseRenewLost},
+		{"ReleaseReplyLost", "A release whose reply was lost has released, and is not repeated on the next holder.", caseReleaseLost},
 		{"ReleaseRequestLost", "A release whose request was lost is sent again.", func(e *env) {
 			e.readBack()
 			fs := e.faulty()
@@ -49,7 +49,7 @@ func faultCases() []testCase {
 			e.acquire(e.client(e.b, nil), job)
 			e.between("taken", time.Since(began), 0, expiry(e.TTL)+e.TTL/2)
 		}},
-		{"Close", "Closing a client releases all its leases, each by itself, and ends every wait. (A7)", caseClose},
+		{"Close", "Closing a client releases all its leases, each by itself, and ends every wait.", caseClose},
 	}
 }
 

@@ -17,8 +17,8 @@ func grantCases() []testCase {
 	return []testCase{
 		{"AcquireRelease", "A free lock is given, its record says so, and a release frees it in the store and ends the guard.", caseAcquireRelease},
 		{"Held", "Whoever does not get a lock is told who holds it, with which token, and how long it can take.", caseHeld},
-		{"TokensRise", "Each grant has a token above every earlier one of its lock, whoever had it and however it ended. (A24)", caseTokensRise},
-		{"TwoHandles", "Two handles exclude each other, in one client, in two clients with the same holder, and through two stores. (A25)", func(e *env) {
+		{"TokensRise", "Each grant has a token above every earlier one of its lock, whoever had it and however it ended.", caseTokensRise},
+		{"TwoHandles", "Two handles exclude each other, in one client, in two clients with the same holder, and through two stores.", func(e *env) {
 			c := e.client(e.a, nil)
 			g := e.try(c, job)
 			e.held(c, job)
@@ -59,8 +59,8 @@ func grantCases() []testCase {
 			}
 			e.release(holder)
 		}},
-		{"Contexts", "The context of an acquire bounds the wait alone: cancelled after it, nothing happens; cancelled while waiting, nothing is left behind; cancelled before a release, the lock is released all the same. (A4, A22)", caseContexts},
-		{"ReleaseTwice", "A second release does nothing, to the next holder above all. (A6)", func(e *env) {
+		{"Contexts", "The context of an acquire bounds the wait alone: cancelled after it, nothing happens; cancelled while waiting, nothing is left behind; cancelled before a release, the lock is released all the same.", caseContexts},
+		{"ReleaseTwice", "A second release does nothing, to the next holder above all.", func(e *env) {
 			g := e.try(e.client(e.a, nil), job)
 			e.release(g)
 			next := e.try(e.client(e.b, nil), job)

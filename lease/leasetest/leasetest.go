@@ -7,8 +7,7 @@
 //
 // Package storetest checks the contract of a register, and comes first. This suite
 // is what stands on it: grants, takeovers, lost replies, contention. Most of its
-// cases stand for a failure that was seen in a real system; the number beside the
-// rule (A1, A2, ...) is the project's own list of these.
+// cases stand for a failure that was seen in a real system.
 //
 // # Time
 //

@@ -17,8 +17,8 @@ import (
 func otherCases() []testCase {
 	return []testCase{
 		{"All", "Of several locks all are taken or none, and nobody waits for ever for somebody who takes the same ones in another order.", caseAll},
-		{"Unreadable", "What is no record of this lock is an error for everybody: it is neither absent nor taken over. (A11)", caseUnreadable},
-		{"Removed", "A record that somebody removed is a lost lease, which nobody makes anew, and the next token is above. (A24)", caseRemoved},
+		{"Unreadable", "What is no record of this lock is an error for everybody: it is neither absent nor taken over.", caseUnreadable},
+		{"Removed", "A record that somebody removed is a lost lease, which nobody makes anew, and the next token is above.", caseRemoved},
 		{"Names", "Names tells the locks, and nothing else.", caseNames},
 		{"Watch", "Watch tells the state of a lock and each later one.", caseWatch},
 		{"Collect", "Collect removes what was free for long, never what is held, and tokens go on behind it.", caseCollect},

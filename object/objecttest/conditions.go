@@ -23,14 +23,14 @@ func (e *env) tryPut(key, body string, opts *object.PutOptions) error {
 
 func conditionCases() []testCase {
 	return []testCase{
-		{"IfAbsent", "A put with IfAbsent creates what is not there, and is refused where something is, even with the same body (C1).", func(e *env) {
+		{"IfAbsent", "A put with IfAbsent creates what is not there, and is refused where something is, even with the same body.", func(e *env) {
 			e.needs(object.PutIfAbsent)
 			v := e.put("a", "one", &object.PutOptions{IfAbsent: true})
 			e.conflict("a second create", e.tryPut("a", "two", &object.PutOptions{IfAbsent: true}))
 			e.conflict("a second create with the same body", e.tryPut("a", "one", &object.PutOptions{IfAbsent: true}))
 			e.expect("a", v, "one")
 		}},
-		{"IfAbsentAfterDelete", "What was deleted can be created: a delete marker is no object (C2).", func(e *env) {
+		{"IfAbsentAfterDelete", "What was deleted can be created: a delete marker is no object.", func(e *env) {
 			e.needs(object.PutIfAbsent)
 			e.put("a", "one", nil)
 			e.delete("a")
@@ -52,7 +52,7 @@ func conditionCases() []testCase {
 			e.conflict("a put with an old version", e.tryPut("a", "late", &object.PutOptions{IfMatch: v1}))
 			e.expect("a", v2, "two")
 		}},
-		{"IfMatchAbsent", "A put that names a state is refused where nothing is, as a conflict (A12).", func(e *env) {
+		{"IfMatchAbsent", "A put that names a state is refused where nothing is, as a conflict.", func(e *env) {
 			e.needs(object.PutIfMatch)
 			v := e.put("a", "one", nil)
 			e.conflict("a put with a version where nothing ever was", e.tryPut("b", "late", &object.PutOptions{IfMatch: v}))
@@ -61,14 +61,14 @@ func conditionCases() []testCase {
 			e.expectAbsent("a")
 			e.expectAbsent("b")
 		}},
-		{"LargeIfAbsent", "The condition of a large body is judged when it takes effect, not when its upload begins (C3).", func(e *env) {
+		{"LargeIfAbsent", "The condition of a large body is judged when it takes effect, not when its upload begins.", func(e *env) {
 			e.needs(object.PartsIfAbsent)
 			e.lateChange(&object.PutOptions{IfAbsent: true}, "")
 			body := e.large()
 			v := e.put("b", body, &object.PutOptions{IfAbsent: true})
 			e.expect("b", v, body)
 		}},
-		{"LargeIfMatch", "So is that of a large body that names a state (C3).", func(e *env) {
+		{"LargeIfMatch", "So is that of a large body that names a state.", func(e *env) {
 			e.needs(object.PartsIfMatch)
 			v := e.put("a", "one", nil)
 			e.lateChange(&object.PutOptions{IfMatch: v}, v)
@@ -77,7 +77,7 @@ func conditionCases() []testCase {
 			v = e.put("b", body, &object.PutOptions{IfMatch: v})
 			e.expect("b", v, body)
 		}},
-		{"DeleteIfMatch", "A delete with IfMatch removes the state it names and no other; it does so in one step (C1).", caseDeleteIfMatch},
+		{"DeleteIfMatch", "A delete with IfMatch removes the state it names and no other; it does so in one step.", caseDeleteIfMatch},
 		{"Contradiction", "Two conditions at once are refused with ErrInvalid.", func(e *env) {
 			v := e.put("a", "one", nil)
 			err := e.tryPut("a", "two", &object.PutOptions{IfAbsent: true, IfMatch: v})

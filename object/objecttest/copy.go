@@ -59,7 +59,7 @@ func copyCases() []testCase {
 			vb := e.copy("a", "b", &object.CopyOptions{SourceIfMatch: v})
 			e.expect("b", vb, "two")
 		}},
-		{"CopyIfAbsent", "Copy with IfAbsent never overwrites (C1: servers ignore the condition on copies).", func(e *env) {
+		{"CopyIfAbsent", "Copy with IfAbsent never overwrites (servers ignore the condition on copies).", func(e *env) {
 			e.needs(object.CopyIfAbsent)
 			e.put("a", "one", nil)
 			vb := e.copy("a", "b", &object.CopyOptions{IfAbsent: true})

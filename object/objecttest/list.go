@@ -47,7 +47,7 @@ func listCases() []testCase {
 				}
 			}
 		}},
-		{"ListLong", "A listing of more than a page is complete, with each key once (C11).", func(e *env) {
+		{"ListLong", "A listing of more than a page is complete, with each key once.", func(e *env) {
 			var want []string
 			for i := range e.Keys {
 				want = append(want, fmt.Sprintf("many/%05d", i))

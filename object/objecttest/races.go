@@ -14,7 +14,7 @@ import (
 
 func raceCases() []testCase {
 	return []testCase{
-		{"RaceCreate", "Of many that create the same object exactly one succeeds, and its body is there (C1, C6).", caseRaceCreate},
+		{"RaceCreate", "Of many that create the same object exactly one succeeds, and its body is there.", caseRaceCreate},
 		{"RaceSwap", "Of many that replace the same state exactly one succeeds, and its body is there.", caseRaceSwap},
 		{"RaceCount", "A counter that many raise by conditional puts loses nothing.", caseRaceCount},
 		{"RaceDelete", "Of a conditional delete and a conditional put on the same state exactly one succeeds.", caseRaceDelete},

@@ -183,7 +183,7 @@ func TestGolden(t *testing.T) {
 }
 
 // TestForeign: what is no register of ours is told, is not absent, and is never
-// overwritten (A11).
+// overwritten.
 func TestForeign(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty":             "",

@@ -24,7 +24,7 @@ func other(b object.Bucket) *bucketstore.Store {
 }
 
 // TestOutcomes: what becomes of a write when puts go wrong, in which order, and how
-// many requests that takes (A8, A9, A10, A12, C10).
+// many requests that takes.
 func TestOutcomes(t *testing.T) {
 	const ours = `"ours"`
 	for _, c := range []struct {

@@ -67,7 +67,7 @@ func (c *careless) keys(t *testing.T) []string {
 }
 
 // TestProbe: a bucket that ignores a condition is refused before anything of ours is
-// written, and what others have written stays as it is (C1).
+// written, and what others have written stays as it is.
 func TestProbe(t *testing.T) {
 	for name, c := range map[string]*careless{
 		"put-if-absent": {ignoreAbsent: true},

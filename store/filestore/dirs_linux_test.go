@@ -118,7 +118,7 @@ func TestPipeInTheWay(t *testing.T) {
 	}
 }
 
-// TestLinkInTheWay (C9): a symbolic link in the place of one of the store's directories
+// TestLinkInTheWay: a symbolic link in the place of one of the store's directories
 // is refused, wherever it leads, and what is there is left alone.
 func TestLinkInTheWay(t *testing.T) {
 	for _, name := range []string{"k", "tmp"} {

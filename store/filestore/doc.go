@@ -7,8 +7,8 @@
 // internal/fold): an entry counts if and only if it names the state before it. A
 // local file system puts appends into one order, so a write is one append and one
 // look at what came out, without any lock. A log that is full is sealed and goes on
-// in a new file; two files are kept. PROTOCOLS.md 4 has the exact rules and what was
-// measured and proved.
+// in a new file; two files are kept. Package internal/model
+// checks the rules, and DESIGN.md of this repository says what was measured and proved.
 //
 // The files are text, and can be read with cat:
 //

@@ -256,7 +256,7 @@ func (h *history) check(t *testing.T, name string, last fightValue) {
 	}
 }
 
-// TestFight (C6) lets processes create and count in the same registers while they are killed and
+// TestFight lets processes create and count in the same registers while they are killed and
 // stopped at random moments.
 func TestFight(t *testing.T) {
 	tests := []struct {

@@ -379,7 +379,7 @@ func opened(t *testing.T) int {
 	return len(names)
 }
 
-// TestManyKeys (C11): the number of keys is not bound by that of descriptors, and Close
+// TestManyKeys: the number of keys is not bound by that of descriptors, and Close
 // gives all of them back.
 func TestManyKeys(t *testing.T) {
 	n := 1500

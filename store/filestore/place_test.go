@@ -188,7 +188,7 @@ func TestKeyRemoved(t *testing.T) {
 	}
 }
 
-// TestInTheWay (C9): what lies in the place of the store is neither used nor destroyed.
+// TestInTheWay: what lies in the place of the store is neither used nor destroyed.
 func TestInTheWay(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// TestPowerCut (C5b, C8): what was acknowledged survives, each log can be read, and
+// TestPowerCut: what was acknowledged survives, each log can be read, and
 // work goes on after it.
 func TestPowerCut(t *testing.T) {
 	cuts := 3

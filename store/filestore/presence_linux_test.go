@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestPresenceContainers (A29): between name spaces, where pids mean something else,
+// TestPresenceContainers: between name spaces, where pids mean something else,
 // the living are alive and the dead dead, in both directions.
 func TestPresenceContainers(t *testing.T) {
 	suitetest.NeedRoot(t, "a name space")

@@ -161,7 +161,7 @@ func TestDeadAtOnce(t *testing.T) {
 }
 
 // TestPresenceInherited: the announcement lasts as long as a child that was given it
-// on purpose, and no child has it otherwise (B5).
+// on purpose, and no child has it otherwise.
 func TestPresenceInherited(t *testing.T) {
 	for _, mode := range []string{"heir", "orphan"} {
 		t.Run(mode, func(t *testing.T) {

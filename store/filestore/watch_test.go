@@ -150,7 +150,7 @@ func TestWakeUp(t *testing.T) {
 	t.Logf("woken after %v on average, %v at worst", total/n, worst)
 }
 
-// TestNoGoroutine (A23): nothing runs on after Close, nor long after the last wait.
+// TestNoGoroutine: nothing runs on after Close, nor long after the last wait.
 func TestNoGoroutine(t *testing.T) {
 	reading := func() bool {
 		buf := make([]byte, 1<<20)

@@ -251,7 +251,7 @@ func presenceCases() []testCase {
 				}
 			}
 		}},
-		{"PresenceUnknown", "Dead is only said for certain: what is no announcement, or one of another place, is unknown. (A29: a live holder in another container was judged dead.)", func(e *env) {
+		{"PresenceUnknown", "Dead is only said for certain: what is no announcement, or one of another place, is unknown. (a live holder in another container was judged dead.)", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {

@@ -22,7 +22,7 @@ func basicCases() []testCase {
 			v := e.create("job", "one")
 			e.expect("job", v, "one")
 		}},
-		{"CreateExisting", "Put with a zero version means \"must not exist\": where something is it is refused. (C1: on a store that ignores this two owners hold one lock.)", func(e *env) {
+		{"CreateExisting", "Put with a zero version means \"must not exist\": where something is it is refused. (on a store that ignores this two owners hold one lock.)", func(e *env) {
 			v := e.create("job", "one")
 			_, err := e.s.Put(e.ctx, "job", "", []byte("two"))
 			e.refused("creating an existing register", err, entry("job", v, "one"))
@@ -49,7 +49,7 @@ func basicCases() []testCase {
 				e.refused("a put with a superseded version", err, entry("job", v2, "two"))
 			}
 		}},
-		{"SwapAbsent", "Put with a version is refused where nothing is: it must not create. (A12: a register that vanished is a conflict, not a new one.)", func(e *env) {
+		{"SwapAbsent", "Put with a version is refused where nothing is: it must not create. (a register that vanished is a conflict, not a new one.)", func(e *env) {
 			v := e.create("job", "one")
 			_, err := e.s.Put(e.ctx, "never-made", v, []byte("two"))
 			e.refused("a put with a version on a register that never was", err, entry("never-made", "", ""))
@@ -83,7 +83,7 @@ func basicCases() []testCase {
 			v = e.create("job", "two")
 			e.expect("job", v, "two")
 		}},
-		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (A2: another has acquired between the read and the delete of a release.)", func(e *env) {
+		{"DeleteSuperseded", "Delete with a version that is no longer current is refused. (another has acquired between the read and the delete of a release.)", func(e *env) {
 			v1 := e.create("job", "one")
 			v2 := e.put("job", v1, "two")
 			e.refused("a delete with a superseded version", e.s.Delete(e.ctx, "job", v1), entry("job", v2, "two"))
@@ -113,7 +113,7 @@ func basicCases() []testCase {
 			}
 			e.refused("a delete with another key's version", e.s.Delete(e.ctx, "b", a), entry("b", b, "same"))
 		}},
-		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (C1: a store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
+		{"DeleteMadeUp", "A delete with a version that the store never gave is refused as a conflict or as ErrVersion. (a store that honours conditions on puts may ignore them on deletes.)", func(e *env) {
 			v := e.create("job", "one")
 			for _, bad := range madeUp(v) {
 				e.refusedMadeUp("delete", bad, e.s.Delete(e.ctx, "job", bad), entry("job", v, "one"))

@@ -12,7 +12,7 @@ import (
 // callCases are the rules of contexts and outcomes.
 func callCases() []testCase {
 	return []testCase{
-		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (A11: a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+		{"CancelledGet", "A read under a context that has ended fails with the context's error. It is not \"not found\". (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
 			e.create("job", "one")
 			ended := e.ended()
 			for _, key := range []string{"job", "absent"} {

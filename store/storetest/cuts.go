@@ -16,7 +16,7 @@ var errCut = errors.New("storetest: the connection was cut")
 func cutCases() []testCase {
 	return []testCase{
 		{"CutWrites", "When the connection is cut before or after a write took effect, the outcome is told truly: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseCutWrites},
-		{"CutReads", "A read whose connection is cut fails: it is not \"not found\", and it shows no state that never was. (A11: a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+		{"CutReads", "A read whose connection is cut fails: it is not \"not found\", and it shows no state that never was. (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
 			s, c := e.cuttable()
 			v := e.create("job", "one")
 			c.each(e, "get", func(ctx context.Context, what string) {

@@ -19,7 +19,7 @@ func listCases() []testCase {
 			e.createAll("job", "job-2", "a/b", "a/b/c", "z")
 			e.wantList("", "job", "job-2", "a/b", "a/b/c", "z")
 		}},
-		{"ListPrefix", "List of `a/b` yields what lies below `a/b/`, and neither `a/b` nor `a/bc`. (C11, G2: a listing by string prefix finds `job-2` when asked for `job`.)", func(e *env) {
+		{"ListPrefix", "List of `a/b` yields what lies below `a/b/`, and neither `a/b` nor `a/bc`. (a listing by string prefix finds `job-2` when asked for `job`.)", func(e *env) {
 			e.lister()
 			e.createAll("a", "a/b", "a/b/c", "a/b/c/d", "a/b/e", "a/bc", "a/bc/d", "a/b-2", "a/b.", "a/b0", "a/B/c", "b", "ab", "x/a/b/c", "job/x", "job-2/x", "job")
 			e.wantList("a/b", "a/b/c", "a/b/c/d", "a/b/e")
@@ -42,7 +42,7 @@ func listCases() []testCase {
 			e.put("a/back", e.state("a/back").Version, "more")
 			e.wantList("a", "a/kept", "a/back")
 		}},
-		{"ListMany", "List yields all keys of a large space: listings come in pages. (C11: more than 1,000 keys.)", caseListMany},
+		{"ListMany", "List yields all keys of a large space: listings come in pages. (more than 1,000 keys.)", caseListMany},
 		{"ListAwkward", "List yields the keys as they are, whatever their characters.", func(e *env) {
 			e.lister()
 			keys := []string{

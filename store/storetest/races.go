@@ -16,7 +16,7 @@ import (
 // raceCases are the rules of registers that many use at once.
 func raceCases() []testCase {
 	return []testCase{
-		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (C6: check and rename gave 110 double winners in 1,000.)", caseRaceCreate},
+		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (check and rename gave 110 double winners in 1,000.)", caseRaceCreate},
 		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", caseRaceSwap},
 		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
 		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},

@@ -10,7 +10,7 @@ import (
 // and read-backs rest on that.
 func versionCases() []testCase {
 	return []testCase{
-		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (A24: a lease whose generation starts at 1 again after each release.)", func(e *env) {
+		{"VersionAfterRecreate", "After delete and create, a register has a version that it never had. (a lease whose generation starts at 1 again after each release.)", func(e *env) {
 			seen := make(versions)
 			for i := range 10 {
 				v := e.create("job", "same")
@@ -20,7 +20,7 @@ func versionCases() []testCase {
 				e.delete("job", w)
 			}
 		}},
-		{"VersionOfEqualValue", "Writing the value that is there already gives a new version: the version names a state, not a value. (C4: equal bodies have equal ETags.)", func(e *env) {
+		{"VersionOfEqualValue", "Writing the value that is there already gives a new version: the version names a state, not a value. (equal bodies have equal ETags.)", func(e *env) {
 			seen := make(versions)
 			v := e.create("job", "same")
 			seen.add(e, v, "create")
@@ -30,7 +30,7 @@ func versionCases() []testCase {
 				e.expect("job", v, "same")
 			}
 		}},
-		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (C4: without a nonce an old state looks current again.)", func(e *env) {
+		{"VersionOfOldValue", "When an old value returns, its old version does not: A, B, A has three versions. (without a nonce an old state looks current again.)", func(e *env) {
 			a := e.create("job", "A")
 			b := e.put("job", a, "B")
 			a2 := e.put("job", b, "A")
@@ -50,7 +50,7 @@ func versionCases() []testCase {
 			e.refused("a put with a version of the deleted register", err, entry("job", w, "same"))
 			e.refused("a delete with a version of the deleted register", e.s.Delete(e.ctx, "job", v), entry("job", w, "same"))
 		}},
-		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (D4: a swept row is made again with generation 0.)", func(e *env) {
+		{"OldIncarnationManyWrites", "Versions do not restart: after as many writes as before the delete, the old version is still refused. (a swept row is made again with generation 0.)", func(e *env) {
 			const writes = 4
 			write := func() store.Version {
 				v := e.create("job", "0")

@@ -42,7 +42,7 @@ func TestS3(t *testing.T) {
 		want   want
 	}{
 		{"good", nil, good()},
-		// C1: conditions that are accepted and ignored.
+		// Conditions that are accepted and ignored.
 		{"ignores If-None-Match", broken(awstest.S3Broken{IgnoreIfNoneMatch: true}),
 			found(doctor.NotSafe, "put-if-absent=unsafe create-twice=unsafe create-race=unsafe recreate=any")},
 		{"ignores If-Match", broken(awstest.S3Broken{IgnoreIfMatch: true}),
@@ -57,12 +57,9 @@ func TestS3(t *testing.T) {
 		{"deletes what is gone", broken(awstest.S3Broken{IgnoreDeleteGone: true}), found(doctor.Safe, "delete-if-match=warning")},
 		{"ignores conditions of COPY", broken(awstest.S3Broken{IgnoreOnCopy: true}), found(doctor.Safe, copies)},
 		{"ignores the source of COPY", broken(awstest.S3Broken{IgnoreCopySource: true}), found(doctor.Safe, "copy-source=warning")},
-		// C3.
 		{"ignores conditions of uploads", broken(awstest.S3Broken{IgnoreOnComplete: true}), found(doctor.Safe, "upload-if-absent=warning upload-if-match=warning")},
-		// C2.
 		{"delete markers", func(s *awstest.S3) { s.Versioned, s.Lifecycle = true, true }, found(doctor.Safe, "")},
 		{"delete markers exist", func(s *awstest.S3) { s.Versioned, s.Lifecycle, s.Broken.MarkerExists = true, true, true }, found(doctor.Safe, "deleted-object=warning")},
-		// C5.
 		{"ETags of sizes", broken(awstest.S3Broken{EqualETags: true}),
 			found(doctor.NotSafe, "put-if-match=unsafe equal-bodies=unsafe delete-if-match=any copy-source=any copy-if-match=any upload-if-match=any create-twice=any create-race=any swap-race=any wrong-version=any delete-version=any equal-values=any recreate=any read-after-write=any")},
 		{"listings lag", broken(awstest.S3Broken{StaleList: true}), found(doctor.Safe, "list-objects=warning list-registers=warning")},
@@ -93,7 +90,7 @@ func TestS3(t *testing.T) {
 			if keys := s.Keys("bucket"); len(keys) != 1 || string(s.Body("bucket", keys[0])) != "theirs" || s.Uploads("bucket") > 0 {
 				t.Errorf("in the bucket: %q", keys)
 			}
-			// C1, as one would not like to learn it from a customer: every write was below
+			// As one would not like to learn it from a customer: every write was below
 			// our own prefix.
 			for _, q := range s.Requests() {
 				if q.Key != "" && !strings.HasPrefix(q.Key, "app/.holdfast/doctor/") {

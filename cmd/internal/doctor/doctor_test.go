@@ -126,7 +126,7 @@ func brokenRegisters(mem *memstore.Store) map[string]struct {
 			}
 			return next(ctx, o)
 		}, found(doctor.NotSafe, "swap-race=unsafe wrong-version=unsafe missing-key=unsafe recreate=unsafe equal-values=unsafe")},
-		// As programs do it on a plain file system (C6).
+		// As programs do it on a plain file system.
 		"checks, waits, writes": {checkThenWrite(mem), found(doctor.NotSafe, "create-race=unsafe swap-race=unsafe wrong-version=warning")},
 		"refuses and writes": {func(ctx context.Context, o *store.Op, next store.Handler) error {
 			err := next(ctx, o)

@@ -4,7 +4,7 @@
 // # What is modelled
 //
 // One register, whose directory exists. Each process reads and writes it, for ever,
-// by the steps of PROTOCOLS.md 4: GET, PUT, SEAL, NEXT and COLD. A step is one
+// by the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one
 // system call; between any two of them any other process may do any of its own, or
 // crash, which leaves its temporary behind and makes it start anew, knowing
 // nothing. A listing is not one moment: it may or may not show a name that came or
