@@ -3,7 +3,8 @@
 // inside a bubble of testing/synctest. They answer with the statuses and error
 // codes of the real services, as far as the packages of this module ask.
 //
-// [Faults] makes requests fail on their way: the reply is lost after the request
+// [Cut] has a test decide for each request whether its connection breaks, before or
+// after it took effect. [Faults] makes requests fail on their way: the reply is lost after the request
 // was applied, the request is lost, applied twice, delayed, or refused with a
 // status. [S3Broken] and [DynamoDBBroken] make a server that ignores conditions, as
 // real ones were seen to do.
@@ -212,6 +213,34 @@ func (s *server) carry(r *http.Request, seen Request, serve func(body []byte) *h
 	seen.Status, seen.Err = resp.StatusCode, resp.Header.Get("X-Test-Code")
 	resp.Request = r
 	return resp, nil
+}
+
+// Cut returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB], go
+// through carry. carry calls request once, where the request is to take effect, or not
+// at all; with its error the client sees a connection that broke, whatever the server
+// answered. It is what the option Cut of package storetest asks for.
+func Cut(server http.RoundTripper, carry func(request func() error) error) *http.Client {
+	return &http.Client{Transport: cutting{server, carry}}
+}
+
+type cutting struct {
+	server http.RoundTripper
+	carry  func(request func() error) error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c cutting) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	cut := c.carry(func() error {
+		resp, err = c.server.RoundTrip(r)
+		return err
+	})
+	switch {
+	case cut == nil || err != nil:
+		return resp, err
+	case resp != nil:
+		resp.Body.Close()
+	}
+	return nil, errReset
 }
 
 func readBody(r *http.Request) ([]byte, error) {

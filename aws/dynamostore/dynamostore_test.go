@@ -27,9 +27,9 @@ func newServer() *awstest.DynamoDB {
 	return d
 }
 
-func newStore(t *testing.T, d *awstest.DynamoDB, opts *dynamostore.Options) *dynamostore.Store {
+func newStore(t *testing.T, d *awstest.DynamoDB, opts *dynamostore.Options, client ...func(*dynamodb.Options)) *dynamostore.Store {
 	t.Helper()
-	s, err := dynamostore.New(d.Client(), "table", opts)
+	s, err := dynamostore.New(d.Client(client...), "table", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,10 @@ func TestStore(t *testing.T) {
 	}
 	storetest.Run(t, open, &storetest.Options{
 		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, d, opts) },
-		Rounds: 3, Keys: 200, Racers: 6,
+		Cut: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
+			return newStore(t, d, opts, func(o *dynamodb.Options) { o.HTTPClient = awstest.Cut(d, carry) })
+		},
+		Bubble: true, Rounds: 3, Keys: 200, Racers: 6,
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
@@ -19,9 +21,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func newStore(t *testing.T, f *awstest.S3, opts *s3store.Options) *s3store.Store {
+func newStore(t *testing.T, f *awstest.S3, opts *s3store.Options, client ...func(*s3.Options)) *s3store.Store {
 	t.Helper()
-	b, err := s3bucket.New(f.Client(), "bucket", nil)
+	b, err := s3bucket.New(f.Client(client...), "bucket", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,10 @@ func TestStore(t *testing.T) {
 	}
 	storetest.Run(t, open, &storetest.Options{
 		Second: func(t *testing.T, _ store.Store) store.Store { return newStore(t, f, nil) },
-		Rounds: 3, Keys: 250, Racers: 6,
+		Cut: func(t *testing.T, _ store.Store, carry func(func() error) error) store.Store {
+			return newStore(t, f, nil, func(o *s3.Options) { o.HTTPClient = awstest.Cut(f, carry) })
+		},
+		Bubble: true, Rounds: 3, Keys: 250, Racers: 6,
 	})
 }
 

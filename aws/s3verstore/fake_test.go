@@ -107,13 +107,16 @@ func (d *dice) Uint64() uint64 {
 
 func newBucket() *bucket { return &bucket{versioning: "Enabled"} }
 
-func (b *bucket) client() *s3.Client {
+func (b *bucket) client() *s3.Client { return b.clientBy(&http.Client{Transport: b}) }
+
+// clientBy is a client whose requests c sends.
+func (b *bucket) clientBy(c *http.Client) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       "us-east-1",
 		BaseEndpoint: aws.String("http://s3.test"),
 		UsePathStyle: true,
 		Credentials:  credentials.NewStaticCredentialsProvider("TESTACCESSKEY", "test-secret-key", ""),
-		HTTPClient:   &http.Client{Transport: b},
+		HTTPClient:   c,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -42,6 +43,13 @@ func TestStore(t *testing.T) {
 			}, &storetest.Options{
 				Second: func(t *testing.T, first store.Store) store.Store {
 					return opened{open(t, first.(opened).b, nil), first.(opened).b}
+				},
+				Cut: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
+					s, err := s3verstore.New(first.(opened).b.clientBy(awstest.Cut(first.(opened).b, carry)), "bucket", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
 				},
 				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, Patience: time.Hour,
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -32,8 +33,8 @@ func cutCases() []testCase {
 	}
 }
 
-// cutter carries the requests of one call, and cuts some of them.
-type cutter struct {
+// cutPlan tells which requests of one call are cut.
+type cutPlan struct {
 	first int  // the request that is cut, from 0
 	all   bool // those that follow it too
 	after bool // when it took effect, else before
@@ -42,14 +43,39 @@ type cutter struct {
 	cuts int
 }
 
-func (c *cutter) carry(request func() error) error {
+// cutter follows a plan, for requests that may be made at the same time.
+type cutter struct {
+	mu sync.Mutex
+	cutPlan
+}
+
+// set begins anew, and returns how many requests were cut before.
+func (c *cutter) set(to cutPlan) (cuts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cuts, c.cutPlan = c.cuts, to
+	return cuts
+}
+
+// next counts a request and tells what happens to it.
+func (c *cutter) next() (cut, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n := c.made
 	c.made++
 	if n < c.first || n > c.first && !c.all {
-		return request()
+		return false, false
 	}
 	c.cuts++
-	if c.after {
+	return true, c.after
+}
+
+func (c *cutter) carry(request func() error) error {
+	cut, after := c.next()
+	if !cut {
+		return request()
+	}
+	if after {
 		_ = request() // its answer is lost
 	}
 	return errCut
@@ -60,30 +86,34 @@ func (e *env) cuttable() (store.Store, *cutter) {
 	if e.Cut == nil {
 		e.absent("Options.Cut is not given")
 	}
-	c := &cutter{first: 1 << 30}
+	c := &cutter{cutPlan: cutNone}
 	return e.Cut(e.t, e.s, c.carry), c
 }
+
+// cutNone cuts nothing.
+var cutNone = cutPlan{first: 1 << 30}
 
 // each makes the same call once for every request that it consists of, and cuts that
 // one, or that one and all that follow, before or after it took effect.
 func (c *cutter) each(e *env, what string, call func(ctx context.Context, what string)) {
 	const most = 20 // a call that repeats its requests makes any number
+	patience := time.Second + 4*store.TraitsOf(e.s).WriteTime
 	for first := range most {
 		cut := false
 		for i := range 4 {
-			*c = cutter{first: first, after: i%2 == 1, all: i/2 == 1}
-			ctx, cancel := context.WithTimeout(e.ctx, time.Second)
+			how := cutPlan{first: first, after: i%2 == 1, all: i/2 == 1}
+			ctx, cancel := context.WithTimeout(e.ctx, patience)
 			text := fmt.Sprintf("%s, request %d cut", what, first+1)
-			if c.all {
+			if how.all {
 				text += " and all that follow"
 			}
-			if c.after {
+			if how.after {
 				text += ", after it took effect"
 			}
+			c.set(how)
 			call(ctx, text)
 			cancel()
-			cut = cut || c.cuts > 0
-			*c = cutter{first: 1 << 30}
+			cut = c.set(cutNone) > 0 || cut
 		}
 		if !cut {
 			if first == 0 {

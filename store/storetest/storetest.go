@@ -44,7 +44,7 @@ type Options struct {
 	// after it. So a backend over HTTP gives the handle an [http.RoundTripper] that
 	// calls carry. Without Cut, the suite cannot see whether a write that failed is
 	// told truly, nor whether a write becomes its own conflict; see the cases whose
-	// names begin with Cut.
+	// names begin with Cut. carry may be called from several goroutines.
 	Cut func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
 	// Skip names cases that this store is known to fail, each with the reason. A
