@@ -76,14 +76,14 @@ func TestSecretsInURLs(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "flie", ""} {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "sqlite", "flie", ""} {
 			store := strings.ReplaceAll(form, "PASSWORD", password)
 			if scheme == "" {
 				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")
 			}
 			store = strings.Replace(store, "SCHEME", scheme, 1)
-			if strings.ToLower(scheme) == "file" && form == "SCHEME:/u:PASSWORD" {
-				continue // a name of a directory like any other
+			if (strings.ToLower(scheme) == "file" || scheme == "sqlite") && form == "SCHEME:/u:PASSWORD" {
+				continue // a name of a directory or file like any other
 			}
 			lines := [][]string{
 				{"ls"}, {"ls", "--json"}, {"show", "x", "--json"}, {"run", "-n", "x", "--", "true"}, {"run", "x", "-v", "-w", "100ms", "--report", "r.json", "--", "true"},

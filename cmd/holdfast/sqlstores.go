@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/localfs"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
@@ -71,7 +72,7 @@ func databaseOf(u *url.URL, create bool) (*database, error) {
 	d.opts.Table, d.opts.Prefix = take("table"), take("prefix")
 	var err error
 	if u.Scheme == "sqlite" {
-		err = d.sqlite(u, query, take("network") == "allow", create)
+		err = d.sqlite(u, query, create)
 	} else {
 		err = d.postgres(u, query)
 	}
@@ -82,10 +83,13 @@ func databaseOf(u *url.URL, create bool) (*database, error) {
 	return d, nil
 }
 
-// sqlite is sqlite:PATH.
-func (d *database) sqlite(u *url.URL, query url.Values, network, create bool) error {
-	for name, values := range query {
-		return usagef("the store's URL has an unknown parameter %s (known: table, prefix, network=allow)", storeurl.Parameter(name, values))
+// sqlite is sqlite:PATH. The file is one that only this user and root can change: SQLite
+// does what it finds in the files beside it, and would remove any file of this user's
+// that a journal of another user's names.
+func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
+	network, accepted, err := insisted(query, "table, prefix, ")
+	if err != nil {
+		return err
 	}
 	path := u.Path
 	if u.Opaque != "" {
@@ -94,29 +98,38 @@ func (d *database) sqlite(u *url.URL, query url.Values, network, create bool) er
 	if path == "" || u.Host != "" || strings.HasPrefix(path, "~") {
 		return usagef("the store names no file: write sqlite:/PATH or sqlite:PATH")
 	}
-	path, err := filepath.Abs(path)
-	if err != nil {
+	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
+	named := path
+	if path, err = trust.Alone(path, []string{"-journal", "-wal", "-shm"}, accepted); errors.Is(err, fs.ErrNotExist) {
+		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(named))}
+	} else if err != nil {
+		return err
+	}
 	kind, local, err := localfs.Check(filepath.Dir(path))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &statusError{statusNotFound, fmt.Errorf("there is no directory %s: make it first", filepath.Dir(path))}
 	case err != nil:
 		return err
 	case !local && !network:
 		return fmt.Errorf("%w: %s lies on %s, where the locks of SQLite may exclude nobody; network=allow in the store's URL insists on it", store.ErrUnsafe, path, kind)
 	}
-	mode := "rw"
+	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
 	if create {
-		mode = "rwc"
+		// SQLite would make it readable for others.
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &statusError{statusNotFound, fmt.Errorf("there is no database %s: holdfast init makes it", path)}
 	}
 	source := &url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"mode":    {mode},
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"mode":    {"rw"},
+		"_pragma": {"busy_timeout(5000)", "trusted_schema(OFF)", "journal_mode(WAL)", "synchronous(FULL)"},
 		"_txlock": {"immediate"},
 	}.Encode()}
 	d.db, err = sql.Open("sqlite", source.String())

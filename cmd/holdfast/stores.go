@@ -235,23 +235,11 @@ func openFile(_ context.Context, u *url.URL, _ *slog.Logger) (opened, error) {
 	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
 }
 
-// directoryOf returns the directory that a URL names, and what it says of it:
-// network=allow for a network file system, unsafe=RISK,... for what [filestore.Options]
-// calls risks.
+// directoryOf returns the directory that a URL names, and what it insists on.
 func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	opts = &filestore.Options{}
-	for name, values := range u.Query() {
-		switch {
-		case name == "network" && values[0] == "allow":
-			opts.AllowNetwork = true
-		case name == "unsafe":
-			opts.Unsafe = strings.Split(values[0], ",")
-			if trust.CheckNames(opts.Unsafe) != nil {
-				return "", nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", trust.Link, trust.Owner, trust.Writable)
-			}
-		default:
-			return "", nil, usagef("the store's URL has an unknown parameter %s (known: network=allow, unsafe=owner, unsafe=writable, unsafe=link)", storeurl.Parameter(name, values))
-		}
+	if opts.AllowNetwork, opts.Unsafe, err = insisted(u.Query(), ""); err != nil {
+		return "", nil, err
 	}
 	path = u.Path
 	if u.Opaque != "" {
@@ -263,4 +251,24 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 		return "", nil, usagef("the store names no directory: write file:PATH")
 	}
 	return path, opts, nil
+}
+
+// insisted returns what the parameters of a file's or directory's URL insist on:
+// network=allow for a network file system, unsafe=RISK,... for what [filestore.Options]
+// calls risks. others are the parameters that were taken out before, for people.
+func insisted(query url.Values, others string) (network bool, unsafe []string, err error) {
+	for name, values := range query {
+		switch {
+		case name == "network" && values[0] == "allow":
+			network = true
+		case name == "unsafe":
+			unsafe = strings.Split(values[0], ",")
+			if trust.CheckNames(unsafe) != nil {
+				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", trust.Link, trust.Owner, trust.Writable)
+			}
+		default:
+			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link)", storeurl.Parameter(name, values), others)
+		}
+	}
+	return network, unsafe, nil
 }

@@ -67,4 +67,8 @@
 // open it with a busy time-out of a few seconds, and in WAL mode so that readers do not
 // wait. Each connection needs synchronous = FULL, which is SQLite's default but not that
 // of every driver.
+//
+// The file belongs into a directory that only its user, and root, can write to. SQLite
+// rolls a journal back that it finds beside the file, and removes the file that the
+// journal names.
 package sqlstore

@@ -1,0 +1,121 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
+)
+
+// hotJournal writes a rollback journal beside a database of SQLite, which names a file
+// that SQLite removes after it has rolled back.
+func hotJournal(db, victim string) error {
+	data, err := os.ReadFile(db)
+	if err != nil {
+		return err
+	}
+	data[18], data[19] = 1, 1 // with a rollback journal, and not in WAL mode
+	magic := []byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}
+	pages := uint32(len(data) / 4096)
+	j := append([]byte(nil), magic...)
+	for _, n := range []uint32{0, 0, pages, 512, 4096} {
+		j = binary.BigEndian.AppendUint32(j, n)
+	}
+	j = append(j, make([]byte, 512-len(j))...)
+	sum := uint32(0)
+	for _, c := range []byte(victim) {
+		sum += uint32(c)
+	}
+	j = binary.BigEndian.AppendUint32(j, 0x40000000/4096+1)
+	j = append(j, victim...)
+	j = binary.BigEndian.AppendUint32(j, uint32(len(victim)))
+	j = binary.BigEndian.AppendUint32(j, sum)
+	j = append(j, magic...)
+	return errors.Join(os.WriteFile(db, data, 0o600), os.WriteFile(db+"-journal", j, 0o600))
+}
+
+// Who can write beside a database of SQLite decides which files are removed by those who
+// open it. So it is refused, before SQLite opens anything, wherever other users can.
+func TestDatabaseOfOthers(t *testing.T) {
+	suitetest.NeedRoot(t, "files of other users")
+	own := func(paths ...string) (err error) {
+		for _, path := range paths {
+			err = errors.Join(err, os.Lchown(path, stranger, stranger))
+		}
+		return err
+	}
+	for what, c := range map[string]struct {
+		prepare func(dir string) error
+		insist  string // what accepts the risk; empty: nothing does
+	}{
+		"another user's directory":         {func(dir string) error { return own(dir) }, "owner"},
+		"all another user's":               {func(dir string) error { return own(dir, dir+"/l.db", dir+"/l.db-journal") }, "owner"},
+		"another user's file":              {func(dir string) error { return own(dir + "/l.db") }, "owner"},
+		"another user's journal":           {func(dir string) error { return own(dir + "/l.db-journal") }, "owner"},
+		"every user's directory":           {func(dir string) error { return os.Chmod(dir, 0o777) }, "writable"},
+		"every user's, sticky":             {func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, "writable"},
+		"a group's directory":              {func(dir string) error { return os.Chmod(dir, 0o770|os.ModeSetgid) }, "writable"},
+		"a group's file":                   {func(dir string) error { return os.Chmod(dir+"/l.db", 0o660) }, "writable"},
+		"a directory below another user's": {func(dir string) error { return own(filepath.Dir(dir)) }, "owner"},
+		"a link to the file": {func(dir string) error {
+			return errors.Join(os.Rename(dir+"/l.db", dir+"/x"), os.Symlink("x", dir+"/l.db"), os.Rename(dir+"/l.db-journal", dir+"/x-journal"))
+		}, "link"},
+		"another user's link to the directory": {func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"2"), os.Symlink(dir+"2", dir), own(dir), os.Chmod(filepath.Dir(dir), 0o755|os.ModeSticky))
+		}, "link"},
+		"a pipe": {func(dir string) error { return errors.Join(os.Remove(dir+"/l.db"), syscall.Mkfifo(dir+"/l.db", 0o600)) }, ""},
+		"a device": {func(dir string) error {
+			return errors.Join(os.Remove(dir+"/l.db"), syscall.Mknod(dir+"/l.db", syscall.S_IFCHR|0o600, 1<<8|5))
+		}, ""},
+		"a link for a WAL": {func(dir string) error { return os.Symlink("/etc/passwd", dir+"/l.db-wal") }, ""},
+		"a pipe for a WAL": {func(dir string) error { return syscall.Mkfifo(dir+"/l.db-wal", 0o600) }, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			base := publicDir(t)
+			dir, victim := filepath.Join(base, "above", "dir"), filepath.Join(base, "victim")
+			db := filepath.Join(dir, "l.db")
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(victim, []byte("of root's"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			try := func(args ...string) (int, string) {
+				cmd := exec.Command(holdfastBinary(t), args...)
+				cmd.Env = append(os.Environ(), "HOME="+base)
+				return exitOf(t, cmd)
+			}
+			if status, out := try("--store", "sqlite:"+db, "init"); status != 0 {
+				t.Fatalf("init: %d, %s", status, out)
+			}
+			if info, err := os.Stat(db); err != nil || info.Mode() != 0o600 {
+				t.Errorf("init made %v, %v", info.Mode(), err)
+			}
+			if err := errors.Join(hotJournal(db, victim), c.prepare(dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"ls"}, {"run", "-n", "job", "--", "true"}, {"init"}, {"doctor"}} {
+				if status, out := try(append([]string{"--store", "sqlite:" + db}, args...)...); status != statusUnsafe {
+					t.Errorf("%q: got %d, want %d: %s", args, status, statusUnsafe, out)
+				}
+			}
+			if _, err := os.Stat(victim); err != nil {
+				t.Errorf("a file of root's is gone: %v", err)
+			}
+			if c.insist == "" {
+				return
+			}
+			// The control: the journal does what it says.
+			if status, out := try("--store", "sqlite:"+db+"?unsafe="+c.insist, "ls"); status != 0 {
+				t.Errorf("unsafe=%s: got %d: %s", c.insist, status, out)
+			}
+			if _, err := os.Stat(victim); err == nil {
+				t.Error("control: the journal removed nothing")
+			}
+		})
+	}
+}
