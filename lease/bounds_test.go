@@ -91,7 +91,7 @@ type floored struct {
 
 func (f floored) Unwrap() store.Store { return f.Store }
 
-func (f floored) TokenFloor(context.Context, string) (uint64, error) { return f.floor, nil }
+func (f floored) HighestMark(context.Context, string) (uint64, error) { return f.floor, nil }
 
 // Above the highest token there is none: no grant, and nothing written, rather than one
 // that is lower.

@@ -67,6 +67,9 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	case store.OpWatch:
 		limit, patience, key = 0, nil, "watch "+key
 	}
+	if op.Kind.Write() {
+		ctx = store.WithMark(ctx, tokenOf(op.Value))
+	}
 	patience.asked()
 	// A call that was left behind must not change what the caller looks at.
 	own := *op

@@ -128,14 +128,13 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			return nil, err
 		}
 	}
-	if f, ok := store.As[store.TokenFloorer](c.st); ok {
-		floor, err := f.TokenFloor(ctx, h.key)
-		if err != nil {
-			return nil, fmt.Errorf("lock %q: %w", h.name, err)
-		}
-		if err := rec.raise(floor); err != nil {
-			return nil, err
-		}
+	// A claim that lost, or whose writer was not told, may have shown its token.
+	mark, err := store.HighestMark(ctx, c.st, h.key)
+	if err != nil {
+		return nil, fmt.Errorf("lock %q: %w", h.name, err)
+	}
+	if err := rec.raise(mark); err != nil {
+		return nil, err
 	}
 	c.sign(ctx, rec)
 	return rec, nil

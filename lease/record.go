@@ -272,6 +272,18 @@ func (r *Record) nextToken() (uint64, error) {
 	return follow(r.Name, r.Token)
 }
 
+// tokenOf returns the token in the value of a register: the field "token" of a JSON
+// object, as the records of leases have it. Anything else has none.
+func tokenOf(value []byte) uint64 {
+	var record struct {
+		Token uint64 `json:"token"`
+	}
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &record) != nil {
+		return 0
+	}
+	return record.Token
+}
+
 // raise makes the token one that is above another.
 func (r *Record) raise(above uint64) error {
 	token, err := follow(r.Name, above)

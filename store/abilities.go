@@ -8,7 +8,7 @@ import "reflect"
 func knownAbilities() []ability {
 	return []ability{
 		watcherAbility(), listerAbility(), volatileAbility(), agerAbility(), conditionalAbility(),
-		peekerAbility(), floorerAbility(), settlerAbility(), presenceAbility(), describerAbility(),
+		peekerAbility(), markerAbility(), settlerAbility(), presenceAbility(), describerAbility(),
 	}
 }
 

@@ -32,7 +32,7 @@ func TestPrefix(t *testing.T) {
 	}
 	wantAsked := []string{
 		"put-volatile p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b",
-		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "peek p/q/a/job", "token-floor p/q/a/job", "settle p/q/a/job seen",
+		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "peek p/q/a/job", "highest-mark p/q/a/job", "settle p/q/a/job seen",
 	}
 	if !slices.Equal(f.asked, wantAsked) {
 		t.Errorf("the store below was asked\n%q, want\n%q", f.asked, wantAsked)

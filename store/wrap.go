@@ -50,7 +50,7 @@ type Op struct {
 	Version Version                  // result of a get or a put
 	Changed bool                     // result of GetIfChanged
 	Age     time.Duration            // result of GetAge
-	Floor   uint64                   // result of TokenFloor
+	Mark    uint64                   // result of HighestMark
 	Keys    iter.Seq2[string, error] // result of List
 	Settled Settlement               // result of Settle
 }

@@ -56,8 +56,8 @@ func (f *full) Peek(_ context.Context, key string) ([]byte, store.Version, error
 	return []byte("peeked"), "9", nil
 }
 
-func (f *full) TokenFloor(_ context.Context, key string) (uint64, error) {
-	f.ask("token-floor", key)
+func (f *full) HighestMark(_ context.Context, key string) (uint64, error) {
+	f.ask("highest-mark", key)
 	return 41, nil
 }
 
@@ -84,7 +84,7 @@ var (
 	_ store.Ager              = (*full)(nil)
 	_ store.ConditionalGetter = (*full)(nil)
 	_ store.Peeker            = (*full)(nil)
-	_ store.TokenFloorer      = (*full)(nil)
+	_ store.Marker            = (*full)(nil)
 	_ store.Presence          = (*full)(nil)
 )
 
@@ -200,9 +200,9 @@ func everything(t *testing.T, s store.Store) []any {
 	results = append(results, string(value), w, changed, err)
 	value, w, err = store.Peek(ctx, s, "a/job")
 	results = append(results, string(value), w, err)
-	floorer, _ := store.As[store.TokenFloorer](s)
-	floor, err := floorer.TokenFloor(ctx, "a/job")
-	results = append(results, floor, err)
+	marker, _ := store.As[store.Marker](s)
+	mark, err := marker.HighestMark(ctx, "a/job")
+	results = append(results, mark, err)
 	settled, err := store.Settle(ctx, s, "a/job", "seen", "sent")
 	results = append(results, settled.Fate, settled.Write, settled.Current.Key, err)
 	return append(results, s.Delete(ctx, "a/job", v))
@@ -224,7 +224,7 @@ func TestInterceptPassesEverything(t *testing.T) {
 	}
 	wantKinds := []store.Kind{
 		store.OpPut, store.OpPutVolatile, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
-		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpTokenFloor, store.OpSettle, store.OpDelete,
+		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpHighestMark, store.OpSettle, store.OpDelete,
 	}
 	if !slices.Equal(kinds, wantKinds) {
 		t.Errorf("the handler saw %q, want %q", kinds, wantKinds)

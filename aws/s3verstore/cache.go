@@ -38,14 +38,14 @@ type sighting struct {
 
 // base is what a write needs to know of the state that it is written on.
 type base struct {
-	tip   mark  // zero: nothing was ever written
-	start start // the newest entry that is known to be settled
-	floor uint64
-	at    time.Time // when that was known; zero: it is not
+	tip     mark      // zero: nothing was ever written
+	start   start     // the newest entry that is known to be settled
+	highest uint64    // no mark of a write exceeds it
+	at      time.Time // when that was known; zero: it is not
 }
 
 func newBase(v *view, at time.Time) base {
-	b := base{floor: v.floor(), at: at}
+	b := base{highest: v.highestMark(), at: at}
 	if tip := v.tip(); tip != nil {
 		b.tip = tip.mark()
 	}
@@ -115,11 +115,11 @@ func (r *register) saw(v *view, g *glance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids = g.l.ids()[g.low:]
-	b.floor = max(b.floor, r.base.floor)
+	b.highest = max(b.highest, r.base.highest)
 	if !b.at.Before(r.base.at) {
 		r.base = b
 	}
-	r.base.floor = b.floor
+	r.base.highest = b.highest
 	read, older := map[string]bool{}, map[string]bool{}
 	for i := range v.entries {
 		read[v.entries[i].id] = true
@@ -174,6 +174,6 @@ func (r *register) getBase() base {
 func (r *register) setBase(b base) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b.floor = max(b.floor, r.base.floor) // another goroutine may have seen more meanwhile
+	b.highest = max(b.highest, r.base.highest) // another goroutine may have seen more meanwhile
 	r.base = b
 }

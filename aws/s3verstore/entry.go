@@ -35,12 +35,12 @@ const (
 
 // entry is what one version says.
 type entry struct {
-	nonce  string
-	number uint64 // in the chain; of a confirmation: that of its start
-	key    string // with the prefix of the store
-	start  start
-	token  uint64 // no token that its writer saw in the register exceeds it
-	life   time.Duration
+	nonce   string
+	number  uint64 // in the chain; of a confirmation: that of its start
+	key     string // with the prefix of the store
+	start   start
+	highest uint64 // no mark of a write that its writer knew of exceeds it, nor its own
+	life    time.Duration
 
 	write   bool // it changes the value, or deletes it
 	prev    string
@@ -68,7 +68,7 @@ type header struct {
 	Key      string `json:"key"`
 	Start    string `json:"start,omitempty"`
 	StartN   uint64 `json:"start_n,omitempty"`
-	Token    uint64 `json:"token,omitempty"`
+	Token    uint64 `json:"token,omitempty"` // highest; the name is that of its first use
 	Life     int64  `json:"life_ms"`
 }
 
@@ -101,7 +101,7 @@ func parseVersion(v store.Version) (mark, error) {
 func (e *entry) encode() ([]byte, error) {
 	h, err := json.Marshal(header{
 		Holdfast: FormatVersion, Key: e.key, Start: e.start.id, StartN: e.start.number,
-		Token: e.token, Life: e.life.Milliseconds(),
+		Token: e.highest, Life: e.life.Milliseconds(),
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func decode(body []byte) (*entry, error) {
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,
-		start: start{h.Start, h.StartN}, token: h.Token,
+		start: start{h.Start, h.StartN}, highest: h.Token,
 	}
 	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Start == "") != (h.StartN == 0) {
 		return nil, errForeign
@@ -164,16 +164,4 @@ func textLines(body []byte) (n int) {
 		}
 	}
 	return n
-}
-
-// tokenOf returns the fencing token in a value: the field "token" of a JSON object,
-// as the records of locks have it. Anything else has none.
-func tokenOf(value []byte) uint64 {
-	var record struct {
-		Token uint64 `json:"token"`
-	}
-	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &record) != nil {
-		return 0
-	}
-	return record.Token
 }

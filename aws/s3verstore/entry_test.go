@@ -118,14 +118,3 @@ func TestNamesApart(t *testing.T) {
 		}
 	}
 }
-
-func TestTokenOf(t *testing.T) {
-	for value, want := range map[string]uint64{
-		`{"token":7}`: 7, `{"token":18446744073709551615}`: 1<<64 - 1, `{"token":"7"}`: 0, `{"token":-1}`: 0,
-		`[7]`: 0, ``: 0, `{`: 0, `{"other":7}`: 0, "not JSON": 0,
-	} {
-		if got := s3verstore.TokenOf([]byte(value)); got != want {
-			t.Errorf("the token in %s is %d, want %d", value, got, want)
-		}
-	}
-}

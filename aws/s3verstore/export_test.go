@@ -6,21 +6,20 @@ import "time"
 var (
 	ObjectName = objectName
 	KeyOf      = keyOf
-	TokenOf    = tokenOf
 )
 
 // Written is a write as an entry, for golden bodies.
-func Written(key, nonce, prev string, number uint64, startID string, startN, token uint64, life time.Duration, value []byte) ([]byte, error) {
+func Written(key, nonce, prev string, number uint64, startID string, startN, mark uint64, life time.Duration, value []byte) ([]byte, error) {
 	e := &entry{
-		nonce: nonce, number: number, key: key, start: start{startID, startN}, token: token, life: life,
+		nonce: nonce, number: number, key: key, start: start{startID, startN}, highest: mark, life: life,
 		write: true, prev: prev, value: value, deleted: value == nil,
 	}
 	return e.encode()
 }
 
 // Confirmed is a confirmation as an entry.
-func Confirmed(key, nonce string, startID string, startN, token uint64, life time.Duration) ([]byte, error) {
-	e := &entry{nonce: nonce, number: startN, key: key, start: start{startID, startN}, token: token, life: life}
+func Confirmed(key, nonce string, startID string, startN, mark uint64, life time.Duration) ([]byte, error) {
+	e := &entry{nonce: nonce, number: startN, key: key, start: start{startID, startN}, highest: mark, life: life}
 	return e.encode()
 }
 

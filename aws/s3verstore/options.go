@@ -160,7 +160,7 @@ var (
 	_ store.Store          = (*Store)(nil)
 	_ store.Peeker         = (*Store)(nil)
 	_ store.Lister         = (*Store)(nil)
-	_ store.TokenFloorer   = (*Store)(nil)
+	_ store.Marker         = (*Store)(nil)
 	_ store.Settler        = (*Store)(nil)
 	_ store.VolatilePutter = (*Store)(nil)
 	_ store.Describer      = (*Store)(nil)

@@ -86,21 +86,21 @@ func (s *Store) Peek(ctx context.Context, key string) ([]byte, store.Version, er
 	return value, version, opError("peek", key, err)
 }
 
-// TokenFloor implements [store.TokenFloorer]. It looks unless this store did so, or
+// HighestMark implements [store.Marker]. It looks unless this store did so, or
 // wrote, within the last pause.
-func (s *Store) TokenFloor(ctx context.Context, key string) (uint64, error) {
+func (s *Store) HighestMark(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return 0, opError("token floor", key, err)
+		return 0, opError(store.OpHighestMark, key, err)
 	}
 	if b := r.getBase(); !b.at.IsZero() && time.Since(b.at) < s.o.Settle {
-		return b.floor, nil
+		return b.highest, nil
 	}
 	v, err := s.look(ctx, r, toPeek)
 	if err != nil {
-		return 0, opError("token floor", key, err)
+		return 0, opError(store.OpHighestMark, key, err)
 	}
-	return v.floor(), nil
+	return v.highestMark(), nil
 }
 
 // sleepUntil waits for an instant of the monotonic clock.

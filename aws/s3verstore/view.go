@@ -102,10 +102,10 @@ func (v *view) in(chain []int, nonce string) *placed {
 	return nil
 }
 
-// floor returns a number that no token in the entries exceeds.
-func (v *view) floor() (most uint64) {
+// highestMark returns a number that no mark of the entries exceeds.
+func (v *view) highestMark() (most uint64) {
 	for i := range v.entries {
-		most = max(most, v.entries[i].token)
+		most = max(most, v.entries[i].highest)
 	}
 	return most
 }

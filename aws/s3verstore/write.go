@@ -71,7 +71,7 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	e.write, e.key, e.life = true, s.prefix+key, s.o.Life
 	e.nonce, e.number, e.prev = rand.Text(), b.tip.number+1, b.tip.nonce
 	e.start = b.start
-	e.token = max(b.floor, tokenOf(e.value))
+	e.highest = max(b.highest, store.MarkOf(ctx))
 	if err := s.send(ctx, r, e); err != nil {
 		return "", err
 	}
@@ -178,7 +178,7 @@ func (s *Store) judge(ctx context.Context, r *register, e *entry, prev store.Ver
 			return store.MarkUnknown(fmt.Errorf("it counts as yet, but was not confirmed in time: %w", err))
 		}
 	}
-	r.setBase(base{tip: e.mark(), start: made, floor: max(v.floor(), e.token), at: time.Now()})
+	r.setBase(base{tip: e.mark(), start: made, highest: max(v.highestMark(), e.highest), at: time.Now()})
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 func (s *Store) confirm(ctx context.Context, r *register, e *entry, made start, watch stopwatch) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
-			nonce: rand.Text(), number: e.number, key: e.key, start: made, token: e.token, life: s.o.Life,
+			nonce: rand.Text(), number: e.number, key: e.key, start: made, highest: e.highest, life: s.o.Life,
 		})
 		took := watch.elapsed()
 		switch {

@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 			{"swap", func() (err error) { v, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PUT LIST PUT", settle},
 			{"renewal", func() (err error) { v, err = s.PutVolatile(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
 			{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "LIST", 0},
-			{"token floor", func() error { _, err := s.TokenFloor(ctx, "k"); return err }, nil, "", 0},
+			{"highest mark", func() error { _, err := s.HighestMark(ctx, "k"); return err }, nil, "", 0},
 			{"stale swap", func() error { _, err := s.Put(ctx, "k", "1-X", nil); return err }, store.ErrConflict, "LIST", 0},
 			{"another's first look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "VERSIONING LOCK LIST GET GET GET GET", 0},
 			{"another's next look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "LIST", 0},
@@ -397,6 +397,46 @@ func TestRace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMarksOfLosers: the mark of a write that lost is shown to every later client, also
+// when the versions of that time were removed long ago.
+func TestMarksOfLosers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.latency = 20 * time.Millisecond
+		first := open(t, b, nil)
+		v := mustPut(t, first, "k", "", "0")
+		var wg sync.WaitGroup
+		for i, s := range []*s3verstore.Store{open(t, b, nil), open(t, b, nil)} {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * b.latency / 4) // the second one loses
+				_, err := s.Put(store.WithMark(t.Context(), uint64(41+i)), "k", v, nil)
+				if errors.Is(err, store.ErrConflict) != (i == 1) {
+					t.Errorf("writer %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		highest := func(when string) {
+			t.Helper()
+			if got, err := open(t, b, nil).HighestMark(t.Context(), "k"); err != nil || got != 42 {
+				t.Errorf("%s: the highest mark is %d, error %v, want 42", when, got, err)
+			}
+		}
+		highest("after two writes of which one lost")
+		_, v = get(t, first, "k")
+		before := b.live("k!!")
+		for i := range 30 {
+			v = mustPut(t, first, "k", v, fmt.Sprint(i))
+		}
+		for _, w := range b.live("k!!") {
+			if slices.Contains(before, w) {
+				t.Fatal("the versions of that time are still there")
+			}
+		}
+		highest("after the clean-up")
+	})
 }
 
 // TestRefusedThenRead: a write is refused because of an entry that does not count in

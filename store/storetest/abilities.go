@@ -105,7 +105,7 @@ func readCases() []testCase {
 		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative where it is not known. (Leases are taken over by it.)", caseAge},
 		{"GetIfChanged", "GetIfChanged is Get, except that it does not tell the value of the version that was seen.", caseGetIfChanged},
 		{"Peek", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", casePeek},
-		{"TokenFloor", "TokenFloor is a number that no token in any write to the key exceeds, refused writes and deleted registers included.", caseTokenFloor},
+		{"HighestMark", "HighestMark is a number that no mark of a write to the key exceeds, refused writes, volatile ones, those without a mark and deleted registers included. (A fencing token that was shown once must not be given again.)", caseHighestMark},
 		{"Traits", "Traits are the same at each call and in another opening of the store, name no secret, and bound no lease below zero.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
@@ -209,27 +209,47 @@ func casePeek(e *env) {
 	}
 }
 
-func caseTokenFloor(e *env) {
-	f, ok := store.As[store.TokenFloorer](e.other)
+func caseHighestMark(e *env) {
+	m, ok := store.As[store.Marker](e.other)
 	if !ok {
-		e.absent("the store is no TokenFloorer")
+		e.absent("the store is no Marker")
 	}
 	atLeast := func(want uint64, what string) {
-		if got, err := f.TokenFloor(e.ctx, "job"); err != nil || got < want {
+		if got, err := m.HighestMark(e.ctx, "job"); err != nil || got < want {
 			e.errorf("%s: got %d and error %v, want at least %d", what, got, err, want)
 		}
 	}
-	record := func(token uint64) string {
-		return fmt.Sprintf(`{"holdfast":1,"kind":"lease","name":"job","state":"held","token":%d}`, token)
+	put := func(prev store.Version, value string, mark uint64) (store.Version, error) {
+		return e.s.Put(store.WithMark(e.ctx, mark), "job", prev, []byte(value))
 	}
-	atLeast(0, "an absent register")
-	v1 := e.create("job", record(41))
+	if got, err := m.HighestMark(e.ctx, "job"); err != nil || got != 0 {
+		e.errorf("an absent register: got %d and error %v, want 0", got, err)
+	}
+	v1, err := put("", "one", 41)
+	if err != nil {
+		e.fatalf("create: %v", err)
+	}
 	atLeast(41, "after a write")
-	v2 := e.put("job", v1, record(57))
+	v2, err := put(v1, "two", 57)
+	if err != nil {
+		e.fatalf("put: %v", err)
+	}
 	atLeast(57, "after a second write")
-	_, err := e.s.Put(e.ctx, "job", v1, []byte(record(43)))
-	e.refused("a put with a superseded version", err, entry("job", v2, record(57)))
+	_, err = put(v1, "wrong", 43)
+	e.refused("a put with a superseded version", err, entry("job", v2, "two"))
 	atLeast(57, "after a refused write")
+	v3 := e.put("job", v2, "three")
+	atLeast(57, "after a write without a mark")
+	if p, ok := store.As[store.VolatilePutter](e.s); ok {
+		v, err := p.PutVolatile(store.WithMark(e.ctx, 63), "job", v3, []byte("four"))
+		if err != nil {
+			e.fatalf("volatile put: %v", err)
+		}
+		v3 = v
+		atLeast(63, "after a volatile write")
+	}
+	e.delete("job", v3)
+	atLeast(57, "after a delete")
 }
 
 // presenceCases are the rules of [store.Presence], as far as one process can check

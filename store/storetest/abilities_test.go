@@ -3,7 +3,6 @@ package storetest_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -25,14 +24,14 @@ type able struct {
 type ableShared struct {
 	mu     sync.Mutex
 	born   map[store.Version]time.Time
-	floor  map[string]uint64
+	marks  map[string]uint64
 	alive  []string
 	closed chan struct{}
 }
 
 func newAble() *able {
 	return &able{Store: memstore.New(), id: "process-1", ableShared: &ableShared{
-		born: make(map[store.Version]time.Time), floor: make(map[string]uint64), alive: []string{"process-1"}, closed: make(chan struct{}),
+		born: make(map[store.Version]time.Time), marks: make(map[string]uint64), alive: []string{"process-1"}, closed: make(chan struct{}),
 	}}
 }
 
@@ -45,10 +44,8 @@ func (a *able) second() *able {
 }
 
 func (a *able) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	var record struct{ Token uint64 }
-	_ = json.Unmarshal(value, &record) // what is no record has no token
 	a.mu.Lock()
-	a.floor[key] = max(a.floor[key], record.Token)
+	a.marks[key] = max(a.marks[key], store.MarkOf(ctx))
 	a.mu.Unlock()
 	v, err := a.Store.Put(ctx, key, prev, value)
 	if err == nil {
@@ -57,6 +54,10 @@ func (a *able) Put(ctx context.Context, key string, prev store.Version, value []
 		a.mu.Unlock()
 	}
 	return v, err
+}
+
+func (a *able) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	return a.Put(ctx, key, prev, value)
 }
 
 func (a *able) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
@@ -82,10 +83,10 @@ func (a *able) Peek(ctx context.Context, key string) ([]byte, store.Version, err
 	return a.Get(ctx, key)
 }
 
-func (a *able) TokenFloor(_ context.Context, key string) (uint64, error) {
+func (a *able) HighestMark(_ context.Context, key string) (uint64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.floor[key], nil
+	return a.marks[key], nil
 }
 
 func (a *able) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
@@ -154,7 +155,7 @@ type unable struct {
 	change func(a *able, key string, seen store.Version) ([]byte, store.Version, bool, error)
 	judge  func(a *able, announcement string) store.Liveness
 	await  func(ctx context.Context, a *able) error
-	floor  func(a *able, key string) uint64
+	mark   func(a *able, key string) uint64
 	traits func() store.Traits
 }
 
@@ -186,11 +187,11 @@ func (u *unable) Await(ctx context.Context, announcement string) error {
 	return u.await(ctx, u.able)
 }
 
-func (u *unable) TokenFloor(ctx context.Context, key string) (uint64, error) {
-	if u.floor == nil {
-		return u.able.TokenFloor(ctx, key)
+func (u *unable) HighestMark(ctx context.Context, key string) (uint64, error) {
+	if u.mark == nil {
+		return u.able.HighestMark(ctx, key)
 	}
-	return u.floor(u.able, key), nil
+	return u.mark(u.able, key), nil
 }
 
 func (u *unable) Traits() store.Traits {
@@ -230,11 +231,11 @@ func brokenAbilities() []broken {
 			}
 		}), nil},
 		{"peeks at nothing when cancelled", []string{"Peek"}, func() store.Store { return blind{newAble()} }, nil},
-		{"remembers only the first token", []string{"TokenFloor"}, with(func(u *unable) {
+		{"remembers only the first mark", []string{"HighestMark"}, with(func(u *unable) {
 			var first uint64
-			u.floor = func(a *able, key string) uint64 {
+			u.mark = func(a *able, key string) uint64 {
 				if first == 0 {
-					first, _ = a.TokenFloor(ctx, key)
+					first, _ = a.HighestMark(ctx, key)
 				}
 				return first
 			}

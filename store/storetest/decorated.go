@@ -84,7 +84,7 @@ func (e *env) prefix(prefix string) store.Store {
 func ruleOf(ability string) string {
 	return map[string]string{
 		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "VolatilePutter": "VolatilePut", "Ager": "Age", "ConditionalGetter": "GetIfChanged",
-		"Peeker": "Peek", "TokenFloorer": "TokenFloor", "Settler": "SettleApplied", "Presence": "PresenceAlive", "Describer": "Traits",
+		"Peeker": "Peek", "Marker": "HighestMark", "Settler": "SettleApplied", "Presence": "PresenceAlive", "Describer": "Traits",
 	}[ability]
 }
 
