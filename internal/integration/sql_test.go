@@ -178,7 +178,7 @@ func TestSQLCuts(t *testing.T) {
 					continue
 				}
 				n, _ := strconv.Atoi(string(value))
-				found, err := store.PutAndSettle(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
+				found, _ := store.PutAndSettle(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
 				switch {
 				case found.Fate == store.FateApplied || found.Fate == store.FateSuperseded:
 					done++
