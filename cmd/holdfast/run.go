@@ -286,7 +286,9 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if f.wait > 0 {
-		timer := time.AfterFunc(f.wait, func() { cancel(context.DeadlineExceeded) })
+		timer := time.AfterFunc(f.wait, func() {
+			cancel(fmt.Errorf("the store has not answered within %v: %w", f.wait, context.DeadlineExceeded))
+		})
 		defer timer.Stop()
 	}
 	done := make(chan struct{})

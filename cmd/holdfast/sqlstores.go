@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -32,6 +36,8 @@ type database struct {
 	db      *sql.DB
 	dialect sqlstore.Dialect
 	opts    *sqlstore.Options
+
+	inTheClear string // the host that a password may go to unencrypted; empty: there is none
 }
 
 // openDatabase opens the registers in a database.
@@ -39,6 +45,9 @@ func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, erro
 	d, err := databaseOf(u, false)
 	if err != nil {
 		return opened{}, err
+	}
+	if d.inTheClear != "" {
+		log.Warn("the password of the database may go unencrypted: everyone on the way there can read and alter what is sent; add sslmode=verify-full to the store's URL, or sslmode=require", "host", d.inTheClear)
 	}
 	d.opts.Log = log
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)
@@ -136,6 +145,17 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	return err
 }
 
+// maxPostgresMessage is more than one message of PostgreSQL has that holds a register, in
+// bytes.
+const maxPostgresMessage = 1 << 20
+
+// thisMachine reports whether a host of PostgreSQL is reached without a network: by a
+// loopback address, or by a socket, whose directory it then is.
+func thisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || ip != nil && ip.IsLoopback()
+}
+
 // postgresParameters are the parameters of libpq that a URL may have.
 var postgresParameters = []string{
 	"application_name", "connect_timeout", "host", "options", "port", "search_path", "service",
@@ -163,6 +183,21 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
 	if err != nil {
 		return usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
+	}
+	// pgx would make room for what the length of a message announces, up to 1 GiB.
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, w)
+		f.SetMaxBodyLen(maxPostgresMessage)
+		return f
+	}
+	clear := func(host string, t *tls.Config) {
+		if t == nil && config.Password != "" && !thisMachine(host) {
+			d.inTheClear = host
+		}
+	}
+	clear(config.Host, config.TLSConfig)
+	for _, other := range config.Fallbacks {
+		clear(other.Host, other.TLSConfig)
 	}
 	d.dialect, d.db = sqlstore.PostgreSQL, stdlib.OpenDB(*config)
 	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("postgres://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")

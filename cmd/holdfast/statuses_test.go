@@ -150,7 +150,7 @@ func TestStatuses(t *testing.T) {
 			"checkpoint import new.json", "checkpoint --file new.json restore"}},
 		{"condition", 73, []string{"break held --token 1", "break free --token 1",
 			"checkpoint reset orders 1 --expect 16 --fence 9", "checkpoint rm orders --expect 16 --fence 9"}},
-		{"busy", 75, []string{"run -n held -- touch ran", "run -w 50ms free held -- touch ran", "hold -n held", "hold -w 50ms held", "lock -n held", "lock -w 50ms held"}},
+		{"busy", 75, []string{"run -n held -- touch ran", "run -w 2s free held -- touch ran", "hold -n held", "hold -w 2s held", "lock -n held", "lock -w 2s held"}},
 		{"lost or fenced", 76, []string{"renew gone.json", "checkpoint reset orders 1 --fence 8", "checkpoint rm orders --fence 8"}},
 		{"misconfigured", 78, []string{"renew torn.json", "unlock torn.json", "run -n torn -- touch ran", "hold -n torn", "lock -n torn", "break torn --token 1",
 			"checkpoint --file torn.json ls", "checkpoint --file torn.json export"}},

@@ -7,14 +7,30 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// pageSize is how many keys one statement of a listing returns.
-const pageSize = 1000
+const (
+	// pageSize is how many keys one statement of a listing returns.
+	pageSize = 1000
+
+	// maxKey is more than the bytes of any key in the table.
+	maxKey = 8000
+
+	// maxListing is how many bytes of keys one listing returns at most.
+	maxListing = 32 << 20
+
+	// maxMessage is how much of a database's error is repeated, in bytes.
+	maxMessage = 600
+
+	// statementTime is how long one statement may take, with the connection that is
+	// made for it. It is longer than a writer of SQLite should wait for another.
+	statementTime = 10 * time.Second
+)
 
 // Store is a space of registers in a table. It may be used by any number of goroutines
 // and needs no closing; the database is the caller's to close. Its methods are those of
@@ -52,7 +68,9 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 // Read implements [engine.Driver].
 func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
 	var version, record string
-	err := t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
+	err := t.bounded(ctx, func(ctx context.Context) error {
+		return t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return engine.Stored{}, store.ErrNotFound
 	}
@@ -76,14 +94,18 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 	if !on.Absent() {
 		text, args = t.texts.update, append(args, on.ID())
 	}
-	rows, err := t.db.QueryContext(ctx, text, args...)
+	written := false
+	err := t.bounded(ctx, func(ctx context.Context) error {
+		rows, err := t.db.QueryContext(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		written = rows.Next()
+		for rows.Next() { // to the end of the statement, which commits
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	})
 	if err != nil {
-		return "", t.explain(err)
-	}
-	written := rows.Next()
-	for rows.Next() { // to the end of the statement, which commits
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return "", t.explain(err)
 	}
 	if !written {
@@ -100,8 +122,12 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		if prefix != "" {
 			below = t.column(prefix) + "/"
 		}
+		total := 0
 		for last := below; ; {
 			keys, err := t.page(ctx, last, below)
+			if total += len(strings.Join(keys, "")); err == nil && total > maxListing {
+				err = fmt.Errorf("%w: a listing of more than %d bytes of keys", store.ErrCorrupt, maxListing)
+			}
 			if err != nil {
 				yield("", err)
 				return
@@ -126,20 +152,44 @@ func (t *table) page(ctx context.Context, last, below string) ([]string, error) 
 	if below != "" {
 		end = strings.TrimSuffix(below, "/") + "0"
 	}
-	rows, err := t.db.QueryContext(ctx, t.texts.list, last, end, pageSize)
+	var keys []string
+	err := t.bounded(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // a database that goes on is left
+		rows, err := t.db.QueryContext(ctx, t.texts.list, last, end, pageSize)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var key string
+			if err := rows.Scan(&key); err != nil {
+				return err
+			}
+			// Otherwise a page could be endless, and a listing never get on.
+			if key <= last || key >= end || len(key) > maxKey || len(keys) == pageSize {
+				return fmt.Errorf("%w: the database does not answer a listing as it was asked to; has the table been made by holdfast init, or CreateTables?", store.ErrMisconfigured)
+			}
+			last = key
+			keys = append(keys, key)
+		}
+		return rows.Err()
+	})
 	if err != nil {
 		return nil, t.explain(err)
 	}
-	defer rows.Close()
-	var keys []string
-	for rows.Next() {
-		var key string
-		if err := rows.Scan(&key); err != nil {
-			return nil, t.explain(err)
-		}
-		keys = append(keys, key)
+	return keys, nil
+}
+
+// bounded calls f with a context that ends when one statement has taken too long.
+func (t *table) bounded(ctx context.Context, f func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	err := f(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return fmt.Errorf("%w: no answer within %v: %w", store.ErrUnavailable, statementTime, short{text: err.Error()})
 	}
-	return keys, t.explain(rows.Err())
+	return err
 }
 
 // A text of PostgreSQL has no zero bytes. The escapes keep the order of the keys.
@@ -156,17 +206,19 @@ func (t *table) check(ctx context.Context) error {
 	if _, err := t.page(ctx, "", "0"); err != nil {
 		return store.MarkNotApplied(err)
 	}
-	return store.MarkNotApplied(t.dialect.check(ctx, t.db, t.explain))
+	return store.MarkNotApplied(t.bounded(ctx, func(ctx context.Context) error { return t.dialect.check(ctx, t.db, t.explain) }))
 }
 
 // explain makes an error of a statement match what the engine must know of it.
 func (t *table) explain(err error) error {
-	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnsafe, store.ErrMisconfigured} {
+	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnavailable, store.ErrUnsafe, store.ErrMisconfigured} {
 		if errors.Is(err, known) {
 			return err
 		}
 	}
-	switch kind := t.dialect.classify(err); {
+	kind := t.dialect.classify(err)
+	err = short{err, err.Error()}
+	switch {
 	case kind == nil:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(kind, store.ErrMisconfigured):
@@ -175,3 +227,18 @@ func (t *table) explain(err error) error {
 		return fmt.Errorf("%w: %w", kind, err)
 	}
 }
+
+// short is an error of a database, whose text can be of any length.
+type short struct {
+	error
+	text string
+}
+
+func (e short) Error() string {
+	if len(e.text) > maxMessage {
+		return strings.ToValidUTF8(e.text[:maxMessage], "") + " ..."
+	}
+	return e.text
+}
+
+func (e short) Unwrap() error { return e.error }

@@ -47,7 +47,11 @@ func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Option
 		return err
 	}
 	for _, statement := range append(t.texts.create, createFence) {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
+		err := t.bounded(ctx, func(ctx context.Context) error {
+			_, err := db.ExecContext(ctx, statement)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("sqlstore: create the tables: %w", t.explain(err))
 		}
 	}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// postgresServer answers each connection by f, after it has refused encryption and read
+// what the client begins with.
+func postgresServer(t *testing.T, f func(net.Conn)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				b := make([]byte, 4096)
+				n, err := c.Read(b)
+				if err == nil && n == 8 { // it asks for encryption
+					_, _ = c.Write([]byte("N"))
+					_, err = c.Read(b)
+				}
+				if err == nil {
+					f(c)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func postgresMessage(kind byte, body string) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...)
+}
+
+// A server that claims to be PostgreSQL, which anyone can be before a client has looked
+// at its certificate, gets neither this machine's memory nor its terminal.
+func TestHostilePostgres(t *testing.T) {
+	const memory = 128 << 10 // KiB; a command that does nothing takes 20 MiB
+	for what, c := range map[string]struct {
+		answer func(net.Conn)
+		status int
+	}{
+		"a message of a GiB": {func(c net.Conn) {
+			_, _ = c.Write(binary.BigEndian.AppendUint32([]byte("E"), 1<<30-10))
+			for part := make([]byte, 1<<20); ; {
+				if _, err := c.Write(part); err != nil {
+					return
+				}
+			}
+		}, 69},
+		"controls": {func(c net.Conn) {
+			_, _ = c.Write(postgresMessage('E', "SFATAL\x00VFATAL\x00C28000\x00Mevil\x1b[31m\r\nholdfast: fake\u202e\u009b"+strings.Repeat("x", 500_000)+"\x00\x00"))
+		}, 77},
+		"deep notices": {func(c net.Conn) {
+			for range 10_000 {
+				_, _ = c.Write(postgresMessage('N', "SNOTICE\x00C00000\x00M\x1b[31m"+strings.Repeat("y", 10_000)+"\x00\x00"))
+			}
+		}, 69},
+	} {
+		t.Run(what, func(t *testing.T) {
+			cmd := exec.Command(holdfastBinary(t), "--store", "postgres://"+postgresServer(t, c.answer)+"/db", "ls")
+			cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PGPASSWORD="+password)
+			status, out := exitOf(t, cmd)
+			if status != c.status || len(out) > 2000 || strings.ContainsAny(strings.TrimSuffix(out, "\n"), "\n\r\x1b\u202e\u009b") || strings.Contains(out, password) {
+				t.Errorf("got %d, %d bytes: %.500q", status, len(out), out)
+			}
+			if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > memory {
+				t.Errorf("it took %d KiB", used)
+			}
+		})
+	}
+}
+
+// A password that may go to another machine unencrypted is told, before it does.
+func TestPostgresPasswordInTheClear(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, c := range []struct {
+		address, password string
+		warned            bool
+	}{
+		{"192.0.2.1/db", password, true},
+		{"db.example.com/db", password, true},
+		{"db.example.com/db?sslmode=disable", password, true},
+		{"db.example.com/db?sslmode=allow", password, true},
+		{"db.example.com/db?sslmode=require", password, false},
+		{"db.example.com/db?sslmode=verify-full", password, false},
+		{"127.0.0.1,192.0.2.1/db", password, true},
+		{"db.example.com/db", "", false},
+		{"127.0.0.1/db", password, false},
+		{"[::1]/db", password, false},
+		{"localhost/db", password, false},
+		{"/db?host=/run/postgresql", password, false},
+		{"/db?host=192.0.2.1", password, true},
+	} {
+		t.Setenv("PGPASSWORD", c.password)
+		var told bytes.Buffer
+		a := &app{stderr: &told}
+		st, err := a.openURL(t.Context(), "postgres://"+c.address)
+		if err != nil {
+			t.Errorf("%s: %v", c.address, err)
+			continue
+		}
+		st.Close()
+		if warned := strings.Contains(told.String(), "unencrypted"); warned != c.warned || strings.Contains(told.String(), password) {
+			t.Errorf("%s: told %q, want a warning: %v", c.address, told.String(), c.warned)
+		}
+	}
+}
