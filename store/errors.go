@@ -101,9 +101,10 @@ func Permanent(err error) bool {
 
 // NewSentinel returns an error for [errors.Is], for this package and those above it. The
 // error states an outcome, and also matches each error of also ([ErrInvalid] and
-// [ErrPermanent], for example). Do not use it for an error that ends contexts as their
-// cause: such an error must state no outcome, since the write that it interrupts may have
-// been applied.
+// [ErrPermanent], for example).
+//
+// Do not use it for an error that ends contexts as their cause: such an error must state
+// no outcome, since the write that it interrupts may have been applied.
 func NewSentinel(text string, outcome Outcome, also ...error) error {
 	return &sentinel{text, outcome, also}
 }

@@ -61,9 +61,11 @@ type Handler func(ctx context.Context, op *Op) error
 // Intercept returns a store that passes every operation on inner through f, the
 // operations of inner's abilities too. f may change the arguments, the results and the
 // error. It may call next once, not at all, or later from another goroutine. It must be
-// safe for use by several goroutines. The returned store has those abilities of inner
-// that this package knows. Abilities without keys ([Presence], [Describer]) bypass f.
-// Everything else of inner is hidden, so that no other call bypasses f; see [As].
+// safe for use by several goroutines.
+//
+// The returned store has those abilities of inner that this package knows. Abilities
+// without keys ([Presence], [Describer]) bypass f. Everything else of inner is hidden, so
+// that no other call bypasses f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
 	return &intercepted{inner: inner, f: f}
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Driver is what a backend does: single requests, each sent once. It never decides
-// what became of a write, and never repeats one.
+// A Driver sends the single requests of a backend, each once. It never decides what
+// became of a write, and never repeats one.
 //
 // All methods may be called from any number of goroutines. Keys were checked by
 // [store.CheckKey]. Errors match the sentinels of package store where they apply; the
 // engine adds the operation and the key.
 type Driver interface {
-	// Read returns what stands under a key, a tombstone too, by a read that sees every
-	// write that was answered before. Nothing there: [store.ErrNotFound]. Something
-	// there that is no envelope: [store.ErrCorrupt].
+	// Read returns what is stored under a key, a tombstone too. It must see every write
+	// that was answered before it started. If nothing is stored, the error matches
+	// [store.ErrNotFound]; if what is stored is no envelope, [store.ErrCorrupt].
 	//
-	// If seen is not empty and is still the tag of what stands there, Read may return
-	// [ErrUnchanged], which saves the body. It need not.
+	// If seen is not empty and is still the current tag, Read may return [ErrUnchanged],
+	// which saves the transfer of the body. It need not.
 	Read(ctx context.Context, key string, seen Tag) (Stored, error)
 
-	// Write stores e under a key, in one atomic step of the server, only if what
-	// stands there is on; where on is absent, only if nothing stands there. It returns
-	// the tag of what it wrote. The driver compares on.Tag, or on.ID where the server
+	// Write stores e under a key, in one atomic step of the server, only if the current
+	// state is on; where on is absent, only if nothing is stored. It returns the tag of
+	// the state that it wrote. The driver compares on.Tag, or on.ID where the server
 	// gives no tags.
 	//
-	// The error tells what is known:
+	// The error states what is known:
 	//   - [Refused], or another error that matches [store.ErrConflict]: the server
 	//     answered that the condition does not hold.
 	//   - [ErrBusy]: the server refused for now. Nothing was written, and the same
@@ -43,23 +43,24 @@ type Driver interface {
 	//   - everything else is unknown: no reply, a broken connection, a 5xx.
 	Write(ctx context.Context, key string, on Stored, e Envelope) (Tag, error)
 
-	// List yields the keys below prefix, which is empty or a valid key, as
-	// [store.Lister] tells, without tombstones.
+	// List yields the keys below prefix, which is empty or a valid key, as [store.Lister]
+	// describes, without tombstones.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 }
 
-// A Remover is a driver that can remove what stands under a key, tombstones too, and
-// without a condition. The engine removes what it made to probe the store, and nothing
-// else. Without it that stays, as a tombstone.
+// A Remover is a driver that can remove a key without a condition, a tombstone too. The
+// engine removes only the registers of its probe. Without a Remover they stay, as
+// tombstones.
 type Remover interface {
 	Remove(ctx context.Context, key string) error
 }
 
-// Tag names one state of a register by the means of the server: an ETag, a generation.
-// It is empty where the server gives none, and the driver compares [Envelope.ID].
+// Tag is the server's own name of one state of a register: an ETag, a generation. Where
+// the server gives none it is empty, and the driver compares [Envelope.ID].
 type Tag string
 
-// Stored is an envelope as it stands in the store. The zero value stands for nothing.
+// Stored is an envelope that was read from the store. The zero value means that nothing
+// is stored.
 type Stored struct {
 	Envelope
 	Tag Tag
@@ -69,13 +70,14 @@ type Stored struct {
 	Written, Now time.Time
 }
 
-// Absent reports whether s stands for nothing.
+// Absent reports whether nothing is stored.
 func (s Stored) Absent() bool { return s.Nonce == "" }
 
 // Refused is the error of a write whose condition did not hold. It matches
 // [store.ErrConflict].
 type Refused struct {
-	// Known says that Met is what the write met; absent if nothing stood there.
+	// Known says that Met is the state that the write found; absent if nothing was
+	// stored.
 	Known bool
 	Met   Stored
 }
@@ -89,7 +91,7 @@ var (
 	// wraps it, or joins it to the server's error.
 	ErrBusy error = busyError{}
 
-	// ErrUnchanged: the state that the reader has seen still stands.
+	// ErrUnchanged: the state that the reader has seen is still the current one.
 	ErrUnchanged = errors.New("not changed")
 )
 
@@ -99,8 +101,8 @@ func (busyError) Error() string          { return store.ErrUnavailable.Error() +
 func (busyError) Is(target error) bool   { return target == store.ErrUnavailable }
 func (busyError) Outcome() store.Outcome { return store.NotApplied }
 
-// ID names the state by itself: its number, where the backend numbers its states, and
-// its nonce. It never returns for a key.
+// ID identifies the state: its number, where the backend numbers its states, and its
+// nonce. It is never used twice for a key.
 func (e *Envelope) ID() string {
 	if e.Number == 0 {
 		return e.Nonce
@@ -124,8 +126,8 @@ func (e *Envelope) follow(base Stored, numbered bool) {
 }
 
 // Version returns the version of the state: its ID, the nonces of the states before it,
-// and behind an @ the server's tag. The ID alone makes it unique. The nonces of the past
-// let a write say what it followed; the tag is a hint that spares a read.
+// and after an @ the server's tag. The ID alone makes it unique. The nonces before it let
+// a write say what it followed. The tag is a hint that saves a read.
 func (s Stored) Version() store.Version {
 	text := s.ID()
 	if len(s.After) > 0 {
@@ -145,9 +147,9 @@ func (s *Store) parse(v store.Version) (Stored, error) {
 	path, tag, _ := strings.Cut(string(v), "@")
 	id, past, _ := strings.Cut(path, ".")
 	e, err := ParseID(id, past)
-	// Only one text stands for a version: callers compare them as texts.
+	// Each state has exactly one version text, since callers compare versions as texts.
 	if err != nil || (e.Number > 0) != s.o.Numbered || (tag != "") && !s.o.Tags || strings.HasSuffix(string(v), "@") || strings.HasSuffix(path, ".") {
-		return Stored{}, fmt.Errorf("%w: %.200q is none of %s", store.ErrVersion, v, s.o.Traits.Name)
+		return Stored{}, fmt.Errorf("%w: %.200q is no version of %s", store.ErrVersion, v, s.o.Traits.Name)
 	}
 	return Stored{Envelope: e, Tag: Tag(tag)}, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultTries is how often a request is sent at most; see [Options].
+	// DefaultTries is the most times that a request is sent; see [Options].
 	DefaultTries = 5
 
 	// DefaultPause bounds the pause before the second try; see [Options].
@@ -24,56 +24,59 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// Options say what the engine must know of a backend.
+// Options describe a backend to the engine.
 type Options struct {
-	// Traits are those of the store. With ConflictTells, [Refused] carries what the
-	// write met, so that the engine sends a write without a reply again, and the
-	// refusal of the second tells of the first; otherwise it reads in between.
+	// Traits are those of the store. ConflictTells says that [Refused] carries the state
+	// that the write found. Then the engine sends a write without a reply again, and
+	// learns from the refusal of the second what became of the first. Otherwise it reads
+	// in between.
 	Traits store.Traits
 
-	// Trusted says that all is known to be well: the first write is preceded neither by
-	// Check nor by the probe. Traits.Trusted says so to the layers above, and may be
-	// set where only the probe is needless.
+	// Trusted says that the store is known to be safe: neither Check nor the probe
+	// precedes the first write. Traits.Trusted says so to the layers above, and may also
+	// be set where the store needs Check but no probe.
 	Trusted bool
 
-	// Tags says that the server gives each state a tag of its own ([Stored].Tag), and
-	// that [Driver.Write] needs that of the state it names.
+	// Tags says that the server gives each state its own tag ([Stored].Tag), and that
+	// [Driver.Write] needs the tag of the state it names.
 	Tags bool
 
 	// Numbered says that states are numbered: ID is "8-" and the nonce.
 	Numbered bool
 
-	// Tries is how often a write is sent at most while its outcome is open. 1 to 100;
-	// 0 means [DefaultTries].
+	// Tries is the most times that a write is sent while its outcome is not known: 1 to
+	// 100. 0 means [DefaultTries].
 	Tries int
 
-	// ReadTries is how often a read is sent at most that failed with
-	// [store.ErrUnavailable]; 0 means once, for drivers that repeat by themselves.
+	// ReadTries is the most times that a read is sent if it fails with
+	// [store.ErrUnavailable]: 1 to 100. 0 means once, for drivers that repeat reads
+	// themselves.
 	ReadTries int
 
 	// Pause bounds the random pause before the second try; it doubles with each
 	// further one, to 2 s. 0 means [DefaultPause].
 	Pause time.Duration
 
-	// Check looks once, before the first write, at what the backend needs beside
-	// conditions: the right keys of a table. Its errors are those of that write, which
-	// was not applied. Nil looks at nothing.
+	// Check is called before the first write, until it succeeds once. It checks what the
+	// backend needs beside conditions: the right keys of a table, for example. Its error
+	// becomes the error of that write, which was not applied. Nil checks nothing.
 	Check func(context.Context) error
 
-	// Honest says that the server is known to honour conditions, so that only Check is
-	// needed.
+	// Honest says that the server is known to honour conditions, so that only Check
+	// precedes the first write.
 	Honest bool
 
-	// Refuse returns the error for a store that ignores conditions, or nil where the
-	// user insists on using it all the same. The error lasts. It should match
-	// [store.ErrUnsafe]. Nil refuses all with a [LackError].
+	// Refuse returns the error for a store that ignores conditions, or nil where the user
+	// accepts the risk. The error should match [store.ErrUnsafe], and then all later
+	// writes fail with it. A nil Refuse returns the [LackError].
 	Refuse func(LackError) error
 
 	// OnVerified is called when Check and the probe have passed, so that the user can
 	// remember it and set Traits.Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log is told of what was settled and of what the probe found. Nil discards.
+	// Log receives what became of writes whose reply was lost, and what the probe could
+	// not remove. Nil discards.
 	Log *slog.Logger
 }
 
@@ -117,21 +120,21 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 	return current.Value, current.version(err), err
 }
 
-// GetStored is Get with all that the driver told of the state, for abilities that a
-// backend adds.
+// GetStored is Get with everything that the driver returned, for abilities that a backend
+// adds.
 func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 	current, err := s.read(ctx, key, "")
 	return current, opError("get", key, existing(current, err))
 }
 
-// GetIfChanged implements [store.ConditionalGetter]. Where the driver can ask so, an
-// unchanged register costs a request without a body.
+// GetIfChanged implements [store.ConditionalGetter]. If the driver returns
+// [ErrUnchanged], an unchanged register costs a request without a body.
 func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version) ([]byte, store.Version, bool, error) {
-	had, err := s.parse(seen)
+	known, err := s.parse(seen)
 	if err != nil {
-		had = Stored{} // not a version of this store: any state differs from it
+		known = Stored{} // not a version of this store: any state differs from it
 	}
-	current, err := s.read(ctx, key, had.Tag)
+	current, err := s.read(ctx, key, known.Tag)
 	if errors.Is(err, ErrUnchanged) {
 		return nil, seen, false, nil
 	}
@@ -168,7 +171,7 @@ func (s Stored) clone() Stored {
 	return s
 }
 
-// existing returns the error of a read by those for whom a tombstone is nothing.
+// existing returns the error of a read that treats a tombstone as absent.
 func existing(current Stored, err error) error {
 	if err == nil && (current.Deleted || current.Absent()) {
 		return store.ErrNotFound
@@ -176,7 +179,7 @@ func existing(current Stored, err error) error {
 	return err
 }
 
-// version is Version, or none beside an error.
+// version is Version, or zero beside an error.
 func (s Stored) version(err error) store.Version {
 	if err != nil {
 		return ""
@@ -232,9 +235,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// Repeat calls f until it succeeds, fails with anything but [store.ErrUnavailable], or
-// was called as often as tries says, with random pauses up to pause in between that
-// grow. It is for requests that change nothing.
+// Repeat calls f until it succeeds, fails with an error other than
+// [store.ErrUnavailable], or was called tries times. In between it waits for random
+// times, at most pause at first and twice as long after each further call. It is for
+// requests that change nothing.
 func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// MaxAfter is how many states before it an envelope names at most.
+	// MaxAfter is the most earlier states that an envelope names.
 	MaxAfter = 7
 
-	// TombstoneSize is the size of the text of a tombstone, in bytes. No other
-	// envelope has it, so that a listing which tells sizes tells tombstones.
+	// TombstoneSize is the size of the text of a tombstone, in bytes. No other envelope
+	// has that size, so a listing that shows sizes shows which keys are deleted.
 	TombstoneSize = 256
 
-	// MaxText is more than the text of any envelope needs, in bytes.
+	// MaxText is larger than the text of any envelope, in bytes.
 	MaxText = store.MaxValue*4/3 + 1024
 
 	format    = 1
@@ -46,7 +46,7 @@ type Envelope struct {
 	Value []byte
 }
 
-// fields is an envelope as a text.
+// fields is the JSON form of an envelope.
 type fields struct {
 	Holdfast int             `json:"holdfast"`
 	Nonce    string          `json:"nonce"`
@@ -56,8 +56,8 @@ type fields struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 }
 
-// newNonce returns nonceSize characters of 72 random bits: enough, since it needs to
-// differ from the other nonces of one key only.
+// newNonce returns nonceSize characters of 72 random bits. That is enough, since a nonce
+// must differ only from the other nonces of its key.
 func newNonce() string {
 	b := make([]byte, nonceSize*6/8)
 	_, _ = rand.Read(b) // it never fails
@@ -82,8 +82,8 @@ func (e *Envelope) Encode() []byte {
 	return append(append(body, bytes.Repeat([]byte{' '}, TombstoneSize-1-len(body))...), '\n')
 }
 
-// withJSON writes the value as the JSON that it is, byte for byte: a register gives
-// back what was put.
+// withJSON embeds a value that is JSON as it is, byte for byte: a Get returns exactly
+// what was put.
 func withJSON(f fields, value []byte) ([]byte, bool) {
 	if !utf8.Valid(value) || !json.Valid(value) || len(bytes.TrimSpace(value)) != len(value) {
 		return nil, false
@@ -91,7 +91,7 @@ func withJSON(f fields, value []byte) ([]byte, bool) {
 	body := marshal(f)
 	body = append(body[:len(body)-1], `,"value":`...)
 	body = append(append(body, value...), '}', '\n')
-	// The value may just be too deeply nested to stand in another one.
+	// A value of almost the deepest nesting is too deep inside another object.
 	return body, json.Valid(body)
 }
 
@@ -132,7 +132,7 @@ func decode(body []byte) (Envelope, error) {
 		return Envelope{}, err
 	}
 	if f.Deleted != (len(body) == TombstoneSize) {
-		return Envelope{}, fmt.Errorf("its size, %d, was changed", len(body))
+		return Envelope{}, fmt.Errorf("its size, %d bytes, was changed", len(body))
 	}
 	switch values := [...]bool{f.Deleted, f.Value != nil, f.Base64 != nil}; values {
 	case [...]bool{true, false, false}:
@@ -145,7 +145,7 @@ func decode(body []byte) (Envelope, error) {
 		}
 		e.Value = value
 	default:
-		return Envelope{}, errors.New("it has no value, or several")
+		return Envelope{}, errors.New("it has no value, or more than one")
 	}
 	if len(e.Value) > store.MaxValue {
 		return Envelope{}, fmt.Errorf("its value has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)

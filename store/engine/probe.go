@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// ProbeDir is below which registers lie while a store is probed. They look like
-	// deleted ones.
+	// ProbeDir is the prefix of the registers that a probe writes. They look like deleted
+	// ones.
 	ProbeDir = ".holdfast/probe"
 
-	// cleanup is how long the engine tries to remove what a probe made, whatever
-	// became of the context.
+	// cleanup is how long the engine tries to remove the registers of a probe, also after
+	// the context has ended.
 	cleanup = 10 * time.Second
 )
 
 // LackError says that a store ignores conditions, so that two programs could hold one
 // lock. It matches [store.ErrUnsafe].
 type LackError struct {
-	// Create and Swap say what was found of writes on absence, and on a state; empty
-	// where nothing is wrong.
+	// Create and Swap say what is wrong with writes on absence, and with writes on a
+	// version; empty where nothing is wrong.
 	Create, Swap string
 }
 
@@ -44,22 +44,23 @@ func (e *LackError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome is NotApplied.
 func (e *LackError) Outcome() store.Outcome { return store.NotApplied }
 
-// probe is what is known of a store, and how far finding it out has come. A probe that
-// fails goes on where it was with the next call.
+// probe holds what is known of a store, and the progress of the probe. A probe that fails
+// continues at the same step with the next call.
 type probe struct {
-	slot   chan struct{} // held by the one who probes; guards what follows
+	slot   chan struct{} // full while a goroutine probes; guards the fields below
 	passed atomic.Bool
-	failed error // the verdict
+	failed error // the verdict that the store is not safe
 
 	checked bool // Options.Check has passed
-	step    int  // how many steps are done
+	step    int  // the index of the next step
 	key     string
-	current Stored // what should stand under key
+	current Stored // the state that key should have
 	found   LackError
-	absent  []string // keys where nothing was, that a write on a version was tried on
+	absent  []string // absent keys on which a write on a version was tried
 
-	// What is written over current: on absence and on another version, which both must
-	// be refused, and on the version that stands there.
+	// The envelopes that the probe writes over current. again is written on absence and
+	// wrong on another version; the server must refuse both. next is written on the
+	// current version.
 	again, wrong, next Envelope
 }
 
@@ -69,7 +70,7 @@ func newProbe() *probe {
 	return p
 }
 
-// renew notes what stands there, and chooses what is written over it.
+// renew sets the current state, and chooses the envelopes to write over it.
 func (p *probe) renew(current Stored) {
 	p.current, p.again, p.wrong, p.next = current, probeEnvelope(), probeEnvelope(), probeEnvelope()
 }
@@ -78,15 +79,15 @@ func (p *probe) theKey() string { return p.key }
 
 func probeEnvelope() Envelope { return Envelope{Deleted: true, Nonce: newNonce()} }
 
-// Verify finds out whether the store is as it must be and honours conditions, unless
-// that is known; the first write does so by itself. A verdict that the store is not
-// safe lasts. Any other error means that it could not be found out now, and that the
-// next call goes on from there.
+// Verify finds out whether the set-up of the store is right and whether it honours
+// conditions, unless that is known. The first write calls it. A verdict that the store is
+// not safe is final. Any other error means that Verify could not find out now; the next
+// call continues from there.
 //
-// The probe costs six requests where nothing goes wrong: a register is created, and
-// created again; written on a version that it does not have, and on the one that it
-// has, which also shows that the two before wrote nothing; one that does not exist is
-// written on a version; and the register is removed.
+// The probe costs six requests where nothing goes wrong. It creates a register, and tries
+// to create it again. It writes on a version that the register does not have, and on the
+// current one; that the last succeeds also shows that the two before it wrote nothing. It
+// writes on a version of a register that does not exist. Then it removes the register.
 func (s *Store) Verify(ctx context.Context) error {
 	p := s.probe
 	if s.o.Trusted || p.passed.Load() {
@@ -119,7 +120,8 @@ func (s *Store) Verify(ctx context.Context) error {
 	return nil
 }
 
-// find finds out what is not known yet. It returns nil if the store can be used.
+// find carries out the check and the steps that are not done yet. It returns nil if the
+// store can be used.
 func (s *Store) find(ctx context.Context, p *probe) error {
 	if s.o.Check != nil && !p.checked {
 		if err := s.o.Check(ctx); err != nil {
@@ -154,7 +156,7 @@ func (s *Store) find(ctx context.Context, p *probe) error {
 	return s.o.Refuse(p.found)
 }
 
-// Steps that a probe can go to.
+// Steps that a probe can skip to.
 const (
 	stepSwapOfNothing = 9
 	stepEnd           = 10
@@ -167,7 +169,7 @@ func (s *Store) tryCreate(ctx context.Context, p *probe) error {
 		p.current = made
 		return nil
 	case refusal(err):
-		// Without a register there is nothing more to try, and no need to.
+		// Without a register nothing more can be tried, and the verdict is certain.
 		p.found = LackError{Create: "it refused to create what was not there", Swap: "writes on a version could not be tried"}
 		p.step = stepEnd
 		return nil
@@ -195,9 +197,9 @@ func (s *Store) tryWrongSwap(ctx context.Context, p *probe) error {
 	return err
 }
 
-// trySwap writes on the state that should stand there. That the server accepts it shows
-// that the two refused writes before it wrote nothing. Any other reply shows nothing,
-// and the steps that follow try it at length.
+// trySwap writes on the state that the register should have. If the server accepts it,
+// the two refused writes before it wrote nothing. Any other reply proves nothing, and the
+// steps that follow find out in detail.
 func (s *Store) trySwap(ctx context.Context, p *probe) error {
 	p.next.follow(p.current, s.o.Numbered)
 	var tag Tag
@@ -225,8 +227,8 @@ func (s *Store) swapped(p *probe, tag Tag) {
 	p.step = stepSwapOfNothing
 }
 
-// lookAfterSwap reads what stands there after a swap whose reply was lost, or said that
-// the condition does not hold.
+// lookAfterSwap reads the register after a swap whose reply was lost, or said that the
+// condition does not hold.
 func (s *Store) lookAfterSwap(ctx context.Context, p *probe) error {
 	current, err := s.lookAfter(ctx, p)
 	if err == nil {
@@ -235,11 +237,11 @@ func (s *Store) lookAfterSwap(ctx context.Context, p *probe) error {
 	return err
 }
 
-// lookAfterRefusals reads whether refused writes have been written all the same.
+// lookAfterRefusals reads whether refused writes were applied all the same.
 func (s *Store) lookAfterRefusals(ctx context.Context, p *probe) error {
 	current, err := s.lookAfter(ctx, p)
 	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing {
-		p.found.Swap = "it shows another state than the one that was written"
+		p.found.Swap = "it returns another state than the one that was written"
 		p.step = stepSwapOfNothing
 	}
 	return err
@@ -265,8 +267,7 @@ func (s *Store) lookAfter(ctx context.Context, p *probe) (Stored, error) {
 	return current, nil
 }
 
-// trySwapOnce writes on the state that was read, and finds out by itself what became of
-// that.
+// trySwapOnce writes on the state that was read, like any other write of the engine.
 func (s *Store) trySwapOnce(ctx context.Context, p *probe) error {
 	made, err := s.writing(p.key, p.current, p.next).run(ctx)
 	switch {
@@ -280,8 +281,8 @@ func (s *Store) trySwapOnce(ctx context.Context, p *probe) error {
 	return nil
 }
 
-// trySwapOfNothing writes on a version where nothing is: at another key in each try,
-// since one whose reply was lost may have made something.
+// trySwapOfNothing writes on a version of an absent register. Each try uses another key,
+// since a try whose reply was lost may have created its register.
 func (s *Store) trySwapOfNothing(ctx context.Context, p *probe) error {
 	e := probeEnvelope()
 	_, through, err := s.wantRefusal(ctx, func() string {
@@ -294,8 +295,8 @@ func (s *Store) trySwapOfNothing(ctx context.Context, p *probe) error {
 	return err
 }
 
-// wantRefusal sends a write whose condition does not hold until it is answered. A
-// reply that was lost is no answer: the next one shows what it hid.
+// wantRefusal sends a write whose condition does not hold until the server answers. After
+// a lost reply it sends the write again, and the next answer counts.
 func (s *Store) wantRefusal(ctx context.Context, key func() string, on Stored, e *Envelope) (tag Tag, through bool, err error) {
 	e.follow(on, s.o.Numbered)
 	err = Repeat(ctx, s.o.Tries, s.o.Pause, func() (err error) {
@@ -312,13 +313,13 @@ func (s *Store) wantRefusal(ctx context.Context, key func() string, on Stored, e
 }
 
 // refusal reports whether an error of a write says that its condition does not hold, or
-// that the store does not know such conditions.
+// that the store does not support such conditions.
 func refusal(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnsafe) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// clean removes what a probe made. What cannot be removed stays: it looks like a
-// deleted register.
+// clean removes the registers of a probe. One that cannot be removed stays, and looks
+// like a deleted register.
 func (s *Store) clean(ctx context.Context, p *probe) {
 	remover, ok := s.driver.(Remover)
 	if !ok {
@@ -333,13 +334,13 @@ func (s *Store) clean(ctx context.Context, p *probe) {
 	for _, key := range keys {
 		err := Repeat(ctx, s.o.Tries, s.o.Pause, func() error { return remover.Remove(ctx, key) })
 		if err != nil {
-			s.o.Log.Warn("what a probe made could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
+			s.o.Log.Warn("a register of the probe could not be removed", "store", s.o.Traits.Name, "key", key, "error", err)
 		}
 	}
 }
 
-// wrongTag returns a tag of the same form that is none of the register's: one digit or
-// letter of it is another.
+// wrongTag returns a tag of the same form that the register does not have: it differs in
+// one digit or letter.
 func wrongTag(tag Tag) Tag {
 	b := []byte(tag)
 	i := strings.IndexFunc(string(tag), func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' })

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// judge tells what became of a write by what stands in its place. The write names the
-// state before it as the first of After.
+// judge returns the fate of a write, from the current state of its register. The first
+// nonce of the write's After is that of the state that it names.
 //
-// It is the only place that decides so.
+// No other function below [store.Store] decides that for a remote backend.
 func judge(current Stored, write *Envelope) store.Fate {
 	created := len(write.After) == 0
 	switch {
@@ -25,28 +25,28 @@ func judge(current Stored, write *Envelope) store.Fate {
 	case slices.Contains(current.After, write.Nonce):
 		return store.FateSuperseded
 	case created && len(current.After) < MaxAfter, !created && slices.Contains(current.After, write.After[0]):
-		return store.FateNever // its past leaves no room for the write
+		return store.FateNever // its past nonces leave no place for the write
 	}
 	return store.FateUnknown
 }
 
-// writing is one write on its way: what is sent, and what is known of it.
+// writing is one write in progress.
 type writing struct {
 	s      *Store
 	key    string
-	create bool     // the register must not exist: absent or a tombstone
-	base   Stored   // the state that it is written against
+	create bool     // the register must be absent or a tombstone
+	base   Stored   // the state that the write names
 	e      Envelope // its nonce stays the same in all tries
 
-	// lost is the error of the last try whose outcome is not known. It may still be
-	// applied, as long as the base is there.
+	// lost is the error of the last try whose outcome is not known. That try may still be
+	// applied while the register is in the state base.
 	lost error
 
-	// strange counts answers that the condition does not hold although it does.
-	strange int
+	// wrongRefusals counts refusals of a condition that holds.
+	wrongRefusals int
 }
 
-// write puts e in the place of the state prev.
+// write replaces the state prev by e.
 func (s *Store) write(ctx context.Context, key string, prev store.Version, e Envelope) (store.Version, error) {
 	base, err := s.parse(prev)
 	if err != nil {
@@ -84,11 +84,11 @@ func (w *writing) against(base Stored) {
 // made is the version that the write makes, without the server's tag.
 func (w *writing) made() store.Version { return Stored{Envelope: w.e}.Version() }
 
-// run sends until the outcome is known, or cannot become known. It returns what it
-// wrote.
+// run sends the write until the outcome is known, or cannot become known. It returns the
+// state that it wrote.
 func (w *writing) run(ctx context.Context) (Stored, error) {
 	if w.s.o.Tags && !w.base.Absent() && w.base.Tag == "" {
-		// The version is that of a write whose reply, with the tag, was lost.
+		// The version comes from a write whose reply, with the tag, was lost.
 		if made, err := w.readBack(ctx, errNoTag); !errors.Is(err, errSendAgain) {
 			return made, err
 		}
@@ -112,7 +112,8 @@ var (
 	errNoTag = errors.New("the tag of the state is not known")
 )
 
-// settle finds out what became of a try that failed with cause.
+// settle finds out what became of a try that failed with cause. It returns errSendAgain
+// where the write must be sent again.
 func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, error) {
 	var refused *Refused
 	last := try >= w.s.o.Tries
@@ -124,12 +125,12 @@ func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, err
 		}
 		w.lost = cause
 	}
-	// Where the refusal of the next try tells what stands there, nothing is read.
+	// If a refusal carries the current state, the next try replaces a read.
 	again := busy || !conflict && w.s.o.Traits.ConflictTells
 	if again && last {
 		return Stored{}, w.failed(cause)
 	}
-	if (!conflict || w.strange > 0) && !sleep(ctx, w.s.o.Pause, try) {
+	if (!conflict || w.wrongRefusals > 0) && !sleep(ctx, w.s.o.Pause, try) {
 		return Stored{}, w.failed(fmt.Errorf("%w; %w", cause, context.Cause(ctx)))
 	}
 	if again {
@@ -144,15 +145,15 @@ func (w *writing) settle(ctx context.Context, cause error, try int) (Stored, err
 	}
 	if errors.Is(err, errSendAgain) && last {
 		if conflict {
-			cause = &store.ConflictError{Key: w.key} // others are faster each time
+			cause = &store.ConflictError{Key: w.key} // other writers were faster each time
 		}
 		return Stored{}, w.failed(cause)
 	}
 	return made, err
 }
 
-// failed returns err as the error of the write. If an earlier try may have been applied
-// it proves nothing, and must not look like a conflict.
+// failed returns err as the error of the write. If an earlier try may have been applied,
+// err does not prove the outcome, and the result must not match a conflict.
 func (w *writing) failed(err error) error {
 	switch {
 	case w.lost == nil:
@@ -163,8 +164,8 @@ func (w *writing) failed(err error) error {
 	return store.MarkUnknown(fmt.Errorf("%w; then: %v", w.lost, err))
 }
 
-// readBack reads what stands there, after a try that failed with cause, and judges the
-// write by it.
+// readBack reads the register after a try that failed with cause, and judges the write by
+// it.
 func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	current, err := w.s.read(ctx, w.key, "")
 	switch {
@@ -180,7 +181,7 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	return Stored{}, store.MarkUnknown(fmt.Errorf("its condition was refused; reading back why: %w", err))
 }
 
-// met judges the write by what stands there, after a try that failed with cause.
+// met judges the write by the current state, after a try that failed with cause.
 func (w *writing) met(current Stored, cause error) (Stored, error) {
 	fate := judge(current, &w.e)
 	if fate == store.FateNotYet && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
@@ -194,34 +195,35 @@ func (w *writing) met(current Stored, cause error) (Stored, error) {
 		w.s.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", w.key)
 		return Stored{Envelope: w.e}, nil
 	case w.lost != nil && current.Absent():
-		return Stored{}, w.failed(errors.New("it was removed since"))
+		return Stored{}, w.failed(errors.New("the register was removed since"))
 	case w.lost != nil && fate != store.FateNever:
-		return Stored{}, w.failed(errors.New("others have changed it several times since"))
+		return Stored{}, w.failed(errors.New("others have changed the register several times since"))
 	case !current.Absent() && !current.Deleted:
 		return Stored{}, &store.ConflictError{Key: w.key, Known: true, Value: current.Value, Version: current.Version()}
 	case !w.create:
 		return Stored{}, &store.ConflictError{Key: w.key, Known: true}
 	}
-	// To create means to follow the tombstone, or nothing where it was removed.
+	// A create follows the tombstone, or nothing where that was removed.
 	w.lost = nil
 	w.against(current)
 	return Stored{}, errSendAgain
 }
 
-// metBase: the register is as it was. After a refusal that is strange: a reader may
-// have been faster than the write that was in the way, but not time after time.
+// metBase handles a register that is still in the state base. After a refusal that is
+// unexpected: the read may have been faster than the write that caused the refusal, but
+// not time after time.
 func (w *writing) metBase(current Stored, cause error) error {
 	if !errors.Is(cause, store.ErrConflict) {
 		w.base.Tag = current.Tag
 		return errSendAgain
 	}
-	w.strange++
-	if w.strange < 3 {
+	w.wrongRefusals++
+	if w.wrongRefusals < 3 {
 		return errSendAgain
 	}
-	err := fmt.Errorf("%w: it refuses a condition that holds", store.ErrUnsafe)
+	err := fmt.Errorf("%w: the server refuses a condition that holds", store.ErrUnsafe)
 	if w.base.Absent() {
-		err = fmt.Errorf("%w: it refuses to create what it says is not there; a delete marker may count as an object here", store.ErrUnsafe)
+		err = fmt.Errorf("%w: the server refuses to create a register that it reports as absent; it may treat a delete marker as an object", store.ErrUnsafe)
 	}
 	return w.failed(err)
 }
@@ -272,8 +274,8 @@ func (s *Store) settle(ctx context.Context, key string, prev store.Version, writ
 	case there && current.Nonce == base.Nonce:
 		found.Fate = store.FateNotYet
 	case found.Fate == store.FateNever && (notYet || !there && base.Absent()):
-		// Writes of an absent register may name different tombstones. Where it is absent
-		// again, and none of them was applied, it is right to create it.
+		// Writes of an absent register may name different tombstones. If the register is
+		// still absent and none of them was applied, the caller may create it.
 		found.Fate = store.FateNotYet
 	}
 	return found, nil

@@ -14,10 +14,10 @@ type cache struct {
 
 	mu   sync.Mutex
 	logs map[string]*log
-	lru  list.List // of *log; those that nobody uses, the longest unused first
+	lru  list.List // of *log; the unused ones, the longest unused first
 }
 
-// pin returns the log of a key. It is not put aside before the matching unpin.
+// pin returns the log of a key. The cache does not close it before the matching unpin.
 func (c *cache) pin(key string) *log {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,8 +37,8 @@ func (c *cache) pin(key string) *log {
 	return l
 }
 
-// unpin ends the use of a log. Logs beyond the bound, and those that turned out to
-// have no file, are put aside.
+// unpin ends the use of a log. It closes logs beyond the bound, and drops those that
+// turned out to have no file.
 func (c *cache) unpin(l *log) {
 	for _, old := range c.retire(l) {
 		old.drop()
@@ -57,7 +57,7 @@ func (c *cache) retire(l *log) (old []*log) {
 		return nil
 	}
 	if l.seg.broken() != nil {
-		return nil // and so remembered
+		return nil // kept in the cache, so that the failed sync stays known
 	}
 	l.place = c.lru.PushBack(l)
 	for len(c.logs) > c.max && c.lru.Len() > 0 {
@@ -72,7 +72,7 @@ func (c *cache) remove(place *list.Element) *log {
 	return l
 }
 
-// close puts all logs aside. None is in use.
+// close closes all logs. None is in use.
 func (c *cache) close() {
 	c.mu.Lock()
 	logs := c.logs
@@ -84,8 +84,8 @@ func (c *cache) close() {
 	}
 }
 
-// lock waits until nobody else in this process reads or extends the log. It is a
-// slot and not a mutex, since files are read and written while it is held.
+// lock waits until no other goroutine of this process reads or extends the log. It is a
+// slot and not a mutex, since its holder reads and writes files.
 func (l *log) lock(ctx context.Context) error {
 	select {
 	case l.slot <- struct{}{}:

@@ -14,40 +14,41 @@ import (
 )
 
 const (
-	// coldPause is the longest pause between two looks at a log that is being
+	// coldPause is the longest pause between two attempts to read a log that is being
 	// changed.
 	coldPause = 50 * time.Millisecond
 
-	// coldPatience is for how long a directory that does not change may make no
-	// sense before it is called corrupt.
+	// coldPatience is how long the segments of an unchanged directory may fail to form a
+	// log before the log counts as corrupt.
 	coldPatience = 2 * time.Second
 
-	// removalPause is for how long a log that was removed is not yet called absent:
-	// with the directory of the store it is lost, which is another thing.
+	// removalPause is how long the store waits before it calls a removed log absent. If
+	// the directory of the store is removed as well, that is another error: the store is
+	// lost.
 	removalPause = 100 * time.Millisecond
 
-	// maxSegments is how many names are read in the directory of a log. It has two or
-	// three segments; more where old ones cannot be removed.
+	// maxSegments is how many names are read in the directory of a log. A log has two or
+	// three segments, and more only where old ones cannot be removed.
 	maxSegments = 10_000
 )
 
-// cold finds the newest segment of a log that this process knows nothing of: COLD.
-// It leaves l.seg nil where the register was never made.
-func (s *Store) cold(ctx context.Context, l *log) error {
+// findNewest finds the newest segment of a log of which this process has no segment open:
+// COLD. It leaves l.seg nil where the register was never created.
+func (s *Store) findNewest(ctx context.Context, l *log) error {
 	var before []uint64
 	since := time.Now()
 	for try := 0; ; try++ {
-		numbers, err := s.look(l)
-		if gone(err) && l.known {
-			// No process removes a log, so somebody does by hand; and whoever removes
-			// all of the directory begins within.
+		numbers, err := s.openNewest(l)
+		if notExist(err) && l.known {
+			// No process removes a log, so a person does. A person who removes the whole
+			// directory of the store removes what is inside first.
 			l.known = false
 			if err := pause(ctx, removalPause); err != nil {
 				return err
 			}
 			continue
 		}
-		if gone(err) {
+		if notExist(err) {
 			return s.lost()
 		}
 		if err != nil || l.seg != nil {
@@ -78,9 +79,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look opens the newest segment of a log, if it is the end of the log for certain.
-// It returns the numbers that it found.
-func (s *Store) look(l *log) ([]uint64, error) {
+// openNewest opens the newest segment of a log, if it is certainly the end of the log. It
+// returns the numbers of the segments that it found.
+func (s *Store) openNewest(l *log) ([]uint64, error) {
 	dir, err := s.openDir(l)
 	if err != nil {
 		return nil, err
@@ -109,13 +110,13 @@ func (s *Store) look(l *log) ([]uint64, error) {
 	slices.Sort(numbers)
 	high := numbers[len(numbers)-1]
 	seg, err := openSegment(dir, l, high)
-	if gone(err) {
+	if notExist(err) {
 		return numbers, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	good := s.leads(l, seg) // and not to a directory that was moved away
+	good := s.isNamed(l, seg) // the log's directory may have been moved away
 	if good && high > 1 {
 		good, err = follows(dir, l, seg)
 	}
@@ -131,7 +132,7 @@ func (s *Store) look(l *log) ([]uint64, error) {
 // follows reports whether the segment before seg is there and ends where seg starts.
 func follows(dir *os.Root, l *log, seg *segment) (bool, error) {
 	prev, err := openSegment(dir, l, seg.number-1)
-	if gone(err) {
+	if notExist(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -15,36 +15,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
-// The directories of a store. The last one is for what is made under another name
-// first, and renamed into one of the others.
+// The directories of a store. Files and directories are made in tmpDir under another
+// name, and then renamed into one of the others.
 const (
 	keysDir  = "k"
 	aliveDir = "alive"
 	tmpDir   = "tmp"
 )
 
-// staleAge is the age at which a temporary is nobody's any more. Whoever sleeps
-// longer between making one and using it finds it gone, and starts again.
+// staleAge is the age at which a temporary counts as abandoned. A writer that sleeps
+// longer between making one and using it finds that it was removed, and starts again.
 const staleAge = time.Hour
 
 // maxSweep is how many names of a directory one sweep looks at.
 const maxSweep = 10_000
 
-// modes are those of what the store makes.
+// modes are the modes and owners of the files and directories that the store makes.
 type modes struct {
-	top, dir, file fs.FileMode // of the directories of the layout, of those of logs, of files
-	owner          int         // to whom it is given; -1: left as it is
-	group          int         // likewise
-	shared         bool        // with the group, or with everybody
+	top, dir, file fs.FileMode // of the layout's directories, of the logs' directories, of files
+	owner          int         // the user that gets them; -1: unchanged
+	group          int         // the group that gets them; -1: unchanged
+	shared         bool        // with the group, or with all users
 }
 
-// modesOf tells the modes from the directory of the store: one that its group may
-// write was made for the group. What root makes in the directory of another user
+// modesOf derives the modes from the directory of the store. A directory that its group
+// may write was made for the group. What root makes in the directory of another user
 // belongs to that user, who could not read it otherwise.
 //
-// The sticky bit, which keeps users from removing what belongs to others, goes on to
-// the directories of the layout. Those of logs do without: the next segment of a log
-// is made, and the old ones are removed, by any of those who write to it.
+// The sticky bit keeps users from removing what belongs to others. The directories of the
+// layout inherit it. Those of logs do not: any writer of a log makes its next segment and
+// removes the old ones.
 func modesOf(root os.FileInfo) modes {
 	m := modes{top: 0o700, dir: 0o700, file: 0o600, owner: -1, group: -1}
 	owner, group := trust.OwnerOf(root), trust.GroupOf(root)
@@ -59,7 +59,7 @@ func modesOf(root os.FileInfo) modes {
 	return m
 }
 
-// own reports whether what is made is right as it is.
+// own reports whether new files and directories need no other owner, group or mode.
 func (m modes) own() bool { return m.owner < 0 && m.group < 0 && !m.shared }
 
 // makeDirs makes a directory and its parents, durably.
@@ -71,7 +71,7 @@ func makeDirs(dir string, l limits) error {
 	if err == nil {
 		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("it is a file; the store needs a directory of its own")}
 	}
-	if !gone(err) {
+	if !notExist(err) {
 		return err
 	}
 	parent := filepath.Dir(dir)
@@ -87,7 +87,7 @@ func makeDirs(dir string, l limits) error {
 	return syncOutside(parent, l)
 }
 
-// syncOutside makes the names in a directory durable that is not below the store's.
+// syncOutside makes the names in a directory outside the store's durable.
 func syncOutside(dir string, l limits) error {
 	if l.noDirSync {
 		return nil
@@ -113,8 +113,8 @@ func (s *Store) syncNames(dir *os.Root, name string) error {
 	return syncDir(f)
 }
 
-// syncTop makes the names durable that lead to the directory of keys: whoever made
-// them may have been killed before.
+// syncTop makes the names durable that lead to the directory of keys: the process that
+// made them may have been killed before it did.
 func (s *Store) syncTop() error {
 	s.mu.Lock()
 	synced := s.topSynced
@@ -125,7 +125,7 @@ func (s *Store) syncTop() error {
 	if err := s.syncNames(s.root, "."); err != nil {
 		return err
 	}
-	// A parent that we may not read was not made by us.
+	// A parent that this process may not read was not made by it.
 	if err := syncOutside(filepath.Dir(s.dir), s.limits); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -143,14 +143,14 @@ func (s *Store) makeKeys() error {
 	return s.syncTop()
 }
 
-// mkdirTop makes one of the directories of the layout, if it is not there. What is no
-// directory is refused: a symbolic link would lead somewhere else.
+// mkdirTop makes one of the directories of the layout if it is missing. It refuses
+// anything else under that name: a symbolic link would lead out of the store.
 func (s *Store) mkdirTop(name string) (made bool, err error) {
 	info, err := s.root.Lstat(name)
 	switch {
 	case err == nil && !info.IsDir():
 		return false, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	case err == nil || !gone(err):
+	case err == nil || !notExist(err):
 		return false, err
 	case s.modes.own():
 		err = s.root.Mkdir(name, s.modes.top)
@@ -165,20 +165,20 @@ func (s *Store) mkdirTop(name string) (made bool, err error) {
 	return made, err
 }
 
-// giveTop makes one of the directories of the layout for others.
+// giveTop makes one of the directories of the layout with another owner, group or mode.
 func (s *Store) giveTop(name string) error {
 	return trust.GiveDir(s.root, tmpPrefix+random(), name, func(f *os.File) error {
 		return s.modes.apply(f, s.modes.top)
 	})
 }
 
-// stage is a directory for this process alone, in which it makes what is then renamed
-// into the store.
+// stage is a directory for this process alone, in which it makes files and directories
+// that it then renames into the store.
 //
-// Giving something away (its owner, its group, its mode) must not hit what others put in
-// its place: the owner of a directory can exchange what lies in it at any time. In a
-// stage, which only this user can enter, nobody can. What was there before is never
-// given away, and what was left half made has no name in the store.
+// A change of owner, group or mode must not hit a file that another user put in the place
+// of the new one: the owner of a directory can exchange its contents at any time. Only
+// this user can enter a stage, so no other user can exchange its contents. What existed
+// before never gets another owner, and what is left half made has no name in the store.
 type stage struct {
 	s    *Store
 	name string // below the store
@@ -203,8 +203,8 @@ func (s *Store) newStage(name string) (*stage, error) {
 }
 
 // mkdir makes a directory in the stage, complete with its owner, group and mode. Its name
-// cannot be guessed: nothing else has it, should something be in the place of the stage
-// when it is installed.
+// cannot be guessed. So if another file takes the place of the stage, install does not
+// find the name there.
 func (st *stage) mkdir(mode fs.FileMode) (name string, err error) {
 	name = random()
 	if err := st.dir.Mkdir(name, 0o700); err != nil || st.s.modes.own() {
@@ -223,14 +223,15 @@ func (st *stage) install(name, to string) error {
 	return st.s.root.Rename(st.name+"/"+name, to)
 }
 
-// remove removes the stage and what is left in it. What it cannot remove is swept.
+// remove removes the stage and what is left in it. What it cannot remove, a later sweep
+// removes.
 func (st *stage) remove() {
 	removeLeftovers(st.dir, 0)
 	st.dir.Close()
 	_ = st.s.root.Remove(st.name)
 }
 
-// apply gives what was just made its owner, its group, and its mode, whatever the
+// apply gives a new file or directory its owner, its group, and its mode, whatever the
 // umask.
 func (m modes) apply(f *os.File, mode fs.FileMode) error {
 	if m.owner >= 0 || m.group >= 0 {
@@ -241,7 +242,7 @@ func (m modes) apply(f *os.File, mode fs.FileMode) error {
 		owner, group := trust.OwnerOf(info), trust.GroupOf(info)
 		differs := (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group)
 		if differs {
-			// It does not matter where the mode lets everybody in.
+			// The group does not matter where the mode lets all users in.
 			if err := f.Chown(m.owner, m.group); err != nil && mode&0o006 != 0o006 {
 				return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", m.group, err)
 			}
@@ -268,8 +269,8 @@ func (s *Store) newFile(dir *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// sweepTmp removes temporaries that were left behind, at most once an hour. It
-// does what it can: whatever it cannot remove does no harm.
+// sweepTmp removes temporaries that were left behind, at most once an hour. What it
+// cannot remove does no harm.
 func (s *Store) sweepTmp() {
 	now := time.Now()
 	s.mu.Lock()
@@ -320,8 +321,8 @@ func (s *Store) sweepStage(path string) {
 	if time.Since(info.ModTime()) < staleAge || !onlyLeftovers(dir, 0) {
 		return
 	}
-	// It gets another name first: its maker, should he wake up, must not find it half
-	// empty.
+	// The stage gets another name first: if its maker still runs, it must not find the
+	// stage half empty.
 	if !strings.HasSuffix(path, sweptMark) {
 		if s.root.Rename(path, path+sweptMark) != nil {
 			return
@@ -333,8 +334,8 @@ func (s *Store) sweepStage(path string) {
 }
 
 // A stage holds one thing: a presence file, or the directory of a log with its first
-// segment. A sweep removes these, and nothing else that lies there: somebody may have
-// moved a directory of this user's to where the sweep looks.
+// segment. A sweep removes these and nothing else: another user may have moved a
+// directory of this user's into the swept directory.
 
 // onlyLeftovers reports whether a directory, which is open, holds nothing but what makers
 // of logs and presence files leave.
@@ -398,8 +399,8 @@ func removeLeftover(dir *os.Root, name string) {
 	}
 }
 
-// isLeftover reports whether a file is the beginning of a segment or of a presence file,
-// or empty. It is judged after it was opened.
+// isLeftover reports whether a file is empty, or the beginning of a segment or of a
+// presence file. It judges the open file, not the name.
 func isLeftover(dir *os.Root, name string) bool {
 	base := path.Base(name)
 	if rest, ok := strings.CutPrefix(base, tmpPrefix); !trust.IsRandom(base) && segmentNumber(base) == 0 && !(ok && trust.IsRandom(rest)) {
@@ -419,21 +420,21 @@ func isLeftover(dir *os.Root, name string) bool {
 	return text == "" || begins(text, "\n"+string(kindKey)+" ") || begins(text, presenceStart)
 }
 
-// begins reports whether a text begins with another, or is the beginning of it.
+// begins reports whether one of the two texts begins with the other.
 func begins(text, with string) bool {
 	return strings.HasPrefix(text, with) || strings.HasPrefix(with, text)
 }
 
-// lost reports that the directory of the store is not the one that was opened: it
-// was removed, replaced, or its file system is mounted no more. What other
-// processes see there, if anything, is another store; that a key is not found says
-// nothing then.
+// lost returns an error if the directory of the store is no longer the one that was
+// opened: it was removed or replaced, or its file system was unmounted. Other processes
+// then see another store there, or none. So a key that is not found is not known to be
+// absent.
 func (s *Store) lost() error {
 	info, err := os.Stat(s.dir)
 	if err == nil && os.SameFile(info, s.info) {
 		return nil
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !notExist(err) {
 		return err
 	}
 	return errVanished

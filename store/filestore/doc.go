@@ -4,11 +4,11 @@
 // # How it works
 //
 // Each key is an append-only log, and its value is the fold of that log (package
-// internal/fold): an entry counts if and only if it names the state before it. A
-// local file system puts appends into one order, so a write is one append and one
-// look at what came out, without any lock. A log that is full is sealed and goes on
-// in a new file; two files are kept. Package internal/model
-// checks the rules, and DESIGN.md of this repository says what was measured and proved.
+// internal/fold): an entry counts if and only if it names the state before it. A local
+// file system puts appends into one order. So a write is one append and one read of what
+// was appended, without any lock. A log that is full is sealed and continues in a new
+// file; two files are kept. Package internal/model checks the rules, and DESIGN.md of this
+// repository has the measurements and the reasons.
 //
 // The files are text, and can be read with cat:
 //
@@ -18,56 +18,57 @@
 //
 // # Who may read and write
 //
-// All is made for this user alone: directories with mode 0700, files with 0600. A
-// directory that its group may write, when the store is opened, was made for the
-// group: what is made in it has its mode and its group. Who may only read can read
-// everything.
+// The store makes everything for its own user alone: directories with mode 0700, files
+// with 0600. If its directory is writable for the group when the store is opened, it was
+// made for the group: new files and directories get its mode and its group. A user with
+// the right to read can read all registers.
 //
 // Root, the owner of the directory and the members of such a group are trusted with the
 // store: they can take, free and damage its locks, and no more than that. [Open] refuses
-// a directory that others could change or exchange; [Options.Unsafe] says which, and
-// insists. Root refuses the directory of another user: it should run as that user there.
+// a directory that others could change or exchange; [Options.Unsafe] lists these risks
+// and accepts them. A process of root refuses the directory of another user: run it as
+// that user.
 //
-// Symbolic links in the place of what the store makes are refused, nothing outside it is
-// touched, and temporaries have names that nobody can guess. What the store gives away
-// (an owner, a group, a mode) it has made itself, in a directory that only this user
-// could enter; what was there before is never given away. A sweep removes files that
-// look like the store's own after they were opened, and empty directories.
+// The store refuses symbolic links in the place of its own files and directories, touches
+// nothing outside its directory, and gives temporaries names that cannot be guessed. It
+// changes the owner, group or mode only of files and directories that it has just made,
+// in a directory that only this user can enter. A sweep opens a file before it judges it;
+// it removes files that look like the store's own, and empty directories.
 //
 // # Bounds
 //
-// What lies in a store may have been made by anybody who is trusted with it. So nothing
-// is read whole that can be large: of a log at most 256 MiB, in pieces of 256 KiB, and
-// lines of more than 128 KiB are void; of the directory of a log 10,000 names; of a
-// presence file 4 KiB; of a listing 1,048,576 names. What is larger is an error that
-// matches [store.ErrCorrupt] or, for a listing, [store.ErrTooLarge], of that key alone.
+// Any user who is trusted with a store may have made what is in it. So the store bounds
+// what it reads. Of a log it reads at most 256 MiB, in pieces of 256 KiB, and ignores
+// lines of more than 128 KiB. Of the directory of a log it reads 10,000 names, of a
+// presence file 4 KiB, in a listing 1,048,576 names. What is larger is an error that
+// matches [store.ErrCorrupt], for that key alone, or [store.ErrTooLarge], for a listing.
 //
 // # Durability
 //
-// A Put or a Delete that returned nil survives the loss of power, on a local ext4 or
-// XFS whose disk honours flushes; that is tested by cutting loop devices off. When a
-// sync fails, the outcome of that write is unknown, and further writes to the same
-// log are refused until the store is opened anew: after a failed sync the system can
-// call the next one a success although data is gone. A [Store.PutVolatile] is made
-// durable by the next durable write.
+// A Put or a Delete that returned nil survives the loss of power, on a local ext4 or XFS
+// whose disk honours flushes; tests that cut off loop devices show it. When a sync fails,
+// the outcome of that write is unknown, and the store refuses further writes to the same
+// log until it is opened anew: after a failed sync the system can report the next one as
+// a success although data is lost. A [Store.PutVolatile] is made durable by the next
+// durable write.
 //
 // # What it promises where
 //
-// It needs a file system whose appends are atomic and whose hard links and renames
-// are: ext2 to ext4, XFS, btrfs, bcachefs, JFS, tmpfs, overlay, F2FS, ZFS, APFS, HFS+,
-// NTFS. Others are refused unless [Options.AllowNetwork] is set. Linux is tested; macOS and
-// Windows build and are not tested. On Windows nothing is known of processes, so a
+// It needs a file system whose appends, hard links and renames are atomic: ext2 to ext4,
+// XFS, btrfs, bcachefs, JFS, tmpfs, overlay, F2FS, ZFS, APFS, HFS+, NTFS. Others are
+// refused unless [Options.AllowNetwork] is set. Linux is tested; macOS and Windows build
+// and are not tested. On Windows the store cannot tell whether a process is alive, so a
 // lock of a dead process is free only after its TTL.
 //
-// A directory that is removed, moved or unmounted while it is in use makes all calls
-// fail until it is opened again, with an error that matches [store.ErrUnavailable] and
-// [store.ErrMisconfigured]: nobody waits there for a lock that cannot come. The log of a
-// single key that is removed by hand is an absent register, for everybody within a
-// second.
+// If the directory is removed, moved or unmounted while it is in use, all calls fail
+// until it is opened again. Their error matches [store.ErrUnavailable] and
+// [store.ErrMisconfigured], so that no caller waits for a lock that cannot come. If a
+// person removes the log of a single key, that register is absent for all processes
+// within a second.
 //
 // # Goroutines
 //
-// A store starts none for reading and writing. While anybody waits for a change
-// ([Store.Watch], [Store.Await]) one goroutine for the whole process reads what
-// Linux tells; it ends a second after the last wait, or when the store is closed.
+// A store starts none for reading and writing. While a call waits for a change
+// ([Store.Watch], [Store.Await]) one goroutine for the whole process reads the inotify
+// events of Linux. It ends a second after the last wait, or when the store is closed.
 package filestore

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of the system into one that says what to do, and that
-// matches the sentinels of package store. It says nothing about an outcome yet:
-// the callers know whether something was written.
+// explain turns an error of the system into one that says what to do, and that matches
+// the sentinels of package store. It states no outcome: the callers know whether
+// something was written.
 func explain(err error) error {
 	switch {
 	case err == nil:
@@ -46,18 +46,18 @@ func refused(err error) bool {
 	return full(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
-// notApplied marks an error that came before anything was written.
+// notApplied marks an error that occurred before anything was written.
 func notApplied(err error) error { return store.MarkNotApplied(explain(err)) }
 
-// unknown marks an error that came when an entry may have been written.
+// unknown marks an error that occurred when an entry may have been written.
 func unknown(err error) error { return store.MarkUnknown(explain(err)) }
 
-// gone reports whether an error says that a file or its directory is not there.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// notExist reports whether an error says that a file or its directory does not exist.
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// errVanished says that the directory of the store is not there any more. Trying again
-// does not help, since an open store never goes over to another directory: it matches
-// [store.ErrMisconfigured] as well, so that nobody waits for it.
+// errVanished says that the directory of the store no longer exists. A retry does not
+// help, since an open store never switches to another directory. So the error matches
+// [store.ErrMisconfigured] as well, and callers do not wait.
 var errVanished error = &vanishedError{}
 
 type vanishedError struct{}

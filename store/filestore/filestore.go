@@ -19,28 +19,26 @@ const (
 	// DefaultMaxOpen is the default of [Options.MaxOpen].
 	DefaultMaxOpen = 256
 
-	// A log is sealed, and goes on in a new file, when it is larger than sealBytes
-	// and has at least sealEntries entries.
+	// A log is sealed, and continues in a new file, when it is larger than sealBytes and
+	// has at least sealEntries entries.
 	sealBytes   = 32 << 10
 	sealEntries = 4
 
-	// nameTrust is for how long a cached log is believed to be the one that its name
-	// leads to. The protocol needs no such look: it is for directories that somebody
-	// moved away by hand.
+	// nameTrust is how long the store assumes that a cached log still has its name. The
+	// protocol does not need the check: it is for directories that a person moved away.
 	nameTrust = time.Second
 )
 
 // Options are the options of [Open]. The zero value is right for most.
 type Options struct {
-	// AllowNetwork opens a directory on a file system that is not known to be local
-	// and to append atomically. The store is then as safe as that file system's
-	// appends are, which "holdfast doctor" finds out with processes that append at
-	// the same time.
+	// AllowNetwork opens a directory on a file system that is not known to be local and
+	// to append atomically. The store is then only as safe as that file system's appends.
+	// "holdfast doctor" tests them, with processes that append at the same time.
 	AllowNetwork bool
 
-	// Unsafe names the risks of a directory that is opened all the same. Open refuses
-	// a directory that users who are not trusted with the store could change or
-	// exchange, with an error that matches [store.ErrUnsafe] and names the risk:
+	// Unsafe lists the risks that the caller accepts. Open refuses a directory that users
+	// who are not trusted with the store could change or exchange. The error matches
+	// [store.ErrUnsafe] and names the risk:
 	//
 	//   - "link": the directory is named by a symbolic link.
 	//   - "owner": it belongs to another user, and this one is root; or this user may
@@ -60,14 +58,14 @@ type Options struct {
 	limits limits
 }
 
-// limits are what only tests change.
+// limits are values that only tests change.
 type limits struct {
 	sealBytes   int64
 	sealEntries int
-	noDirSync   bool // the control of the power cuts: names are not made durable
-	poll        bool // do as if the system could not tell of changes
+	noDirSync   bool // for the power-cut tests: names are not made durable
+	poll        bool // as if the system reported no changes
 	patience    time.Duration
-	keys        int // that one listing reads
+	keys        int // how many names one listing reads
 }
 
 // Store is a store in a directory. It may be used by any number of goroutines, and
@@ -76,29 +74,29 @@ type Store struct {
 	dir     string // absolute
 	root    *os.Root
 	info    os.FileInfo // of root
-	id      string      // of root, for programs
+	id      string      // identifies root, for programs
 	modes   modes
 	limits  limits
 	network bool
 	logs    cache
 	watch   notify
 	own     presence
-	busy    recent // registers that change all the time
+	busy    recent // registers that several processes change all the time
 
 	mu        sync.Mutex
-	calls     int           // under way
+	calls     int           // running
 	closing   chan struct{} // closed by Close
 	idle      chan struct{} // closed when the last call returned after Close
 	topSynced bool          // the names that lead to the directory are durable
 	swept     time.Time     // when the temporaries were last swept
 }
 
-// Open opens the store in a directory, and makes the directory, durably, if there
-// is none; its parents too.
+// Open opens the store in a directory. If the directory does not exist, Open makes it and
+// its parents, durably.
 //
-// A directory that exists and that its group may write belongs to the group: what
-// is made in it gets the directory's mode and group. Otherwise all is made for this
-// user alone.
+// If an existing directory is writable for its group, the store shares it with the group:
+// new files get the directory's mode and group. Otherwise the store makes everything for
+// this user alone.
 //
 // On a file system that is not known to append atomically (NFS, SMB, FUSE, ...) the
 // error matches [store.ErrUnsafe], unless [Options.AllowNetwork] is set; likewise for a
@@ -156,7 +154,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare looks at the directory that was opened and makes what belongs into it.
+// prepare examines the directory that was opened: its identity, file system and modes.
 func (s *Store) prepare(opts *Options) error {
 	var err error
 	if s.id, err = identify(s.dir, s.info); err != nil {
@@ -175,10 +173,10 @@ func (s *Store) prepare(opts *Options) error {
 	return nil
 }
 
-// Close ends the watches that are under way, waits for the other calls, and gives
-// back what the store holds open. The announcement of this process, if there is
-// one, ends: others then know nothing of it. Later calls fail with
-// [store.ErrClosed], and a second Close does nothing.
+// Close ends the running watches, waits for the other calls, and closes the open files.
+// The announcement of this process, if there is one, ends: other processes then cannot
+// tell whether this one is alive. Later calls fail with [store.ErrClosed], and a second
+// Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	select {
@@ -268,9 +266,9 @@ func (s *Store) version(ctx context.Context, key string) (v store.Version, err e
 	return v, err
 }
 
-// Put implements [store.Store]. When it returns nil the value survives the loss of
-// power, on a disk that honours flushes. Its context is looked at between system
-// calls; one that hangs is waited for.
+// Put implements [store.Store]. When it returns nil the value survives the loss of power,
+// on a disk that honours flushes. Put checks its context between system calls, so it
+// waits for a system call that hangs.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	return s.put(ctx, store.OpPut, change{key: key, prev: prev, value: value, durable: true})
 }
@@ -307,8 +305,8 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 	return v, nil
 }
 
-// withLog calls f with the log of a key, which nobody else in this process reads or
-// extends meanwhile. Its own errors are certain: nothing was written.
+// withLog calls f with the log of a key. No other goroutine of this process reads or
+// extends that log meanwhile. Its own errors prove that nothing was written.
 func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) error {
 	if err := store.CheckKey(key); err != nil {
 		return err
@@ -329,5 +327,5 @@ func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) err
 	return f(l)
 }
 
-// random returns a name that nobody else has: 130 random bits.
+// random returns a unique name: 130 random bits.
 func random() string { return rand.Text() }

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// lockHeir is not given here: children get a duplicate of the process's own descriptor.
+// lockHeir is not supported here: children get a duplicate of the process's own
+// descriptor.
 func lockHeir(*os.File) error { return errors.ErrUnsupported }
 
 func hasHeirs(*os.File) (bool, error) { return false, nil }

@@ -40,7 +40,7 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 	}
 	names, err := s.dirNames(ctx)
 	if errors.Is(err, trust.ErrTooMany) {
-		return fmt.Errorf("%w: the store holds more than %d keys, which are not listed", store.ErrTooLarge, s.limits.keys)
+		return fmt.Errorf("%w: the store holds more than %d keys, the most that a listing reads", store.ErrTooLarge, s.limits.keys)
 	}
 	if err != nil {
 		return explain(err)
@@ -60,7 +60,7 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 		}
 		v, err := s.version(ctx, key)
 		if errors.Is(err, store.ErrClosed) || errors.Is(err, errVanished) {
-			return err // of the others the same would be said
+			return err // every other key would fail in the same way
 		}
 		if err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", key, err))
@@ -90,7 +90,7 @@ func (s *Store) dirNames(ctx context.Context) ([]string, error) {
 			names = append(names, name)
 		}
 	})
-	if gone(err) {
+	if notExist(err) {
 		return nil, nil
 	}
 	return names, err
@@ -108,7 +108,7 @@ func (s *Store) longKey(name string) (key string, ok bool) {
 	}
 	defer dir.Close()
 	var files []string
-	_ = trust.EachName(dir, ".", maxSegments, func(name string) { // some may do
+	_ = trust.EachName(dir, ".", maxSegments, func(name string) { // an incomplete list is good enough
 		if segmentNumber(name) > 0 {
 			files = append(files, name)
 		}

@@ -18,14 +18,14 @@ import (
 // log is one register, as far as this process has read it.
 type log struct {
 	key  string
-	name string        // of its directory
-	slot chan struct{} // full while somebody reads or extends the log
-	seg  *segment      // the newest one known; nil: none. Guarded by the slot.
+	name string        // the name of its directory
+	slot chan struct{} // full while a goroutine reads or extends the log
+	seg  *segment      // the newest one known; nil: none; guarded by the slot
 
-	known bool // it was there; guarded by the slot
+	known bool // this process has seen the log; guarded by the slot
 
 	pins  int           // guarded by the cache's mutex, like place
-	place *list.Element // among the logs that nobody uses
+	place *list.Element // in the list of unused logs
 }
 
 func newLog(key string) *log {
@@ -35,7 +35,7 @@ func newLog(key string) *log {
 // dir returns the directory of the log, below that of the store.
 func (l *log) dir() string { return keysDir + "/" + l.name }
 
-// drop forgets what was read.
+// drop closes the segment and forgets what was read.
 func (l *log) drop() {
 	if l.seg != nil {
 		l.seg.release()
@@ -43,7 +43,7 @@ func (l *log) drop() {
 	}
 }
 
-// adopt goes on with another segment.
+// adopt replaces the segment by a newer one.
 func (l *log) adopt(seg *segment) {
 	l.drop()
 	l.seg, l.known = seg, true
@@ -72,10 +72,10 @@ func (l *log) value() ([]byte, store.Version) {
 }
 
 // current reads the log to its end: GET. It leaves l.seg at the segment that can be
-// appended to, or nil where the register was never made.
+// appended to, or nil where the register was never created.
 //
-// For a reader a sealed segment will do that has none after it, where this process
-// cannot make the next one.
+// A reader is content with a sealed last segment where this process cannot make the next
+// one.
 func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -84,7 +84,7 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 			}
 		}
 		if l.seg == nil {
-			if err := s.cold(ctx, l); err != nil || l.seg == nil {
+			if err := s.findNewest(ctx, l); err != nil || l.seg == nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 			if err != nil {
 				return err
 			}
-		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.renewed(l, try):
+		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.stillGood(l, try):
 			l.drop()
 		default:
 			return nil
@@ -109,13 +109,14 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 	}
 }
 
-// renewed is named, except that a segment which could be opened for reading only is
-// opened anew: it may be writable by now.
-func (s *Store) renewed(l *log, try int) bool {
+// stillGood reports whether the log's segment is still at its name and need not be opened
+// anew. A segment that could only be opened for reading is opened anew: it may be
+// writable by now.
+func (s *Store) stillGood(l *log, try int) bool {
 	return (l.seg.denied == nil || try > 0) && s.named(l)
 }
 
-// change is what a write is asked to do.
+// change is the change that a caller asks for.
 type change struct {
 	key     string
 	prev    store.Version
@@ -140,24 +141,24 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	if sync.seg == nil || err != nil {
 		return v, err
 	}
-	// Others may read and extend the log meanwhile. Whoever builds on what they read
-	// makes it durable with their own.
+	// Other writers may read and extend the log meanwhile. A durable write that follows
+	// this one makes this one durable too.
 	defer sync.seg.release()
-	if err := s.settle(sync); err != nil {
+	if err := s.makeDurable(sync); err != nil {
 		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
 	return v, nil
 }
 
-// mark is a place in a segment up to which it is to be made durable. It holds the
-// segment, if there is one.
+// mark is the offset up to which a segment must be made durable. A mark with a segment
+// keeps that segment open.
 type mark struct {
 	seg *segment
 	off int64
 }
 
-// extend appends a change to the log. Where that is still to be made durable it
-// returns a mark, whose segment the caller releases.
+// extend appends a change to the log. If the change still has to be made durable, extend
+// returns a mark whose segment the caller releases.
 func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, mark, error) {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -189,19 +190,19 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 			sync, err := s.confirm(l, c)
 			return versionOf(e.Number, e.Nonce), sync, err
 		}
-		// It is void for ever: another was faster, or the segment was sealed before.
-		// The next round tells which.
+		// The entry is void for ever: another writer was faster, or the segment was
+		// sealed before. The next round finds out which.
 	}
 }
 
-// conflict tells the state that a write met.
+// conflict returns a conflict with the state that the write found.
 func conflict(l *log) error {
 	value, v := l.value()
 	return &store.ConflictError{Key: l.key, Known: true, Value: value, Version: v}
 }
 
-// confirm looks whether a change that counts in its segment is in the register, and
-// seals a segment that is full.
+// confirm checks that the segment of an applied change is still the register's, and seals
+// a segment that is full.
 func (s *Store) confirm(l *log, c change) (mark, error) {
 	seg := l.seg
 	if !s.named(l) {
@@ -225,17 +226,17 @@ func (s *Store) confirm(l *log, c change) (mark, error) {
 	return sync, nil
 }
 
-// settle makes a segment durable up to a mark, and the names that lead to it.
-func (s *Store) settle(m mark) error {
+// makeDurable makes a segment durable up to a mark, and the names that lead to it.
+func (s *Store) makeDurable(m mark) error {
 	if err := m.seg.sync(m.off); err != nil {
 		return err
 	}
 	if m.seg.pathSynced.Load() {
 		return nil
 	}
-	// A directory that is not there any more is no fault of the sync: the log was
-	// removed after the write.
-	if err := s.syncNames(s.root, m.seg.dir); err != nil && !gone(err) {
+	// If the directory no longer exists, the sync did not fail: the log was removed after
+	// the write.
+	if err := s.syncNames(s.root, m.seg.dir); err != nil && !notExist(err) {
 		return err
 	}
 	if err := s.syncPath(); err != nil {
@@ -247,19 +248,19 @@ func (s *Store) settle(m mark) error {
 
 // syncPath makes the names durable that lead to the directories of logs.
 func (s *Store) syncPath() error {
-	if err := s.syncNames(s.root, keysDir); err != nil && !gone(err) {
+	if err := s.syncNames(s.root, keysDir); err != nil && !notExist(err) {
 		return err
 	}
 	return s.syncTop()
 }
 
-// named reports whether the name of the log's segment still leads to it.
-func (s *Store) named(l *log) bool { return s.leads(l, l.seg) }
+// named reports whether the log's segment still has its name.
+func (s *Store) named(l *log) bool { return s.isNamed(l, l.seg) }
 
-// leads reports whether the name of a segment leads to the file that is open. The
-// look is by the whole path, so that a directory which was moved away or mounted
-// over counts as gone.
-func (s *Store) leads(l *log, seg *segment) bool {
+// isNamed reports whether the name of a segment still leads to the open file. It looks up
+// the whole path, so that a directory which was moved away or mounted over counts as
+// removed.
+func (s *Store) isNamed(l *log, seg *segment) bool {
 	now := time.Now()
 	info, err := os.Lstat(s.dir + string(os.PathSeparator) + seg.path())
 	if err != nil || !os.SameFile(info, seg.info) {
@@ -269,9 +270,10 @@ func (s *Store) leads(l *log, seg *segment) bool {
 	return true
 }
 
-// create makes a register that was never there, with the change as its first state.
-// The directory of the log is renamed into place as a whole. It returns no version
-// where another was faster, and one beside an unknown outcome.
+// create makes a register that never existed, with the change as its first state. It
+// renames the complete directory of the log into place. It returns no version and no
+// error where another writer was faster. Beside an unknown outcome it returns the version
+// that it would have made.
 func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.lost(); err != nil {
 		return "", notApplied(err)
@@ -303,31 +305,31 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 	if err := s.syncPath(); err != nil {
 		return v, unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 	}
-	// What the log is by now is no matter of this write.
-	if _, err := s.look(l); err == nil && l.seg != nil && l.seg.state.Base == base.Nonce {
+	// If the log cannot be read, or has changed since, this write stands all the same.
+	if _, err := s.openNewest(l); err == nil && l.seg != nil && l.seg.state.Base == base.Nonce {
 		l.seg.markPath()
 	}
 	return v, nil
 }
 
-// notCreated tells what became of a new log that could not be renamed into place; there
-// tells whether a directory has its name now. It is nil where another was faster, or
-// where what was made was swept.
-func notCreated(err error, there bool) error {
+// notCreated returns the error for a new log that could not be renamed into place. exists
+// says whether a directory has its name now. It is nil, which means a retry, where
+// another writer was faster or a sweep removed the new log.
+func notCreated(err error, exists bool) error {
 	switch {
-	case gone(err), errors.Is(err, fs.ErrExist), refused(err) && there:
+	case notExist(err), errors.Is(err, fs.ErrExist), refused(err) && exists:
 		return nil
 	case refused(err), errors.Is(err, syscall.ENOTDIR):
 		return notApplied(err)
 	}
-	return unknown(err) // what is there may be ours
+	return unknown(err) // the directory there may be this writer's
 }
 
-// notStaged tells what became of a new log that could not be prepared. It is nil where
-// the directory of temporaries was exchanged meanwhile: two processes that make it at the
-// same time can do that.
+// notStaged returns the error for a new log that could not be prepared. It is nil, which
+// means a retry, where the directory of temporaries was exchanged meanwhile: two
+// processes that make that directory at the same time can do so.
 func (s *Store) notStaged(err error) error {
-	if gone(err) {
+	if notExist(err) {
 		err = s.lost()
 	}
 	return notApplied(err)

@@ -17,8 +17,8 @@ import (
 // tmpPrefix starts the names of segments that are being made.
 const tmpPrefix = "tmp-"
 
-// seal ends the log's segment and goes on with the next: SEAL. Where that fails the
-// next write tries again; a failed sync is kept in the segment.
+// seal ends the log's segment and continues with the next: SEAL. If that fails, the next
+// write tries again; the segment remembers a failed sync.
 func (s *Store) seal(l *log) {
 	g := l.seg
 	e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
@@ -30,24 +30,24 @@ func (s *Store) seal(l *log) {
 	}
 }
 
-// endError says that a log cannot go on after its sealed segment, which is its last.
+// endError says that the last segment of a log is sealed and the next one cannot be made.
 type endError struct{ err error }
 
 func (e *endError) Error() string { return "the log cannot be continued: " + e.err.Error() }
 func (e *endError) Unwrap() error { return e.err }
 
-// openDir opens the directory of a log. What follows is done in that directory, so
-// that it cannot hit another one which somebody puts in its place meanwhile.
+// openDir opens the directory of a log. The caller works in that open directory, so it
+// cannot hit another one that takes its place meanwhile.
 func (s *Store) openDir(l *log) (*os.Root, error) {
 	dir, _, err := trust.OpenBelow(s.root, l.dir())
 	return dir, err
 }
 
-// next goes on from a sealed segment: NEXT. It leaves l.seg nil where the log is to
-// be read anew.
+// next moves from a sealed segment to the one after it: NEXT. It leaves l.seg nil where
+// the log must be read anew.
 func (s *Store) next(l *log) error {
 	dir, err := s.openDir(l)
-	if gone(err) {
+	if notExist(err) {
 		l.drop()
 		return nil
 	}
@@ -56,14 +56,14 @@ func (s *Store) next(l *log) error {
 	}
 	defer dir.Close()
 	after, err := openSegment(dir, l, l.seg.number+1)
-	if gone(err) {
+	if notExist(err) {
 		after, err = s.link(dir, l)
 	}
 	if err != nil {
 		return err
 	}
-	// The name may have been that of an older log, which somebody slow brought back;
-	// it is the next one if ours is still there.
+	// A slow process may have created that name again, with the segment of an older log.
+	// It is the next segment if the sealed one still has its name.
 	if after == nil || !s.named(l) {
 		if after != nil {
 			after.release()
@@ -79,13 +79,13 @@ func (s *Store) next(l *log) error {
 	return nil
 }
 
-// link makes the segment after a sealed one. It returns nil where the log is to be
-// read anew.
+// link makes the segment after a sealed one. It returns nil where the log must be read
+// anew.
 func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	seg := l.seg
 	tmp, err := s.makeNext(dir, l)
 	if err != nil {
-		// Nobody had made the next one when we looked, and ours is still there.
+		// There was no next segment, and the sealed one still has its name.
 		if s.named(l) {
 			return nil, &endError{err}
 		}
@@ -93,7 +93,7 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	}
 	if info, err := dir.Lstat(segmentName(seg.number)); err != nil || !os.SameFile(info, seg.info) {
 		_ = dir.Remove(tmp) // a leftover is swept
-		if gone(err) {
+		if notExist(err) {
 			err = nil
 		}
 		return nil, err
@@ -102,9 +102,9 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	linked := err == nil
 	_ = dir.Remove(tmp)
 	if !s.named(l) {
-		return nil, nil // what we linked is touched no more
+		return nil, nil // the linked file stays: it may be part of another log
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) && !gone(err) {
+	if err != nil && !errors.Is(err, fs.ErrExist) && !notExist(err) {
 		return nil, &endError{err}
 	}
 	if err := s.syncNames(dir, "."); err != nil {
@@ -114,7 +114,7 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 		prune(dir, seg.number-1)
 	}
 	after, err := openSegment(dir, l, seg.number+1)
-	if gone(err) {
+	if notExist(err) {
 		return nil, nil
 	}
 	if err == nil && linked && seg.pathSynced.Load() {
@@ -124,8 +124,8 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 }
 
 // makeNext makes the file of the next segment under a temporary name, and makes the
-// sealed one durable: otherwise a power cut could leave a base without what it
-// stands on.
+// sealed one durable: otherwise a power cut could leave a base without the segment that
+// it continues.
 func (s *Store) makeNext(dir *os.Root, l *log) (string, error) {
 	tmp := tmpPrefix + random()
 	g, err := s.newSegment(dir, tmp, l, l.seg.number+1, l.seg.state.Rebase())
@@ -140,15 +140,15 @@ func (s *Store) makeNext(dir *os.Root, l *log) (string, error) {
 	return tmp, nil
 }
 
-// prune removes segments up to a number: it walks down while there are any and
-// removes upwards, so that those which are left always reach to the newest without
-// a gap. One that cannot be removed keeps those after it: whoever stopped in it
-// would make the next one again, and go on where nobody reads.
+// prune removes the segments up to a number. It finds the lowest one, then removes
+// upwards, so that the remaining segments always reach the newest without a gap. If one
+// cannot be removed, prune keeps those after it. A process that still has the old segment
+// open would find no next one, make it again, and write where no other process reads.
 func prune(dir *os.Root, number uint64) {
 	low := number
 	for low > 0 {
 		_, err := dir.Lstat(segmentName(low))
-		if gone(err) {
+		if notExist(err) {
 			break
 		}
 		if err != nil {
@@ -157,15 +157,15 @@ func prune(dir *os.Root, number uint64) {
 		low--
 	}
 	for n := low + 1; n <= number; n++ {
-		if err := dir.Remove(segmentName(n)); err != nil && !gone(err) {
+		if err := dir.Remove(segmentName(n)); err != nil && !notExist(err) {
 			return
 		}
 	}
 }
 
-// sweep removes what nobody needs from the directory of a log: segments before the
-// two newest, and temporaries that are nobody's any more. What it cannot remove
-// does no harm, as long as it leaves no gap; see prune.
+// sweep removes what is no longer needed from the directory of a log: segments before the
+// two newest, and abandoned temporaries. What it cannot remove does no harm, as long as
+// the sweep leaves no gap; see prune.
 func sweep(dir *os.Root, names []string, high uint64) {
 	slices.Sort(names) // so that the lowest go first
 	stuck := false
@@ -173,7 +173,7 @@ func sweep(dir *os.Root, names []string, high uint64) {
 		switch n := segmentNumber(name); {
 		case n > 0 && n+1 < high && !stuck:
 			err := dir.Remove(name)
-			stuck = err != nil && !gone(err)
+			stuck = err != nil && !notExist(err)
 		case strings.HasPrefix(name, tmpPrefix):
 			if info, err := dir.Lstat(name); err == nil && time.Since(info.ModTime()) > staleAge {
 				removeLeftover(dir, name)

@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// linger is for how long the inotify instance outlives the last waiter: closing one
-// can take milliseconds, and waiting often goes on.
+// linger is how long the inotify instance outlives the last waiter: to close one can take
+// milliseconds, and the next wait often follows soon.
 const linger = time.Second
 
 const (
 	selfEvents = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF | syscall.IN_DONT_FOLLOW
 
-	// A log changes when one of its files does, or gets a name.
+	// A log changes when one of its files changes, or when a file gets a name in its
+	// directory.
 	logEvents = syscall.IN_MODIFY | syscall.IN_CREATE | syscall.IN_MOVED_TO | selfEvents
 
-	// A register appears when its directory does.
+	// A register appears when its directory appears.
 	nameEvents = syscall.IN_CREATE | syscall.IN_MOVED_TO | selfEvents
 
-	// A process that announced itself ends when its file is closed. Those who judge
-	// it open it for reading only.
+	// The file of an announced process is closed when the process ends. Processes that
+	// judge it open the file for reading only.
 	aliveEvents = syscall.IN_CLOSE_WRITE | syscall.IN_ATTRIB | selfEvents
 )
 
@@ -34,7 +35,7 @@ const (
 var process = shared{slot: make(chan struct{}, 1)}
 
 type shared struct {
-	slot chan struct{} // full while somebody looks at or changes the rest
+	slot chan struct{} // full while a goroutine uses the other fields
 	in   *instance     // nil: none
 }
 
@@ -67,10 +68,10 @@ func (n *notify) log(dir, name string) (waiter, bool) {
 	}
 	keys := filepath.Join(dir, keysDir)
 	w, err := process.add(filepath.Join(keys, name), logEvents, "")
-	if gone(err) {
+	if notExist(err) {
 		w, err = process.add(keys, nameEvents, name)
 	}
-	if gone(err) {
+	if notExist(err) {
 		w, err = process.add(dir, nameEvents, keysDir)
 	}
 	return w, err == nil
@@ -85,7 +86,7 @@ func (n *notify) alive(path string) (waiter, bool) {
 	return w, err == nil
 }
 
-// close ends the goroutine if nobody in this process waits any more.
+// close ends the goroutine if no call of this process waits any more.
 func (n *notify) close() {
 	process.lock()
 	in := process.in
@@ -102,7 +103,7 @@ func (n *notify) close() {
 func (p *shared) lock()   { p.slot <- struct{}{} }
 func (p *shared) unlock() { <-p.slot }
 
-// add starts to wait for events of a file or directory.
+// add registers a waiter for events of a file or directory.
 func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	p.lock()
 	defer p.unlock()
@@ -117,7 +118,7 @@ func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	in := p.in
 	wd, err := syscall.InotifyAddWatch(in.fd, path, events)
 	if err != nil {
-		p.rest(in)
+		p.endSoon(in)
 		return waiter{}, err
 	}
 	t := &target{name, make(chan struct{}, 1)}
@@ -145,7 +146,7 @@ func newInstance() (*instance, error) {
 	}, nil
 }
 
-// remove ends the waiting of one waiter.
+// remove removes a waiter.
 func (p *shared) remove(in *instance, wd int32, t *target) {
 	p.lock()
 	defer p.unlock()
@@ -160,17 +161,17 @@ func (p *shared) remove(in *instance, wd int32, t *target) {
 			_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails when the file is gone
 		}
 	}
-	p.rest(in)
+	p.endSoon(in)
 }
 
-// rest lets the goroutine end soon, where nobody waits.
-func (p *shared) rest(in *instance) {
+// endSoon lets the goroutine end after linger, if there is no waiter.
+func (p *shared) endSoon(in *instance) {
 	if in.waiters == 0 {
 		_ = in.file.SetReadDeadline(time.Now().Add(linger)) // fails only when it is closed
 	}
 }
 
-// read passes events on until nobody has waited for a while.
+// read passes events to the waiters. It ends when there has been no waiter for linger.
 func (p *shared) read(in *instance) {
 	defer close(in.ended)
 	buf := make([]byte, 64<<10)
@@ -191,8 +192,8 @@ func (p *shared) read(in *instance) {
 	}
 }
 
-// dispatch wakes those whom events concern. An event is a watch descriptor, a mask,
-// a cookie, the length of the name, and the name, filled up with zeros.
+// dispatch wakes the waiters that the events concern. An event is a watch descriptor, a
+// mask, a cookie, the length of the name, and the name, filled up with zeros.
 func (in *instance) dispatch(b []byte) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))

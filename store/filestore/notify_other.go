@@ -2,7 +2,7 @@
 
 package filestore
 
-// Here the system is not asked; logs are looked at now and then.
+// On these systems waiters poll.
 
 func (n *notify) log(dir, name string) (waiter, bool) { return waiter{}, false }
 

@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// deadAge is for how long the file of a dead process is kept after somebody noticed:
-// who finds none knows nothing, and has to wait for the TTL.
+// deadAge is how long the file of a dead process is kept after a sweep found it dead. A
+// waiter that finds no file cannot tell that the process is dead, and has to wait for the
+// TTL.
 const deadAge = 24 * time.Hour
 
 // presence is the announcement of this process: a file that it keeps locked.
 type presence struct {
-	slot chan struct{} // full while somebody makes or ends it
+	slot chan struct{} // full while a goroutine makes or ends the announcement
 	fd   int           // not an os.File, which the collector would close
 	name string
 	text string // empty: not announced
@@ -38,13 +39,14 @@ func (p *presence) lock(ctx context.Context) error {
 
 func (p *presence) unlock() { <-p.slot }
 
-// errNoPresence says that nothing can be known of processes here.
-var errNoPresence = fmt.Errorf("processes cannot be told from dead ones here: %w", errors.ErrUnsupported)
+// errNoPresence says that this system or file system cannot tell whether a process is
+// alive.
+var errNoPresence = fmt.Errorf("this store cannot tell whether a process is alive: %w", errors.ErrUnsupported)
 
-// Announce implements [store.Presence]: it makes a file that this process keeps
-// locked as long as it lives. The announcement ends with [Store.Close], too: what
-// is known of this process then is nothing, not that it is dead. It is given only
-// on a local file system, and not on Windows; elsewhere the error matches
+// Announce implements [store.Presence]: it makes a file that this process keeps locked as
+// long as it lives. [Store.Close] ends the announcement, too: other processes then cannot
+// tell whether this one is alive; they do not take it for dead. Announce works only on a
+// local file system, and not on Windows; elsewhere the error matches
 // [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
 	text, err := s.announce(ctx)
@@ -72,20 +74,20 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 	}
 	s.sweepAlive()
 	for range 10 {
-		// Two processes that make the directories of the store at the same time can
-		// each put theirs in the place of the other's, as long as that is empty.
+		// Two processes that make the directories of the store at the same time can each
+		// replace the other's directory, as long as that is empty.
 		if _, err = s.mkdirTop(aliveDir); err == nil {
 			err = s.makePresence(boot)
 		}
-		if !gone(err) || s.lost() != nil {
+		if !notExist(err) || s.lost() != nil {
 			break
 		}
 	}
 	return s.own.text, err
 }
 
-// makePresence makes the file of this process: under a temporary name first, so that
-// nobody sees it before it is locked.
+// makePresence makes the file of this process: under a temporary name first, so that no
+// other process sees it before it is locked.
 func (s *Store) makePresence(boot string) error {
 	st, err := s.tmpStage()
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *Store) makePresence(boot string) error {
 	defer f.Close()
 	err = func() error {
 		if free, err := lockFile(f, true); err != nil || !free {
-			return cmpLock(err)
+			return lockError(err)
 		}
 		if _, err := f.Write(presenceText(boot)); err != nil {
 			return err
@@ -138,8 +140,8 @@ func presenceText(boot string) []byte {
 	return append(b, '\n')
 }
 
-// end takes the announcement back. The name goes first: one that is not there says
-// nothing, while one whose lock is free says that this process is dead.
+// end withdraws the announcement. It removes the name before it frees the lock: a missing
+// file says nothing, but a file whose lock is free says that this process is dead.
 func (p *presence) end(s *Store) error {
 	p.slot <- struct{}{}
 	defer p.unlock()
@@ -147,18 +149,18 @@ func (p *presence) end(s *Store) error {
 		return nil
 	}
 	p.text = ""
-	if err := s.root.Remove(aliveDir + "/" + p.name); err != nil && !gone(err) {
-		return nil // so it stays until the process ends
+	if err := s.root.Remove(aliveDir + "/" + p.name); err != nil && !notExist(err) {
+		return nil // the announcement stays until the process ends
 	}
 	closeFD(p.fd)
 	return nil
 }
 
-// PresenceFile returns a descriptor that announces this process, too, and announces it
-// if that was not done. A child that inherits it (ExtraFiles of [os/exec]) keeps the
-// announcement alive when this process is gone, until it ends or closes it: so a lock
-// that names it lasts as long as the work that it guards. The file is the caller's to
-// close; as long as it is open, it announces as well.
+// PresenceFile announces this process, if that was not done, and returns a descriptor
+// that also keeps the announcement alive. A child that inherits the descriptor
+// (ExtraFiles of [os/exec]) keeps it alive after this process has ended, until the child
+// ends or closes it. So a lock with this announcement lasts as long as the work that it
+// guards. The caller closes the file; the announcement lasts at least until then.
 //
 // On Linux the descriptor is open for reading and has a lock of its own. So a child
 // that is not trusted can end its own announcement, but not that of this process, and
@@ -217,8 +219,8 @@ func (s *Store) parse(announcement string) (name, id string, ok bool) {
 	return name, id, err == nil && own != "" && own == boot
 }
 
-// judge also reports whether the process is alive only in those that it gave a
-// [Store.PresenceFile]: the system does not tell of their end.
+// judge also reports heirs: the process has ended, but a child that inherited a
+// [Store.PresenceFile] runs. The system does not report the end of such a child.
 func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	path := aliveDir + "/" + name
 	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
@@ -227,8 +229,8 @@ func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	// Behind another mount (an overlay's layer, say) the lock of the same file may
-	// be another one.
+	// Through another mount (a layer of an overlay, say) the same file may have a
+	// different lock.
 	if err != nil || !info.Mode().IsRegular() || (id != "" && identity(f) != id) {
 		return store.LivenessUnknown, false
 	}
@@ -239,39 +241,41 @@ func (s *Store) judge(name, id string) (_ store.Liveness, heirs bool) {
 	case !free:
 		return store.Alive, false
 	}
-	// In this order: the process that could still give it to a child is gone.
+	// The order matters: now the process, which could have passed the file to another
+	// child, has ended.
 	switch heirs, err := hasHeirs(f); {
 	case err != nil:
 		return store.LivenessUnknown, false
 	case heirs:
 		return store.Alive, true
 	}
-	// Whoever takes an announcement back removes the name before the lock.
+	// A process that withdraws its announcement removes the name before it frees the
+	// lock.
 	if now, err := s.root.Lstat(path); err != nil || !os.SameFile(now, info) {
 		return store.LivenessUnknown, false
 	}
 	return store.Dead, false
 }
 
-// Await implements [store.Presence]: it returns when the judgement changes, or at
-// once if the process is dead. On Linux the end of a process is told within about a
-// millisecond, and that of a child that outlived it, with a [Store.PresenceFile], within
-// 250 ms.
+// Await implements [store.Presence]: it returns when the answer of [Store.Judge] changes,
+// or at once if the process is dead. On Linux it notices the end of a process within
+// about a millisecond, and the end of a child that inherited a [Store.PresenceFile]
+// within 250 ms.
 func (s *Store) Await(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
 	heirs := false
 	watch := func() (waiter, bool) { return waiter{}, true }
 	if known {
 		watch = func() (waiter, bool) {
-			w, told := s.watch.alive(filepath.Join(s.dir, aliveDir, name))
-			w.untold = func() bool { return heirs }
-			return w, told
+			w, notified := s.watch.alive(filepath.Join(s.dir, aliveDir, name))
+			w.mayMiss = func() bool { return heirs }
+			return w, notified
 		}
 	}
-	first, looked := store.LivenessUnknown, false
+	first, judged := store.LivenessUnknown, false
 	if known && s.busy.any() {
-		// Who waits for a lock that is busy asks this at each grant, and mostly goes on
-		// before it could matter.
+		// A waiter for a busy lock calls Await at each grant, and mostly has its answer
+		// before a dead holder could matter.
 		if err := pause(ctx, busyTime); err != nil {
 			return err
 		}
@@ -282,11 +286,11 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 		}
 		var verdict store.Liveness
 		verdict, heirs = s.judge(name, id)
-		if !looked {
-			first, looked = verdict, true
+		if !judged {
+			first, judged = verdict, true
 			return verdict == store.Dead, nil
 		}
-		// The system tells of a file that is closed just before it frees its lock.
+		// The system reports that a file was closed just before it frees the lock.
 		for pause := time.Millisecond; woken && verdict == store.Alive && pause < 30*time.Millisecond; pause *= 2 {
 			time.Sleep(pause)
 			verdict, heirs = s.judge(name, id)
@@ -299,9 +303,9 @@ func (s *Store) Await(ctx context.Context, announcement string) error {
 	return nil
 }
 
-// sweepAlive removes the files of processes that are long dead. Only a lock that is
-// free proves that; and since the file tells no time of death, the first who notices
-// writes it down.
+// sweepAlive removes the files of processes that have been dead for deadAge. Only a free
+// lock proves that a process is dead. The file does not tell since when, so the first
+// sweep that finds the process dead marks the file.
 func (s *Store) sweepAlive() {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
@@ -321,8 +325,8 @@ func (s *Store) sweepAlive() {
 	}
 }
 
-// sweepPresence marks or removes the file of a dead process. It is judged after it was
-// opened: somebody may have put another file of this user's in its place.
+// sweepPresence marks or removes the file of a dead process. It judges the open file:
+// another user may have put another file of this user's in its place.
 func (s *Store) sweepPresence(path string) {
 	f, err := s.root.OpenFile(path, os.O_RDWR|os.O_APPEND|openFlags, 0)
 	if err != nil {
@@ -345,7 +349,7 @@ func (s *Store) sweepPresence(path string) {
 	case marks == "":
 		_, _ = f.WriteString(deadMark) // without it the file stays
 	case time.Since(info.ModTime()) > deadAge:
-		_ = s.root.Remove(path) // or the next one does
+		_ = s.root.Remove(path) // or the next sweep does
 	}
 }
 
@@ -354,15 +358,15 @@ const deadMark = "dead\n"
 // maxPresence is the largest presence file that is read, in bytes.
 const maxPresence = 4 << 10
 
-// cmpLock names the reason why a new file could not be locked.
-func cmpLock(err error) error {
+// lockError returns the reason why a new file could not be locked.
+func lockError(err error) error {
 	if err == nil {
 		err = errors.New("a new file is locked already")
 	}
 	return err
 }
 
-// identity tells which file is open, within one start of the machine.
+// identity identifies an open file, until the machine restarts.
 func identity(f *os.File) string {
 	dev, ino := fileID(f)
 	return strconv.FormatUint(dev, 16) + "." + strconv.FormatUint(ino, 16)

@@ -31,12 +31,12 @@ const (
 const format = 1
 
 const (
-	// maxSegment is the largest segment that is read, in bytes. One is sealed at 32 KiB;
-	// what processes that write at the same time add after that is void, and bounded by
-	// their number.
+	// maxSegment is the largest segment that is read, in bytes. A segment is sealed at 32
+	// KiB. What concurrent writers append after the seal is void, and bounded by their
+	// number.
 	maxSegment = 256 << 20
 
-	// maxLine is more than the longest entry has: a value of 64 KiB in base64, and 300
+	// maxLine is larger than the longest entry: a value of 64 KiB in base64, and 300
 	// bytes. A longer line is void.
 	maxLine = 128 << 10
 
@@ -50,24 +50,24 @@ type segment struct {
 	dir    string // of the log
 	number uint64
 	file   *os.File
-	info   os.FileInfo // tells which file it is
+	info   os.FileInfo // identifies the file
 	denied error       // why it cannot be written to
 
 	refs       atomic.Int32
-	syncing    chan struct{}         // full while somebody makes it durable
-	wanted     atomic.Int64          // up to where somebody wants it to be durable
-	syncedTo   atomic.Int64          // it is durable up to there
-	pathSynced atomic.Bool           // the names that lead to it are
+	syncing    chan struct{}         // full while a goroutine syncs
+	wanted     atomic.Int64          // the offset up to which a caller wants it durable
+	syncedTo   atomic.Int64          // the offset up to which it is durable
+	pathSynced atomic.Bool           // the names that lead to it are durable
 	failed     atomic.Pointer[error] // a sync failed
 
 	// What was read so far; guarded by the slot of the log.
 	state    fold.State
-	off      int64 // of the first line that was not read
+	off      int64 // offset of the first line that was not read
 	long     bool  // off is within a line that is too long
 	entries  int
 	header   bool // the first entry names the key
 	newer    uint64
-	unlinked bool // it has no name any more
+	unlinked bool // it has lost its last name
 	checked  time.Time
 }
 
@@ -78,7 +78,7 @@ func (g *segment) retain() { g.refs.Add(1) }
 
 func (g *segment) release() {
 	if g.refs.Add(-1) == 0 {
-		g.file.Close() // what matters was synced before
+		g.file.Close() // everything that matters was synced before
 	}
 }
 
@@ -171,11 +171,12 @@ func (g *segment) writable() error {
 	return g.broken()
 }
 
-// broken reports that a sync failed. The system may have dropped what it could not
-// write, and would call the next sync a success: so there is none.
+// broken returns an error if a sync failed. The system may have dropped what it could not
+// write, and would report the next sync as a success. So the store syncs this segment no
+// more.
 func (g *segment) broken() error {
 	if err := g.failed.Load(); err != nil {
-		return fmt.Errorf("%w: an earlier sync of this log failed, and what it lost is not known; mend the disk and open the store again: %w", store.ErrUnavailable, *err)
+		return fmt.Errorf("%w: an earlier sync of this log failed, and may have lost data; repair the disk and open the store again: %w", store.ErrUnavailable, *err)
 	}
 	return nil
 }
@@ -183,8 +184,8 @@ func (g *segment) broken() error {
 // read reads what was appended since the last time, and folds it.
 func (g *segment) read() error { return g.readFor("", nil) }
 
-// readFor is read; counts is set when the entry of that nonce is met, to whether it
-// counts.
+// readFor is read. When it reads the entry with that nonce, it calls met with whether the
+// entry counts.
 func (g *segment) readFor(nonce string, met func(counts bool)) error {
 	size, unlinked, err := sizeOf(g.file)
 	if err != nil {
@@ -198,27 +199,27 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 		return fmt.Errorf("%w: the log became shorter", store.ErrCorrupt)
 	}
 	if size > maxSegment {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log goes on in a new file at %d bytes, so another program has written here", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are read; a log continues in a new file at %d bytes, so another program has written to it", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
 	}
 	value := g.state.Value
 	data := make([]byte, min(size-g.off, readSize))
 	for g.off < size {
 		n, err := g.file.ReadAt(data[:min(size-g.off, readSize)], g.off)
 		if err != nil && err != io.EOF {
-			var p *fs.PathError // with the name that the file had when it was made
+			var p *fs.PathError // has the name that the file had when it was made
 			if errors.As(err, &p) {
 				p.Path = g.path()
 			}
 			return err
 		}
 		used := g.scan(data[:n], func(e fold.Entry) {
-			counts := g.take(e)
+			counts := g.apply(e)
 			if e.Nonce == nonce {
 				met(counts)
 			}
 		})
 		if len(g.state.Value) > 0 && (len(value) == 0 || &value[0] != &g.state.Value[0]) {
-			value = bytes.Clone(g.state.Value) // data is used again
+			value = bytes.Clone(g.state.Value) // the next read overwrites data
 			g.state.Value = value
 		}
 		g.off += int64(used)
@@ -229,8 +230,8 @@ func (g *segment) readFor(nonce string, met func(counts bool)) error {
 	return nil
 }
 
-// scan is [fold.Scan] with a bound for lines: of one that is too long it passes over as
-// much as there is.
+// scan is [fold.Scan] with a bound for lines: it skips a line that is too long, as far as
+// data reaches.
 func (g *segment) scan(data []byte, f func(fold.Entry)) (n int) {
 	if g.long {
 		end := bytes.IndexByte(data, '\n')
@@ -246,8 +247,8 @@ func (g *segment) scan(data []byte, f func(fold.Entry)) (n int) {
 	return n
 }
 
-// take folds one entry, and reports whether it counts.
-func (g *segment) take(e fold.Entry) bool {
+// apply folds one entry, and reports whether it counts.
+func (g *segment) apply(e fold.Entry) bool {
 	switch e.Kind {
 	case kindKey:
 		var key string
@@ -266,12 +267,13 @@ func (g *segment) take(e fold.Entry) bool {
 }
 
 // append appends an entry, and reads the log up to it. It reports whether the entry
-// counts. Its errors tell the outcome.
+// counts. Its errors state the outcome.
 func (g *segment) append(e fold.Entry) (counts bool, err error) {
 	text := fold.AppendLine(nil, e)
 	n, err := writeOnce(g.file, text)
 	if n == len(text)-1 {
-		// Whoever writes next would complete the entry.
+		// Only the line feed is missing, and the next writer's entry would complete this
+		// one.
 		var more int
 		if more, err = writeOnce(g.file, []byte{'\n'}); more == 1 {
 			n++
@@ -282,7 +284,7 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 	case n == len(text)-1:
 		return false, unknown(cmp.Or[error](err, io.ErrShortWrite))
 	case n > 0:
-		// What stands there is torn, and void for everybody.
+		// The part that was written is torn, and void for all readers.
 		return false, notApplied(fmt.Errorf("%w: only a part could be written, the disk may be full: %w", store.ErrUnavailable, cmp.Or[error](err, io.ErrShortWrite)))
 	case refused(err):
 		return false, notApplied(err)
@@ -300,9 +302,9 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 	return counts, nil
 }
 
-// sync makes the segment durable up to off. One at a time: the system tells of a fault
-// once, and whoever synced at the same time would hear of a success although the data
-// is gone. Those who wait have theirs made durable with it.
+// sync makes the segment durable up to off. Only one goroutine syncs at a time: the
+// system reports a failure once, and a second sync at the same time would be reported as
+// a success although data is lost. A sync covers what the waiting callers want durable.
 func (g *segment) sync(off int64) error {
 	raise(&g.wanted, off)
 	if g.syncedTo.Load() >= off {
@@ -333,8 +335,8 @@ func raise(n *atomic.Int64, to int64) {
 	}
 }
 
-// markPath notes that the names which lead to the segment are durable, for all who
-// come later: it spares each of them some syncs. That it fails does no harm.
+// markPath notes in the log that the names which lead to the segment are durable. That
+// spares later writers some syncs. A failure does no harm.
 func (g *segment) markPath() {
 	g.pathSynced.Store(true)
 	if g.denied == nil {
@@ -342,7 +344,7 @@ func (g *segment) markPath() {
 	}
 }
 
-// isFull reports whether a segment is to be sealed.
+// isFull reports whether a segment must be sealed.
 func (s *Store) isFull(g *segment) bool {
 	return g.off > s.limits.sealBytes && g.entries >= s.limits.sealEntries && !g.state.Sealed
 }

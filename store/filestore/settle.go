@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// maxChain is the largest segment that is read to settle a write, in bytes. It has room
-// for all that counts in one.
+// maxChain is the largest segment that is read to settle a write, in bytes. All entries
+// that count in one segment fit.
 const maxChain = 4 << 20
 
-// Settle implements [store.Settler], by the log: what stands at the place that a write
-// would have in it. Logs that others have filled twice since do not tell any more. What
-// it calls applied it has made durable.
+// Settle implements [store.Settler]. It reads the log at the place that the write would
+// have there. The two newest segments are kept; if other writers have filled both since,
+// the fate is unknown. A write that Settle reports as applied is durable.
 func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
 	found := store.Settlement{Current: store.Entry{Key: key}}
 	var sync mark
@@ -37,7 +37,7 @@ func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writ
 	})
 	if sync.seg != nil {
 		defer sync.seg.release()
-		if err = s.settle(sync); err != nil {
+		if err = s.makeDurable(sync); err != nil {
 			err = unknown(fmt.Errorf("the write stands, but may not be durable: %w", err))
 		}
 	}
@@ -66,15 +66,16 @@ func (s *Store) settleAll(l *log, prev store.Version, writes []store.Version, fo
 			found.Fate = fate
 		}
 	}
-	// A create that nobody can name may have been applied and deleted.
+	// A create whose version is not known may have been applied, and its register
+	// deleted.
 	if now := l.version(); now == prev && (now != "" || found.Fate == store.FateNever) {
 		found.Fate = store.FateNotYet
 	}
 	return nil
 }
 
-// fateOf tells what became of the entry with this number and nonce, which was to follow
-// prev.
+// fateOf returns the fate of the entry with this number and nonce, which was written to
+// follow prev.
 func (s *Store) fateOf(l *log, prev store.Version, number uint64, nonce string) store.Fate {
 	last := uint64(0)
 	if l.seg != nil {
@@ -84,7 +85,7 @@ func (s *Store) fateOf(l *log, prev store.Version, number uint64, nonce string) 
 	case number == last+1 && l.version() == prev:
 		return store.FateNotYet
 	case number > last:
-		return store.FateUnknown // the log is older than the write: somebody put it back
+		return store.FateUnknown // the log is older than the write: it was restored
 	case l.seg.state.Nonce == nonce:
 		return store.FateApplied
 	}
@@ -127,7 +128,7 @@ func (s *Store) chain(l *log, number uint64) (first uint64, nonces []string, err
 	}
 	again := segmentOf(l, number)
 	fold.Scan(data, func(e fold.Entry) {
-		if again.take(e) && e.Kind != fold.Seal {
+		if again.apply(e) && e.Kind != fold.Seal {
 			if nonces == nil {
 				first = e.Number
 			}
@@ -142,7 +143,7 @@ func parseVersion(v store.Version) (number uint64, nonce string, err error) {
 	text, nonce, _ := strings.Cut(string(v), ".")
 	number, err = strconv.ParseUint(text, 10, 64)
 	if err != nil || number == 0 || nonce == "" || versionOf(number, nonce) != v {
-		return 0, "", fmt.Errorf("%w: %.80q is none of a file store", store.ErrVersion, v)
+		return 0, "", fmt.Errorf("%w: %.80q is no version of a file store", store.ErrVersion, v)
 	}
 	return number, nonce, nil
 }

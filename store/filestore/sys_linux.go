@@ -34,15 +34,16 @@ func bootID() (string, error) {
 
 var knownBoot atomic.Pointer[string] // it cannot change while this process lives
 
-// An heir's lock is one of an open file description for reading, which is apart from
-// the locks of flock.
+// A child that inherits a presence file has a read lock of its own open file description.
+// Such locks do not interact with those of flock.
 const (
 	ofdGetLock = 36 // F_OFD_GETLK
 	ofdSetLock = 37 // F_OFD_SETLK
 )
 
 // lockHeir locks a presence file that is open for reading, for this open file and its
-// duplicates. Any number of them can do so, whoever has the lock of flock.
+// duplicates. Any number of open files can hold it, also while another holds the lock of
+// flock.
 func lockHeir(f *os.File) error {
 	return ofdLock(f, ofdSetLock, &syscall.Flock_t{Type: syscall.F_RDLCK})
 }
@@ -52,7 +53,7 @@ func hasHeirs(f *os.File) (bool, error) {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
 	err := ofdLock(f, ofdGetLock, &lock)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return false, nil // nor could any process here take one
+		return false, nil // no process on this system could have taken one
 	}
 	return lock.Type != syscall.F_UNLCK, err
 }
@@ -61,7 +62,7 @@ func ofdLock(f *os.File, command int, lock *syscall.Flock_t) error {
 	for {
 		switch err := syscall.FcntlFlock(f.Fd(), command, lock); err {
 		case syscall.EINTR:
-		case syscall.EINVAL: // not every kernel under this name has them
+		case syscall.EINVAL: // not every system that calls itself Linux has these locks
 			return errors.ErrUnsupported
 		default:
 			return err

@@ -9,14 +9,16 @@ import (
 	"syscall"
 )
 
-// openFlags keep an open from waiting for a FIFO that somebody put in the way.
+// openFlags keep an open from waiting for a FIFO in the place of the file, and from
+// following a link.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 
 // noWait keeps an open of a directory from waiting for a FIFO that took its place.
 const noWait = syscall.O_NONBLOCK
 
-// writeOnce writes with one system call, which on a file that is open for appending
-// makes one piece of it. A rest is not written: others may have written meanwhile.
+// writeOnce writes with one system call. On a file that is open for appending, that makes
+// one contiguous piece. After a short write it does not write the rest: others may have
+// appended meanwhile.
 func writeOnce(f *os.File, b []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(f.Fd()), b)
@@ -26,8 +28,7 @@ func writeOnce(f *os.File, b []byte) (int, error) {
 	}
 }
 
-// sizeOf returns the size of a file, and whether it has lost its last name for
-// certain.
+// sizeOf returns the size of a file, and whether it has certainly lost its last name.
 func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 	var st syscall.Stat_t
 	for {
@@ -41,9 +42,9 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 // syncDir makes the names in a directory durable.
 func syncDir(f *os.File) error { return f.Sync() }
 
-// identify names a directory by its inode and its device, since its path depends on who
-// looks: in containers, through links and bind mounts. The inode comes first, as machines
-// that share a file system agree on it alone.
+// identify identifies a directory by its inode and its device. Its path differs between
+// containers, and through links and bind mounts. The inode comes first, since it is all
+// that machines which share a file system agree on.
 func identify(_ string, info os.FileInfo) (string, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -85,7 +86,7 @@ func dupFD(fd int) (int, error) {
 	return fd, os.NewSyscallError("dup", err)
 }
 
-// dupFile is dup for a descriptor that is no file of this program's.
+// dupFile is dup for a descriptor without an os.File.
 func dupFile(fd int, name string) (*os.File, error) {
 	fd, err := dupFD(fd)
 	if err != nil {
@@ -96,7 +97,7 @@ func dupFile(fd int, name string) (*os.File, error) {
 
 func closeFD(fd int) { _ = syscall.Close(fd) }
 
-// fileID tells which file is open.
+// fileID identifies an open file.
 func fileID(f *os.File) (dev, ino uint64) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {

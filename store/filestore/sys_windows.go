@@ -11,8 +11,9 @@ const (
 	noWait    = 0
 )
 
-// writeOnce writes with one system call. A file that is open for appending has the
-// right to append only (FILE_APPEND_DATA), which makes one piece of it.
+// writeOnce writes with one system call. A file that is open for appending has the right
+// to append only (FILE_APPEND_DATA), so the system appends the text as one contiguous
+// piece.
 func writeOnce(f *os.File, b []byte) (int, error) { return f.Write(b) }
 
 // sizeOf returns the size of a file. One that is open keeps its name.
@@ -39,7 +40,7 @@ func identify(dir string, _ os.FileInfo) (string, error) {
 // bootID is not known here.
 func bootID() (string, error) { return "", nil }
 
-// Nothing is known of processes here, as there is no boot id.
+// Without a boot id the store cannot tell whether a process is alive.
 func lockFile(*os.File, bool) (bool, error) { return false, errNoPresence }
 func dup(*os.File) (int, error)             { return -1, errNoPresence }
 func dupFile(int, string) (*os.File, error) { return nil, errNoPresence }

@@ -11,33 +11,32 @@ import (
 )
 
 const (
-	// safetyLook is how often somebody who waits for the system to tell looks all
-	// the same: a directory that is removed while somebody holds it open makes no
-	// event.
+	// safetyLook is how often a waiter checks although it gets events: the removal of a
+	// directory that a process holds open makes no event.
 	safetyLook = time.Second
 
-	// Where the system does not tell, or not of what other machines do, looks come
-	// further and further apart between these bounds.
+	// Where the system reports no changes, or none of other machines, a waiter polls, at
+	// growing intervals between these bounds.
 	minPoll = 25 * time.Millisecond
 	maxPoll = 250 * time.Millisecond
 
-	// A register that several processes change all the time is busy: while it is, those
-	// who wait look for themselves, after random pauses. To be woken by each change, all
-	// at once, costs them more than the changes do. The pauses are random so that none of
-	// the waiters is always later than another. A wait that was longer than busyTime was
-	// not for a busy register.
+	// A register that several processes change all the time is busy. While it is, its
+	// waiters poll after random pauses: if each change woke all of them at once, that
+	// would cost more than the changes. The pauses are random so that no waiter is always
+	// later than another. If a wait took longer than busyTime, the register is not busy.
 	busyTime  = 4 * time.Millisecond
 	busyPause = 400 * time.Microsecond // on average
 )
 
-// recent remembers what has happened within the last busyTime, by name.
+// recent remembers the names of what has happened within the last busyTime.
 type recent struct {
 	mu   sync.Mutex
 	at   map[string]time.Time
 	last time.Time // of all
 }
 
-// maxRecent is how many names are remembered: to forget one costs a little time.
+// maxRecent is how many names are remembered. Beyond it all are forgotten, which costs a
+// busy register a little time.
 const maxRecent = 1000
 
 func (r *recent) note(name string) {
@@ -64,22 +63,22 @@ func (r *recent) any() bool {
 	return time.Since(r.last) < busyTime
 }
 
-// notify is what the system tells a store of changes; see the files named after it.
+// notify gets reports of changes from the system; see the files named after it.
 type notify struct {
-	poll bool // it does not tell, or is not to be asked
+	poll bool // the system reports none, or must not be asked
 }
 
 // waiter waits for changes of one file or directory.
 type waiter struct {
-	wake chan struct{} // gets something after a change
+	wake chan struct{} // receives a value after a change
 	stop func()        // ends the waiting
 
-	untold func() bool // asked after a look: the next change may not be told
+	mayMiss func() bool // called after a check: the system may not report the next change
 }
 
-// Watch implements [store.Watcher]. On Linux a local change is told within about a
-// millisecond; elsewhere, and where the limits of inotify are reached, the log is
-// looked at every 25 to 250 ms.
+// Watch implements [store.Watcher]. On Linux it notices a local change within about a
+// millisecond. Elsewhere, and where the limits of inotify are reached, it polls every 25
+// to 250 ms.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := s.waitChange(ctx, key, seen); err != nil {
 		return &store.OpError{Op: "watch", Key: key, Err: err}
@@ -103,11 +102,11 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 	return err
 }
 
-// wait calls done until that returns true or an error: at once, when the system tells
-// of a change (woken is true then), and now and then. The waiter is made before the
-// look, so that no change falls between them, and anew for each look, since what it
-// watches may have been replaced. Where it is busy, the system is asked only after
-// busyTime.
+// wait calls done until that returns true or an error: at once, after each change that
+// the system reports (woken is true then), and at intervals. It registers a waiter before
+// each check, so that no change falls between them, and a new one each time, since the
+// file that it watches may have been replaced. Where the register is busy, it registers
+// the first waiter only after busyTime.
 func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -119,9 +118,9 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 	defer func() { w.end() }()
 	for {
 		last := w
-		told := false
+		notified := false
 		if busy = busy && time.Since(began) < busyTime; !busy {
-			w, told = watch()
+			w, notified = watch()
 			last.end()
 		}
 		if ok, err := done(woken); ok || err != nil {
@@ -134,7 +133,7 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 		switch {
 		case busy:
 			pause = rand.N(2 * busyPause)
-		case !told || w.untold != nil && w.untold():
+		case !notified || w.mayMiss != nil && w.mayMiss():
 			pause, poll = poll, min(poll*3/2, maxPoll)
 		}
 		woken = false

@@ -1,9 +1,12 @@
 // Package memstore keeps registers in the memory of one process: for tests, for programs
 // whose registers may vanish at exit, and as the reference that other stores are compared
-// with. It keeps the whole contract of package store. Every call takes effect under one
-// mutex. No call waits while it holds the mutex, so a store works inside a bubble of
-// testing/synctest. It starts no goroutine and needs no closing. Durable means here:
-// until the process ends.
+// with.
+//
+// It keeps the whole contract of package store. Every call takes effect under one mutex.
+// No call waits while it holds the mutex, so a store works inside a bubble of
+// testing/synctest. It starts no goroutine and needs no closing.
+//
+// Durable means here: until the process ends.
 package memstore
 
 import (

@@ -17,7 +17,8 @@ const (
 	SQLite     Dialect = "sqlite"     // 3.35 and later
 )
 
-// texts are the statements of a dialect.
+// texts are the statements of a dialect. The comments name the parameters, then the
+// result.
 type texts struct {
 	create []string
 
@@ -31,17 +32,17 @@ type texts struct {
 // before it is read: engine.MaxText and one character more.
 var selectRecord = fmt.Sprintf(`SELECT substr(version, 1, 100), substr(record, 1, %d) FROM `, engine.MaxText+1)
 
-// rules are what a dialect decides.
+// rules are what differs between dialects.
 type rules struct {
 	texts func(table string) texts
 
-	// check reports why a commit of this session would not be durable, or would not be
-	// that of the primary server.
+	// check reports why a commit of this session would not be durable, or would not be a
+	// commit of the primary server.
 	check func(ctx context.Context, db *sql.DB) error
 
-	// classify returns what an error of a statement proves: [engine.ErrBusy] if nothing
-	// was written and the same may succeed soon, a sentinel of package store if nothing
-	// was written and trying again does not help, and nil if it proves nothing.
+	// classify returns what an error of a statement proves. [engine.ErrBusy]: nothing was
+	// written, and a retry may succeed soon. A sentinel of package store: nothing was
+	// written, and a retry does not help. Nil: the error proves nothing.
 	classify func(err error) error
 }
 

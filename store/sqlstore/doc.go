@@ -8,39 +8,39 @@
 //	...
 //	st, err := sqlstore.New(db, sqlstore.PostgreSQL, nil)
 //
-// # What lies in the database
+// # What is stored
 //
 // The table holdfast (see [Options].Table) has a row for each register:
 //
 //	key      text     the key, with the prefix
 //	version  text     the nonce of the state, new in every write
-//	deleted  boolean  whether it is a tombstone; those stay
+//	deleted  boolean  whether it is a tombstone, which stays
 //	record   text     the state as JSON; see package engine
 //
-// The table holdfast_fence has the highest fencing token that [Fence] has seen of each
+// The table holdfast_fence has the highest fencing token that [Fence] has seen for each
 // lock.
 //
 // # Cost
 //
 // Each operation is one statement that commits by itself: a Get is a SELECT by the
 // primary key, a Put an INSERT or UPDATE with the condition in it. A Put that is refused
-// costs a SELECT more. A listing takes a statement for each thousand keys. Nothing is
-// ever locked from one call to the next.
+// costs a SELECT more. A listing takes a statement for each thousand keys. The store
+// holds no lock of the database between calls.
 //
 // # Durability
 //
 // A write that was answered is as durable as a commit of the database. Before the first
-// write the store looks at the settings that decide that, and refuses a session in which
-// a commit may be lost with the power: synchronous_commit = off and fsync = off of
-// PostgreSQL, synchronous = OFF or NORMAL of SQLite. It also refuses a PostgreSQL server
-// that is a standby. A server that fails over asynchronously brings old states back; no
-// store on top of it can know.
+// write the store reads the settings that decide that. It refuses a session in which a
+// power loss may undo a commit: synchronous_commit = off and fsync = off of PostgreSQL,
+// synchronous = OFF or NORMAL of SQLite. It also refuses a PostgreSQL server that is a
+// standby. A server that fails over asynchronously can bring old states back; no store on
+// top of it can detect that.
 //
 // # Waiting
 //
 // On PostgreSQL every write notifies the channel that has the name of the table. With
-// [Options].Listen a waiter is told of a change at once, and otherwise it polls. The
-// hook is a few lines, which the driver decides; with pgx:
+// [Options].Listen a waiter learns of a change at once; without it, waiters poll. The
+// hook is a few lines that depend on the driver. With pgx:
 //
 //	func listen(ctx context.Context, channel string, ready func(), notify func(key string)) error {
 //		conn, err := pgx.Connect(ctx, url)
@@ -63,12 +63,12 @@
 //
 // # SQLite
 //
-// The database must be a file on a local file system. Its writers wait for each other:
-// open it with a busy time-out of a few seconds, and in WAL mode so that readers do not
-// wait. Each connection needs synchronous = FULL, which is SQLite's default but not that
-// of every driver.
+// The database must be a file on a local file system. Its writers wait for each other.
+// Open it with a busy time-out of a few seconds, and in WAL mode so that readers do not
+// wait. Each connection needs synchronous = FULL, which is SQLite's default, but not
+// every driver's.
 //
-// The file belongs into a directory that only its user, and root, can write to. SQLite
-// rolls a journal back that it finds beside the file, and removes the file that the
-// journal names.
+// Keep the file in a directory that only its user, and root, can write to. When SQLite
+// finds a journal beside the file it rolls it back, and removes the file that the journal
+// names.
 package sqlstore

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// FenceTable is the table of [Fence].
+// FenceTable is the name of the table of [Fence].
 const FenceTable = "holdfast_fence"
 
 const createFence = `CREATE TABLE IF NOT EXISTS ` + FenceTable + ` (name text PRIMARY KEY NOT NULL, token bigint NOT NULL)`
 
-// ErrFenced: a higher fencing token has been here. What the transaction has done must
-// be rolled back.
+// ErrFenced: a higher fencing token was announced. The caller must roll the transaction
+// back.
 var ErrFenced error = fenced{}
 
 type fenced struct{}
@@ -24,21 +24,21 @@ type fenced struct{}
 func (fenced) Error() string          { return "fenced by a higher token" }
 func (fenced) Outcome() store.Outcome { return store.NotApplied }
 
-// Execer is a transaction: a [*sql.Tx], or a [*sql.Conn] in one.
+// Execer is a transaction: a [*sql.Tx], or a [*sql.Conn] with an open transaction.
 type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Fence refuses the holder of a lock that is over inside the caller's own transaction:
-// if a higher token than token has been announced for the lock name, the error matches
-// [ErrFenced], and the caller rolls back. Otherwise the token is announced, and every
-// lower one is refused once the transaction has committed.
+// Fence refuses a former holder of a lock, inside the caller's own transaction. If a
+// higher token than token was announced for the lock name, the error matches [ErrFenced],
+// and the caller must roll back. Otherwise Fence announces the token. Once the
+// transaction has committed, every lower token is refused.
 //
-// Call it first in each transaction that the lock guards: the row that it writes makes
-// transactions of two holders wait for each other, so that what a new holder reads
-// after it is what an earlier one has left for good. It needs the table that
-// [CreateTables] makes, one row for each name, in the database of the transaction, which
-// need not be that of the lock.
+// Call it first in each transaction that the lock guards. The row that it writes makes
+// the transactions of two holders wait for each other. So after Fence a new holder reads
+// the final state that the earlier holder left. Fence needs the table that [CreateTables]
+// makes, with one row for each name, in the database of the transaction. That need not be
+// the database of the lock.
 func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if err := store.CheckKey(name); err != nil {
 		return err
@@ -46,8 +46,8 @@ func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if token == 0 || token > math.MaxInt64 {
 		return fmt.Errorf("fence %q: %d is no token: a number from 1 to 2^63-1", name, token)
 	}
-	// Without parameters, which each database writes in its own way: the name consists
-	// of harmless characters.
+	// No parameters, since databases differ in how they write them. The name contains
+	// only harmless characters, see plain.
 	result, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %[1]s (name, token) VALUES ('%[2]s', %[3]d)
 		ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE %[1]s.token <= excluded.token`, FenceTable, plain(name), token))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // postgresTexts are the statements of PostgreSQL. A write notifies waiters in its own
-// statement, so that they hear of it when it has committed and not otherwise.
+// statement, so that they learn of it only once it has committed.
 func postgresTexts(table string) texts {
 	const written = `WITH written AS (%s RETURNING 1) SELECT pg_notify('%s', $1) FROM written`
 	insert := `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING`
@@ -41,8 +41,8 @@ func checkPostgres(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// classifyPostgres goes by the SQLSTATE that the server has sent: a statement that it
-// reports as failed was rolled back. The end of a connection proves nothing.
+// classifyPostgres uses the SQLSTATE that the server sent: a statement that the server
+// reports as failed was rolled back. A lost connection proves nothing.
 func classifyPostgres(err error) error {
 	var reported interface{ SQLState() string }
 	if !errors.As(err, &reported) || len(reported.SQLState()) != 5 {
@@ -52,7 +52,7 @@ func classifyPostgres(err error) error {
 	case code == "40003": // "statement completion unknown"
 		return nil
 	case code[:2] == "40" || code[:2] == "53" || code[:2] == "55":
-		return engine.ErrBusy // a deadlock, too many connections, a lock that was not to be had
+		return engine.ErrBusy // a deadlock, too many connections, a lock that was not available
 	case code == "42501" || code[:2] == "28":
 		return store.ErrDenied
 	case code[:2] == "42" || code[:2] == "3D" || code[:2] == "3F" || code[:2] == "25":

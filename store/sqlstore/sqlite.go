@@ -32,7 +32,7 @@ func checkSQLite(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// classifySQLite goes by SQLite's own words, which all drivers pass on: a statement that
+// classifySQLite uses SQLite's own messages, which all drivers pass on: a statement that
 // could not get its lock, or could not begin, was rolled back.
 func classifySQLite(err error) error {
 	for _, known := range []struct {

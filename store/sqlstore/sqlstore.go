@@ -33,8 +33,8 @@ const (
 )
 
 // Store is a space of registers in a table. It may be used by any number of goroutines
-// and needs no closing; the database is the caller's to close. Its methods are those of
-// [engine.Store], which tells what becomes of a write.
+// and needs no closing; the caller closes the database. Its methods are those of
+// [engine.Store], which decides what became of a write.
 type Store struct {
 	*engine.Store
 	t   *table
@@ -114,8 +114,8 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 	return "", nil
 }
 
-// List implements [engine.Driver], by pages, so that no statement is open while the
-// caller works.
+// List implements [engine.Driver]. It reads pages, so that no statement is open while the
+// caller handles a key.
 func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		below := t.column("")
@@ -192,16 +192,16 @@ func (t *table) bounded(ctx context.Context, f func(context.Context) error) erro
 	return err
 }
 
-// A text of PostgreSQL has no zero bytes. The escapes keep the order of the keys.
+// A text of PostgreSQL cannot contain zero bytes. The escapes keep the order of the keys.
 var (
 	escape   = strings.NewReplacer("\x00", "\x01a", "\x01", "\x01b")
 	unescape = strings.NewReplacer("\x01a", "\x00", "\x01b", "\x01")
 )
 
-// column returns the column key of a register.
+// column returns the value of the column key for a register.
 func (t *table) column(key string) string { return escape.Replace(t.prefix + key) }
 
-// check looks at what the store needs, before its first write.
+// check checks the set-up of the store, before its first write.
 func (t *table) check(ctx context.Context) error {
 	if _, err := t.page(ctx, "", "0"); err != nil {
 		return store.MarkNotApplied(err)
@@ -209,7 +209,7 @@ func (t *table) check(ctx context.Context) error {
 	return store.MarkNotApplied(t.bounded(ctx, func(ctx context.Context) error { return t.dialect.check(ctx, t.db, t.explain) }))
 }
 
-// explain makes an error of a statement match what the engine must know of it.
+// explain makes an error of a statement match the sentinels that the engine looks for.
 func (t *table) explain(err error) error {
 	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnavailable, store.ErrUnsafe, store.ErrMisconfigured} {
 		if errors.Is(err, known) {

@@ -25,18 +25,19 @@ type Options struct {
 	// Prefix is put before every key, with a slash: empty, or a valid key.
 	Prefix string
 
-	// Name names the store for people, and identifies it where programs order several
-	// stores or remember what they saw of one: the URL of the database without secrets.
-	// Default: none.
+	// Name names the store for people: the URL of the database without secrets. It also
+	// identifies the store, for programs that order several stores or remember what they
+	// saw of one. Default: none.
 	Name string
 
-	// Listen receives what the database notifies a channel of. It calls ready once it
-	// listens, notify with each payload, and returns when ctx ends or when it has lost
-	// its connection. It is run by one goroutine while at least one Watch waits. Nil:
-	// the store tells of no changes, and waiters poll. [SQLite] has nothing to listen to.
+	// Listen receives the notifications of a channel. It calls ready once it listens, and
+	// notify with each payload. It returns when ctx ends or when it has lost its
+	// connection. The store runs it in one goroutine while at least one Watch waits. Nil:
+	// the store reports no changes, and waiters poll. [SQLite] has no notifications, and
+	// ignores it.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
-	// Log is told of what was settled and found. Nil discards.
+	// Log receives what became of writes whose reply was lost. Nil discards.
 	Log *slog.Logger
 }
 

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// A waiter looks by itself now and then, for notifications that were lost with a
-	// connection.
+	// safetyLook is how often a waiter reads without a notification: one may be lost with
+	// a connection.
 	safetyLook = 5 * time.Second
 
-	// listenPause is how long a lost connection is left alone.
+	// listenPause is the pause before the listener connects again.
 	listenPause = time.Second
 )
 
 // watching is a [Store] that listens: a [store.Watcher].
 type watching struct{ s *Store }
 
-// As hands out the ability to watch where the store listens.
+// As offers [store.Watcher] if the store listens.
 func (s *Store) As(target any) bool {
 	w, ok := target.(*store.Watcher)
 	if ok && s.hub.listen != nil {
@@ -29,7 +29,7 @@ func (s *Store) As(target any) bool {
 	return ok && s.hub.listen != nil
 }
 
-// Watch implements [store.Watcher]: it reads once it listens, and after each
+// Watch implements [store.Watcher]: it reads when the listener is ready, and after each
 // notification of the key.
 func (w watching) Watch(ctx context.Context, key string, seen store.Version) error {
 	h := w.s.hub
@@ -42,12 +42,12 @@ func (w watching) Watch(ctx context.Context, key string, seen store.Version) err
 			return context.Cause(ctx)
 		}
 		if changed && !absent || err != nil && !absent {
-			return nil // a change, or an error that the caller's own read will tell
+			return nil // a change, or an error that the caller's own read will return
 		}
 		t := time.NewTimer(safetyLook)
 		select {
 		case <-ctx.Done():
-		case <-sub.news:
+		case <-sub.changed:
 		case <-t.C:
 		}
 		t.Stop()
@@ -57,20 +57,20 @@ func (w watching) Watch(ctx context.Context, key string, seen store.Version) err
 	}
 }
 
-// subscription is one waiter. news has one slot.
+// subscription is one waiter. changed has one slot.
 type subscription struct {
-	key  string
-	news chan struct{}
+	key     string
+	changed chan struct{}
 }
 
 func (s *subscription) wake() {
 	select {
-	case s.news <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// hub is the one listener of a store: a goroutine that lives while a Watch waits.
+// hub is the listener of a store: one goroutine that runs while a Watch waits.
 type hub struct {
 	channel string
 	listen  func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
@@ -90,7 +90,7 @@ func newHub(t *table) *hub {
 
 // join adds a waiter, and starts the listener for the first.
 func (h *hub) join(key string) *subscription {
-	sub := &subscription{key: key, news: make(chan struct{}, 1)}
+	sub := &subscription{key: key, changed: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subs[sub] = struct{}{}
@@ -102,8 +102,8 @@ func (h *hub) join(key string) *subscription {
 	return sub
 }
 
-// leave removes a waiter. The last one ends the listener, and does not wait for that,
-// since the caller's hook decides how long it takes.
+// leave removes a waiter. The last one cancels the listener. It does not wait for its
+// end, since that depends on the caller's hook.
 func (h *hub) leave(sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,8 +117,8 @@ func (h *hub) leave(sub *subscription) {
 // run listens, and connects anew when the connection is lost.
 func (h *hub) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		// Between two connections notifications can be lost: so each begins with a look
-		// of every waiter.
+		// Notifications can be lost between two connections. So every waiter reads when a
+		// new one is ready.
 		_ = h.listen(ctx, h.channel, func() { h.wake("") }, h.wake)
 		t := time.NewTimer(listenPause)
 		select {

@@ -3,21 +3,19 @@
 //
 // # What is modelled
 //
-// One register, whose directory exists. Each process reads and writes it, for ever,
-// by the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one
-// system call; between any two of them any other process may do any of its own, or
-// crash, which leaves its temporary behind and makes it start anew, knowing
-// nothing. A listing is not one moment: it may or may not show a name that came or
-// went meanwhile. An inode lives as long as a name or an open file does, so its
-// identity cannot come back.
+// One register, whose directory exists. Each process reads and writes it, for ever, by
+// the steps of package filestore: GET, PUT, SEAL, NEXT and COLD. A step is one system
+// call; between any two of them any other process may take any of its own steps, or crash. A crashed process
+// leaves its temporary in place and starts anew, with no memory. A listing is not one
+// moment: it may or may not show a name that came or went meanwhile. An inode lives as
+// long as a name or an open file does, so its identity cannot come back.
 //
 // # What is checked
 //
-// Successful writes name different states; what was acknowledged or read once is
-// never missing later; nobody reads an older state than anybody read before he
-// started; a write that was refused is never seen; no write succeeds on a log that
-// is gone; and in every state somebody who knows nothing can find the newest
-// segment.
+// Successful writes name different states. What was acknowledged or read once is never
+// missing later. No process reads an older state than one that was read before its read
+// started. A write that was refused is never seen. No write succeeds on a log that was
+// removed. And in every state a process without memory can find the newest segment.
 //
 // # Mutants
 //
@@ -99,7 +97,7 @@ type proc struct {
 	known  id    // the state that it read there
 	base   id    // the state that its write names
 	mine   id    // its entry
-	floor  uint8 // the number of the newest state that anybody had seen when it started
+	floor  uint8 // the number of the newest state that any process had seen when it started
 	other  uint8 // open: a segment that it looks at
 	linked bool
 	cursor uint8  // of a walk over numbers
@@ -219,7 +217,7 @@ func (s *state) normal() {
 	s.collect()
 }
 
-// collect forgets the inodes that nobody can reach, and numbers the others in the
+// collect forgets the inodes that no process can reach, and numbers the others in the
 // order in which they are found.
 func (s *state) collect() {
 	var place [maxInodes + 1]uint8

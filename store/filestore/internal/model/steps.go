@@ -81,7 +81,7 @@ func (w *world) observe(s *state, i int, x id) {
 		if p.doing == putting && p.old {
 			w.bad = "a write succeeded on a log that was gone"
 		}
-		return // what is read there is the business of whoever removed it
+		return // after the removal by hand, nothing is promised about what is read there
 	}
 	switch {
 	case s.void&(1<<x) != 0:
@@ -498,8 +498,8 @@ func (w *world) check(s *state) {
 	}
 }
 
-// findable reports whether somebody who knows nothing would find the newest segment,
-// if nobody else did anything meanwhile.
+// findable reports whether a process without memory would find the newest segment, if no
+// other process did anything meanwhile.
 func (s *state) findable() bool {
 	for n := uint8(maxNumber); n > 1; n-- {
 		if high := s.name[n]; high != 0 {
