@@ -19,7 +19,7 @@ import (
 )
 
 // dynamo compares leases on DynamoDB.
-func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, d time.Duration) error {
+func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) error {
 	client := func() (*dynamodb.Client, *counter) {
 		n := &counter{}
 		return server.Client(func(o *dynamodb.Options) { o.HTTPClient = n }), n
@@ -34,26 +34,37 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, d time.Dura
 	if err != nil {
 		return err
 	}
-	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{Manual: true}), requests: n, waits: true}
+	uncounted, err := dynamostore.New(server.Client(), table, &dynamostore.Options{Trusted: true})
+	if err != nil {
+		return err
+	}
+	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{Manual: true}), holder: newHoldfast(uncounted, nil), requests: n}
 
 	c2, n2 := client()
 	peerTable := servers.Unique("dynamolock")
-	// A lease that lasts as long as the measurement, since nothing renews it here.
-	newClient := func() (*dynamolock.Client, error) {
-		return dynamolock.New(c2, peerTable, dynamolock.DisableHeartbeat(), dynamolock.WithLeaseDuration(time.Minute))
+	newPeer := func(c *dynamodb.Client, opts ...dynamolock.ClientOption) func(lock string) (claimant, error) {
+		return func(lock string) (claimant, error) {
+			c, err := dynamolock.New(c, peerTable, opts...)
+			return &dynamolockLease{c: c, name: lock}, err
+		}
 	}
-	first, err := newClient()
+	first, err := dynamolock.New(c2, peerTable)
 	if err != nil {
 		return err
 	}
 	if _, err := first.CreateTable(peerTable); err != nil {
 		return err
 	}
-	peer := &subject{name: "dynamolock", requests: n2, waits: true, claimant: func(lock string) (claimant, error) {
-		c, err := newClient()
-		return &dynamolockLease{c: c, name: lock}, err
-	}}
-	return remote(w, "DynamoDB Local", []*subject{ours, peer}, rawDynamo(server.Client(), table), d)
+	peer := &subject{name: "dynamolock", claimant: newPeer(c2, dynamolock.DisableHeartbeat()), holder: newPeer(server.Client()), requests: n2}
+	subjects := []*subject{ours, peer}
+	on := on{title: "DynamoDB Local", unit: "requests", raw: rawDynamo(server.Client(), table), spread: 5 * time.Second}
+	if !r.waitOnly {
+		if err := remote(ctx, w, on, subjects, r); err != nil {
+			return err
+		}
+	}
+	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
+	return nil
 }
 
 // rawDynamo returns a function that overwrites one item on the condition that it is
@@ -100,7 +111,8 @@ func (c *dynamolockLease) try(ctx context.Context) (bool, error) {
 }
 
 func (c *dynamolockLease) wait(ctx context.Context) (err error) {
-	c.lock, err = c.c.AcquireLockWithContext(ctx, c.name)
+	// By default a waiter gives up after a lease's duration; how often it looks is the same.
+	c.lock, err = c.c.AcquireLockWithContext(ctx, c.name, dynamolock.WithAdditionalTimeToWaitForLock(time.Hour))
 	return err
 }
 

@@ -16,8 +16,9 @@ import (
 )
 
 // files compares locks between processes of one machine, in a directory.
-func files(w io.Writer, parent string, d time.Duration) error {
-	dir, err := os.MkdirTemp(parent, "holdfast-peers-")
+func files(w io.Writer, parent string, r *run) error {
+	d := r.each
+	dir, err := os.MkdirTemp(parent, "holdfast-bench-")
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func takeovers(kind, dir string) (samples, error) {
 		return nil, nil
 	}
 	var got samples
-	for i := range 20 {
+	for i := range 11 {
 		name := fmt.Sprint("takeover", i)
 		var pair []*worker
 		for range 2 {

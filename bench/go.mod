@@ -3,11 +3,13 @@ module github.com/holdfast-go/holdfast/bench
 go 1.25.0
 
 require (
+	cirello.io/pglock v1.16.1
 	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.7
 	github.com/gofrs/flock v0.13.1
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/jackc/pgx/v5 v5.12.0
 	golang.org/x/sys v0.47.0
 	modernc.org/sqlite v1.49.1
 )
@@ -41,8 +43,9 @@ require (
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jalaali/go-jalaali v0.0.0-20210801064154-80525e88d958 // indirect
+	github.com/lib/pq v1.10.9 // indirect
 	github.com/lmittmann/tint v1.1.3 // indirect
 	github.com/magefile/mage v1.14.0 // indirect
 	github.com/markusmobius/go-dateparser v1.2.4 // indirect

@@ -41,7 +41,8 @@ func what(kind string) string {
 	return "no record, no token, nothing durable"
 }
 
-// openLocks opens the locks of a kind in a directory that all processes share.
+// openLocks opens the locks of a kind in a directory, or in the database of a URL, that
+// all processes share.
 func openLocks(kind, dir string) (locks, error) {
 	var st store.Store
 	var err error
@@ -55,6 +56,9 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindFlock:
 		d := filepath.Join(dir, "flock")
 		return flocks{d}, os.MkdirAll(d, 0o700)
+	case kindSQLStore, kindAdvisory, kindPGLock:
+		open, err := openPostgres(kind, dir, &counter{}, true)
+		return claimants(open), err
 	default:
 		return nil, fmt.Errorf("no locks of kind %q", kind)
 	}

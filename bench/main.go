@@ -1,25 +1,68 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|s3|dynamodb] [-for 3s] [-dir DIR]
+//	go run . [-only files|s3|dynamodb|postgresql] [-for 2s] [-dir DIR]
+//	go run . -only dynamodb -wait-only -window 90s -waiters 100
+//
+// The module stands outside of the workspace: set GOWORK=off, as make bench does.
 //
 // Requests are counted exactly. Times depend on the machine; what counts is their
 // ratio to one raw request, or to two raw appends, of the same run.
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
 )
 
+// run is how long and how much is measured.
+type run struct {
+	each     time.Duration // a measurement of times
+	window   time.Duration // the requests of waiters are counted for this time
+	waiters  int           // of each library
+	waitOnly bool          // measure nothing but waiting
+
+	last []func(w io.Writer) error
+}
+
+// later puts off what mostly sleeps: all of that is measured at the same time, after all
+// else.
+func (r *run) later(measure func(w io.Writer) error) { r.last = append(r.last, measure) }
+
+// finish measures what was put off.
+func (r *run) finish(w io.Writer) error {
+	out := make([]bytes.Buffer, len(r.last))
+	errs := make([]error, len(r.last))
+	var wg sync.WaitGroup
+	for i, measure := range r.last {
+		wg.Go(func() { errs[i] = measure(&out[i]) })
+	}
+	wg.Wait()
+	for i := range out {
+		if _, err := out[i].WriteTo(w); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func main() {
-	only := flag.String("only", "", "measure only `what`: files, s3 or dynamodb")
-	d := flag.Duration("for", 3*time.Second, "how long each measurement takes")
+	var r run
+	only := flag.String("only", "", "measure only `what`: files, s3, dynamodb or postgresql")
+	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
+	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
+	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library")
+	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB and PostgreSQL: measure nothing but waiting")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
 	config := flag.String("worker", "", "run as a worker (used by this program itself)")
 	flag.Parse()
@@ -30,38 +73,69 @@ func main() {
 		}
 		return
 	}
-	if err := measure(*only, *dir, *d); err != nil {
+	if err := measure(*only, *dir, &r); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(only, dir string, d time.Duration) error {
-	if only == "" || only == "files" {
-		if err := files(os.Stdout, dir, d); err != nil {
-			return err
-		}
-	}
+func measure(only, dir string, r *run) error {
 	ctx := context.Background()
 	var set servers.Set
 	defer set.Close()
-	if only == "" || only == "s3" {
-		for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
-			server, err := start(ctx)
+	temp, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
+	for _, part := range []struct {
+		name    string
+		measure func() error
+	}{
+		{"files", func() error { return files(os.Stdout, dir, r) }},
+		{"s3", func() error {
+			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
+				server, err := start(ctx)
+				if err != nil {
+					return err
+				}
+				if err := s3(ctx, os.Stdout, server, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"dynamodb", func() error {
+			server, err := set.StartDynamoDB(ctx)
 			if err != nil {
 				return err
 			}
-			if err := s3(ctx, os.Stdout, server, d); err != nil {
+			return dynamo(ctx, os.Stdout, server, r)
+		}},
+		{"postgresql", func() error {
+			server, err := servers.StartPostgres(ctx, temp)
+			if err != nil {
 				return err
 			}
+			ends = append(ends, server.Kill)
+			return postgres(ctx, os.Stdout, server, r)
+		}},
+		{"", func() error { return r.finish(os.Stdout) }},
+	} {
+		if only != "" && part.name != "" && only != part.name {
+			continue
 		}
-	}
-	if only == "" || only == "dynamodb" {
-		server, err := set.StartDynamoDB(ctx)
-		if err != nil {
-			return err
+		began := time.Now()
+		if err := part.measure(); err != nil {
+			return fmt.Errorf("%s: %w", cmp.Or(part.name, "waiting"), err)
 		}
-		return dynamo(ctx, os.Stdout, server, d)
+		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", cmp.Or(part.name, "waiting"), time.Since(began).Seconds())
 	}
 	return nil
 }

@@ -38,8 +38,11 @@ type subject struct {
 	// claimant returns one that knows nothing of the lock yet.
 	claimant func(lock string) (claimant, error)
 
+	// holder returns one whose requests are not counted, and which keeps what it has
+	// as the library does by default. Nil: the library does not wait.
+	holder func(lock string) (claimant, error)
+
 	requests *counter
-	waits    bool // it can wait
 }
 
 // count returns how many requests f sends.
@@ -124,19 +127,30 @@ func (s *subject) counts(ctx context.Context) (map[string]int, error) {
 		}
 		for name, n := range got {
 			if first[name] != n {
-				return nil, fmt.Errorf("%s: %s: %d requests, then %d", s.name, name, first[name], n)
+				return nil, fmt.Errorf("%s: %s: %d, then %d", s.name, name, first[name], n)
 			}
 		}
 	}
 	return first, nil
 }
 
-// remote compares libraries on one server. raw sends one bare conditional write of
-// the SDK, about as long as a record.
-func remote(w io.Writer, title string, subjects []*subject, raw func(context.Context) error, d time.Duration) error {
-	ctx := context.Background()
-	fmt.Fprintf(w, "### On %s\n\n", title)
-	t := table{head: []string{"requests"}}
+// on is what libraries are compared on.
+type on struct {
+	title string
+	unit  string // what is counted: requests, or statements
+
+	// raw sends one bare conditional write, about as long as a record.
+	raw func(context.Context) error
+
+	// spread is the time over which the locks are released for which others wait: more
+	// than the pauses of any library.
+	spread time.Duration
+}
+
+// remote compares libraries on one server.
+func remote(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run) error {
+	fmt.Fprintf(w, "### On %s\n\n", on.title)
+	t := table{head: []string{on.unit}}
 	byStep := make([][]string, len(steps()))
 	for i, st := range steps() {
 		byStep[i] = []string{st.name}
@@ -160,10 +174,7 @@ func remote(w io.Writer, title string, subjects []*subject, raw func(context.Con
 	}
 	t.row(cycle...)
 	t.print(w)
-	if err := times(ctx, w, subjects, raw, d); err != nil {
-		return err
-	}
-	return waiting(ctx, w, subjects, d)
+	return times(ctx, w, subjects, on.raw, r.each)
 }
 
 // times measures the one-request operations in turns with bare conditional writes.
@@ -231,32 +242,33 @@ func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(conte
 	return nil
 }
 
-// waiting measures what waiting costs and how long a hand-over takes, with the
-// default settings of each library.
-func waiting(ctx context.Context, w io.Writer, subjects []*subject, d time.Duration) error {
-	t := table{head: []string{"waiting, default settings", "requests of one waiter in an hour", "hand-over after release, median (90 %)"}}
+// waiting measures what waiting costs and how long a hand-over takes, with the default
+// settings of each library, at the same time.
+func waiting(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run) error {
+	t := table{head: []string{"on " + on.title + ": waiting, default settings", on.unit + " of one waiter in an hour", "hand-over after release, median (90 %)", "product, " + on.unit + " × seconds"}}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var errs []error
 	rows := map[string][]string{}
 	for _, s := range subjects {
-		if !s.waits {
+		if s.holder == nil {
 			continue
 		}
 		wg.Go(func() {
-			perHour, handover, err := s.waiting(ctx, d)
+			perHour, handover, err := s.waiting(ctx, r, on.spread)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 			}
-			rows[s.name] = []string{s.name, fmt.Sprintf("%.0f", perHour), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9)))}
+			rows[s.name] = []string{s.name, fmt.Sprintf("%.0f", perHour), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9))),
+				fmt.Sprintf("%.0f", perHour*handover.median().Seconds())}
 		})
 	}
 	wg.Wait()
 	for _, s := range subjects {
-		if r := rows[s.name]; r != nil {
-			t.row(r...)
+		if row := rows[s.name]; row != nil {
+			t.row(row...)
 		}
 	}
 	if len(errs) > 0 {
@@ -268,19 +280,18 @@ func waiting(ctx context.Context, w io.Writer, subjects []*subject, d time.Durat
 
 // waiting lets somebody wait for each of many locks, counts the requests of all the
 // waiters when they have come to rest, and then releases the locks one by one.
-func (s *subject) waiting(ctx context.Context, d time.Duration) (perHour float64, handover samples, err error) {
-	const locks = 24
+func (s *subject) waiting(ctx context.Context, r *run, spread time.Duration) (perHour float64, handover samples, err error) {
 	type pair struct {
 		holder, waiter claimant
 		released, got  time.Time
 		err            error
 	}
-	pairs := make([]pair, locks)
+	pairs := make([]pair, r.waiters)
 	var wg sync.WaitGroup
 	for i := range pairs {
 		p := &pairs[i]
 		lock := "wait-" + rand.Text()
-		if p.holder, err = s.claimant(lock); err != nil {
+		if p.holder, err = s.holder(lock); err != nil {
 			return 0, nil, err
 		}
 		if p.waiter, err = s.claimant(lock); err != nil {
@@ -295,16 +306,15 @@ func (s *subject) waiting(ctx context.Context, d time.Duration) (perHour float64
 		})
 	}
 	time.Sleep(5 * time.Second) // until the waiters' pauses have grown
-	measured := max(4*d, 2*time.Second)
-	n, _ := s.count(func() error { time.Sleep(measured); return nil })
-	perHour = float64(n) / locks * float64(time.Hour) / float64(measured)
+	n, _ := s.count(func() error { time.Sleep(r.window); return nil })
+	perHour = float64(n) / float64(r.waiters) * float64(time.Hour) / float64(r.window)
 	for i := range pairs {
 		p := &pairs[i]
 		p.released = time.Now()
 		if err := p.holder.release(ctx); err != nil {
 			return 0, nil, err
 		}
-		time.Sleep(200 * time.Millisecond) // spread over the waiters' pauses
+		time.Sleep(spread / time.Duration(r.waiters))
 	}
 	wg.Wait()
 	for i := range pairs {

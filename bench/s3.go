@@ -21,7 +21,7 @@ import (
 )
 
 // s3 compares leases on one S3 server.
-func s3(ctx context.Context, w io.Writer, server servers.S3, d time.Duration) error {
+func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	bucket := servers.Unique("peers")
 	if err := server.CreateBucket(ctx, bucket, false); err != nil {
 		return err
@@ -42,7 +42,7 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, d time.Duration) er
 		if err != nil {
 			return nil, err
 		}
-		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{Manual: true, Fresh: fresh}), requests: n, waits: true}, nil
+		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{Manual: true, Fresh: fresh}), requests: n}, nil
 	}
 	normal, err := ours("holdfast", false)
 	if err != nil {
@@ -52,7 +52,6 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, d time.Duration) er
 	if err != nil {
 		return err
 	}
-	fresh.waits = false // as the other one
 	c, n := client()
 	peer := &subject{name: "litestream", requests: n, claimant: func(lock string) (claimant, error) {
 		l := litestreams3.NewLeaser()
@@ -60,11 +59,13 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, d time.Duration) er
 		l.Bucket, l.Path, l.Owner = bucket, lock, rand.Text()
 		return &litestreamLease{leaser: l}, nil
 	}}
-	err = remote(w, "S3: "+server.Name, []*subject{normal, fresh, peer}, rawS3(server.Client(), bucket), d)
-	if err != nil {
+	// How long a waiter pauses is as on DynamoDB, where it is measured.
+	on := on{title: "S3: " + server.Name, unit: "requests", raw: rawS3(server.Client(), bucket)}
+	if err := remote(ctx, w, on, []*subject{normal, fresh, peer}, r); err != nil {
 		return err
 	}
-	return deadOnS3(ctx, w, server, bucket)
+	r.later(func(w io.Writer) error { return deadOnS3(ctx, w, server, bucket) })
+	return nil
 }
 
 // deadOnS3 measures the first look of somebody who knows nothing at locks whose
@@ -110,7 +111,7 @@ func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string
 		}
 		took, requests = append(took, d), requests+k
 	}
-	fmt.Fprintf(w, "A lock whose holder died long ago is taken at the first look, by the store's own clock: %.3g requests, %s.\n\n",
+	fmt.Fprintf(w, "On %s a lock whose holder died long ago is taken at the first look, by the store's own clock: %.3g requests, %s.\n\n", server.Name,
 		float64(requests)/locks, short(took.median()))
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,10 +24,17 @@ type task struct {
 	// Cycles takes and frees the lock for this time and says how often it did.
 	Cycles time.Duration
 
+	// Locks is how many locks a worker wants that holds until it is killed: the name
+	// with a number. It asks for one after the other, and waits for all. 0: the name.
+	Locks int
+
 	// Relay takes the lock, holds it for the time, notes when it frees it, and goes
 	// on, for ever. Otherwise the worker holds the lock until it is killed.
 	Relay time.Duration
 }
+
+// spread is the time between the beginnings of several waits, which would keep in step.
+const spread = 250 * time.Millisecond
 
 // line is what a worker says.
 type line struct {
@@ -54,7 +63,12 @@ func work(in io.Reader, out io.Writer, config string) error {
 	if err != nil {
 		return err
 	}
-	say := func(what string, at int64, n int) { _ = json.NewEncoder(out).Encode(line{what, at, n}) }
+	var mu sync.Mutex
+	say := func(what string, at int64, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = json.NewEncoder(out).Encode(line{what, at, n})
+	}
 	say("ready", monotonic(), 0)
 	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
 		return err
@@ -88,6 +102,23 @@ func work(in io.Reader, out io.Writer, config string) error {
 			say("freed", freed, 0)
 			time.Sleep(t.Relay / 2) // let the other one have it
 		}
+	case t.Locks > 0:
+		failed := make(chan error)
+		kept := make([]func() error, t.Locks) // so that no connection is closed as garbage
+		for i := range t.Locks {
+			go func() {
+				var err error
+				if kept[i], err = l.lock(ctx, fmt.Sprint(t.Name, i)); err != nil {
+					failed <- err
+					return
+				}
+				say("held", monotonic(), i)
+			}()
+			time.Sleep(spread)
+		}
+		err := <-failed
+		runtime.KeepAlive(kept)
+		return err
 	default:
 		if _, err := l.lock(ctx, t.Name); err != nil {
 			return err

@@ -30,13 +30,22 @@ type Postgres struct {
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	return get(t, "PostgreSQL", func(ctx context.Context) (*Postgres, error) {
-		p := &Postgres{data: filepath.Join(t.TempDir(), "data")}
-		t.Cleanup(p.Kill)
-		if err := p.init(ctx); err != nil {
-			return nil, err
+		p, err := StartPostgres(ctx, t.TempDir())
+		if err == nil {
+			t.Cleanup(p.Kill)
 		}
-		return p, p.Start(ctx)
+		return p, err
 	})
+}
+
+// StartPostgres is NewPostgres for programs that are no tests. The cluster lies in a
+// directory below that for temporary files; the caller kills the server.
+func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
+	p := &Postgres{data: filepath.Join(dir, "data")}
+	if err := p.init(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.Start(ctx)
 }
 
 // URL returns the address of the database, through another address than the server's
