@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The pauses between tries grow, each of a random length, between these bounds.
+// The pauses between tries are random, and grow between these bounds.
 const (
 	minPause = time.Millisecond
 	maxPause = 250 * time.Millisecond
 )
 
-// plan is what a batch comes to on one state: at most one write, and a verdict on
-// each call that holds once that write is known to have been applied.
+// plan is the result of a batch on one state: at most one write, and a verdict on each
+// call. The verdicts hold once that write is known to be applied.
 type plan struct {
 	base     state
 	next     record
@@ -25,12 +25,12 @@ type plan struct {
 	verdicts []verdict
 }
 
-// carry brings a batch of calls to its end: it answers every one of them.
+// carryOut carries out a batch of calls, and answers every one of them.
 //
-// It writes against what it remembers, if that is certain, since a write that is
-// applied proves that the memory was right. Any other answer (behind, fenced, ...)
-// is given only on a state that was read while the calls were waiting.
-func (l *line) carry(ctx context.Context, batch []*call) {
+// It writes against the state that it remembers, if that is certain: if the write is
+// applied, the memory was right. It gives any other answer (behind, fenced, ...) only on
+// a state that was read while the calls waited.
+func (l *line) carryOut(ctx context.Context, batch []*call) {
 	base, fresh, err := l.start(ctx, batch)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		if err == nil {
@@ -66,14 +66,14 @@ func (l *line) carry(ctx context.Context, batch []*call) {
 		l.unsend(batch)
 		fresh = true
 		if pause == minPause {
-			base, err = l.lost(ctx, before, current, cause)
+			base, err = l.afterConflict(ctx, before, current, cause)
 		} else if err = sleep(ctx, rand.N(pause)); err == nil {
 			base, err = l.reread(ctx)
 		}
 	}
 }
 
-// start returns the state that the first try is written against, and whether it was
+// start returns the state that the first try is written against. fresh says that it was
 // read for these calls.
 func (l *line) start(ctx context.Context, batch []*call) (s state, fresh bool, err error) {
 	before := l.memory()
@@ -90,17 +90,18 @@ func (l *line) start(ctx context.Context, batch []*call) (s state, fresh bool, e
 	return s, true, err
 }
 
-// reread reads the register, and tells whether the store went back.
+// reread reads the register, and sets wentBack if the store went back.
 func (l *line) reread(ctx context.Context) (state, error) {
 	before := l.memory()
 	s, err := l.read(ctx)
-	s.back = s.older(&before)
+	s.wentBack = s.older(&before)
 	return s, err
 }
 
-// lost returns the state that was in the way of a write: at once, from the conflict,
-// where it tells. before is what was known when the write began.
-func (l *line) lost(ctx context.Context, before, met state, cause error) (state, error) {
+// afterConflict returns the state that caused the conflict of a write. It takes it from
+// the conflict, where that carries it, and reads otherwise. before is the state that was
+// known when the write began.
+func (l *line) afterConflict(ctx context.Context, before, met state, cause error) (state, error) {
 	var conflict *store.ConflictError
 	if _, peeks := store.As[store.Peeker](l.k.st); !peeks && !met.known && errors.As(cause, &conflict) && conflict.Known {
 		var err error
@@ -111,13 +112,13 @@ func (l *line) lost(ctx context.Context, before, met state, cause error) (state,
 	if !met.known {
 		return l.reread(ctx)
 	}
-	met.back = met.older(&before)
+	met.wentBack = met.older(&before)
 	return met, nil
 }
 
-// askHolder refuses a Reset or Delete while another holds the lease. It is asked
-// after the checkpoint was read: whoever takes the lease after the question raises
-// the fence first, and that makes the write that follows here a conflict.
+// askHolder refuses a Reset or Delete while another holder has the lease. It calls HeldBy
+// after the checkpoint was read. A holder that takes the lease later raises the fence
+// first, so the write that follows here is a conflict.
 func (l *line) askHolder(ctx context.Context, c *call, base state) error {
 	if c.shared() || c.Force || l.k.opts.HeldBy == nil || !c.on(base.rec).Write {
 		return nil
@@ -133,8 +134,8 @@ func (l *line) askHolder(ctx context.Context, c *call, base state) error {
 	return nil
 }
 
-// plan judges the calls one after the other, and marks those that have a part in the
-// write. Calls whose callers have left are passed over.
+// plan judges the calls one after the other, and marks those that are part of the write.
+// It skips calls whose callers have left.
 func (l *line) plan(batch []*call, base state) (plan, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,10 +145,10 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 			continue
 		}
 		if c.Epoch == 0 && base.certain {
-			c.Epoch = base.rec.epoch // and stays so if another is met in the next try
+			c.Epoch = base.rec.epoch // and keeps it if the next try finds another epoch
 		}
 		v := c.on(p.next)
-		if base.back && c.Verb == VerbAdvance {
+		if base.wentBack && c.Verb == VerbAdvance {
 			v = verdict{Verdict{Status: RolledBack}, p.next}
 		}
 		p.verdicts[i] = v
@@ -155,14 +156,14 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 		p.write = p.write || v.Write
 	}
 	if !p.write && !base.durable && p.relies(batch) {
-		// Writing it once more, as ours, makes it durable.
+		// One more write of the same state makes it durable.
 		p.write = true
 	}
 	if !p.write {
 		return p, nil
 	}
-	// What stands in the way of the others is what the batch comes to: states
-	// between are never seen by anybody.
+	// The other calls are judged against the final state of the batch: no reader ever
+	// sees the states between.
 	for i, c := range batch {
 		if v := &p.verdicts[i]; c.Verb == VerbAdvance && !c.Gone && !v.Write && v.Status != RolledBack {
 			v.Status = c.on(p.next).Status
@@ -179,8 +180,8 @@ func (l *line) plan(batch []*call, base state) (plan, error) {
 	return p, nil
 }
 
-// relies reports whether a caller is told that its event is covered by what is saved:
-// it may act on that as on its own write, so that must survive as well.
+// relies reports whether a caller learns that a saved state covers its position. It may
+// rely on that state as on its own write, so that state must be durable as well.
 func (p *plan) relies(batch []*call) bool {
 	for i, c := range batch {
 		if s := p.verdicts[i].Status; !c.Gone && (s == Unchanged || s == Behind) {
@@ -190,7 +191,7 @@ func (p *plan) relies(batch []*call) bool {
 	return false
 }
 
-// unsend notes that the write which the calls were part of is certainly not applied.
+// unsend records that the write which the calls were part of was certainly not applied.
 func (l *line) unsend(batch []*call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,9 +200,8 @@ func (l *line) unsend(batch []*call) {
 	}
 }
 
-// write writes the plan, and follows it up until its outcome is known. It returns
-// the state that the write made, or a later one. With a conflict it may return the
-// state that was in the way.
+// write writes the plan, and settles an unknown outcome. It returns the state that the
+// write made, or a later one. With a conflict it may return the state that caused it.
 func (l *line) write(ctx context.Context, p plan) (state, error) {
 	s, err := l.put(ctx, p.base.version, p.next, p.value)
 	if err == nil || store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(l.k.st).NoReadBack {
@@ -229,15 +229,15 @@ func (l *line) confirm(ctx context.Context, s state) (state, error) {
 	return l.put(ctx, s.version, next, value)
 }
 
-// settle finds out what became of a write whose outcome is unknown, by reading
-// back. cause is returned if it cannot.
+// settle finds out what became of a write whose outcome is unknown, by reading back. It
+// returns cause if it cannot.
 //
-// Our nonce stands there, or in the line of the nonces before: applied, and where
-// that does not mean durable it is confirmed by one more write. The state that we
-// wrote against stands there: not applied yet, and the same bytes are sent again,
-// which can take effect only once. The line of nonces reaches back to that state
-// without ours: another came first, and ours can never be applied. Else nobody can
-// know.
+// If the write's nonce is that of the record, or among the nonces before it, the write
+// was applied; where that does not mean durable, one more write confirms it. If the
+// register is still in the state that the write named, the write is not applied yet: the
+// same bytes are sent again, which can take effect only once. If the nonces reach back to
+// that state without the write's own, another write came first, and this one can never be
+// applied. Otherwise the outcome stays unknown.
 func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.k.opts.SettleTimeout)
 	defer cancel()
@@ -269,37 +269,37 @@ func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 	}
 }
 
-// finish answers all calls of a batch with the state that it came to. current is
-// that state, or a later one that was seen while the outcome was followed up.
+// finish answers all calls of a batch with the state after the batch. current is that
+// state, or a later one that was read while an unknown outcome was settled.
 func (l *line) finish(batch []*call, p plan, current state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	came := current.rec
+	after := current.rec
 	if p.write {
-		came = p.next
+		after = p.next
 	}
-	shown := false
+	shows := false
 	for i, c := range batch {
 		if v := p.verdicts[i]; c.Verb != VerbAdvance && !c.Gone && v.Err == nil {
-			shown = true // its caller asked for the state, and goes on from it
+			shows = true // its caller asked for the state, and continues from it
 		}
 	}
-	accepted := p.base.back && (p.write || shown)
-	if accepted || !current.back && current.rec.n >= l.last.rec.n {
+	accepted := p.base.wentBack && (p.write || shows)
+	if accepted || !current.wentBack && current.rec.n >= l.last.rec.n {
 		l.last = current
-		l.last.back = false
+		l.last.wentBack = false
 	}
-	if shown || l.epoch == 0 {
-		l.epoch = came.epoch
+	if shows || l.epoch == 0 {
+		l.epoch = after.epoch
 	}
 	l.want = len(batch) + l.queue.Len()
 	for i, c := range batch {
 		v := p.verdicts[i]
-		c.conclude(answer{v.Status, came.checkpoint(l.key)}, v.Err)
+		c.conclude(answer{v.Status, after.checkpoint(l.key)}, v.Err)
 	}
 }
 
-// fail answers all calls of a batch with an error, which is an unknown outcome only
+// fail answers all calls of a batch with an error. An unknown outcome stays unknown only
 // for those that were part of a write.
 func (l *line) fail(batch []*call, err error) {
 	l.mu.Lock()
@@ -317,8 +317,8 @@ func (l *line) fail(batch []*call, err error) {
 	}
 }
 
-// sleep waits for d, or returns the context's error, as one of a call that wrote
-// nothing.
+// sleep waits for d. If the context ends first, it returns its cause, marked as not
+// applied.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -17,34 +17,34 @@ const (
 	VerbDelete  Verb = "delete"
 )
 
-// Change is one call that may change a checkpoint. [Change.Judge] has the rules of
-// checkpoints, and all of them, for those who write a [Keeper]: what is left to a
-// keeper is to read a state and to write the next one safely.
+// Change is one call that may change a checkpoint. [Change.Judge] has all rules of
+// checkpoints. An implementation of [Keeper] needs only to read a state, and to write the
+// next one safely.
 type Change struct {
 	Verb     Verb
 	Position Position // of VerbAdvance and VerbReset
 	Token    uint64   // the caller's fencing token; 0 means none
-	Epoch    uint64   // of VerbAdvance: the epoch it belongs to; 0 means any
+	Epoch    uint64   // of VerbAdvance: the epoch that its work began in; 0 means any
 	Force    bool     // allows a call without a token on a checkpoint that carries one
 	Expect   *uint64  // of VerbReset and VerbDelete: the sequence that must be saved
 
-	// Shown, if not nil, is the state that the keeper has shown to its user last.
-	// Set it on a medium that other programs can move back without a new epoch: an
-	// Advance is then rolled back where the state lies before the one shown, and a
-	// Delete without Expect yields where the state has moved on.
+	// Shown, if not nil, is the state that the keeper last showed to its user. Set it on
+	// a medium that other programs can move back without a new epoch. Then an Advance
+	// gets RolledBack where the state is older than the one shown, and a Delete without
+	// Expect is refused where the state has advanced.
 	Shown *Checkpoint
 }
 
-// Verdict is what a [Change] comes to on one state of its checkpoint.
+// Verdict is the result of a [Change] on one state of its checkpoint.
 type Verdict struct {
-	Next   Checkpoint // the state after it; the state judged if Write is false
+	Next   Checkpoint // the state after the change; the unchanged state if Write is false
 	Write  bool       // Next has to be written
 	Status Status     // of VerbAdvance; see [Status.Err]
 	Err    error      // why another verb was refused
 }
 
-// Judge judges the change against the state now. Of now and of the result only
-// Exists, Position, Epoch and Token count; the rest is copied.
+// Judge judges the change against the state now. It uses and sets only Exists, Position,
+// Epoch and Token; it copies the other fields.
 func (c *Change) Judge(now Checkpoint) Verdict {
 	fenced := c.Token != 0 && c.Token < now.Token || c.Token == 0 && now.Token != 0 && !c.Force
 	next := now
@@ -90,7 +90,7 @@ func (c *Change) advance(now Checkpoint, fenced bool) Status {
 	return Advanced
 }
 
-// refusal returns why a Reset or Delete cannot be done on the state now, or nil.
+// refusal returns why a Reset or Delete is refused on the state now, or nil.
 func (c *Change) refusal(now Checkpoint, fenced bool) error {
 	switch s := c.Shown; {
 	case fenced:

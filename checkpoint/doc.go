@@ -1,6 +1,5 @@
-// Package checkpoint keeps positions in streams: how far a worker has come, saved
-// so that they survive crashes and power cuts, and never go backwards, whoever
-// writes them.
+// Package checkpoint keeps positions in streams: how far a worker has come. Positions
+// survive crashes and power cuts, and never go backwards, whichever process writes them.
 //
 //	st, err := filestore.Open("/var/lib/shop", nil) // or s3store.Open, dynamostore.Open, ...
 //	...
@@ -16,65 +15,65 @@
 //
 // # What is promised
 //
-//   - Advance moves forward only: among all processes, the sequence of a key never
-//     falls but by Reset and Delete.
-//   - Acknowledged is durable, as durable as a Put of the store: Advanced, and
-//     Unchanged and Behind as well, since a caller may rely on them as much.
-//   - Get is linearizable unless it may be answered from memory. What it shows may be
-//     a write of another that is not durable yet; whatever is advanced from there
-//     makes it so.
-//   - A status is true of a state that stood while the call ran. Behind, Unchanged,
-//     Mismatch, Fenced and RolledBack are never told from memory.
-//   - Every error tells its outcome through [store.OutcomeOf]. "Not applied" is
-//     proof. An unknown outcome is left only where nobody can find out; Advance can
-//     then be repeated as it is.
-//   - A context bounds the call, waiting for others included. Whoever gives up while
-//     a write is under way is told that its outcome is unknown, and the keeper's
-//     memory is not believed until it has been read again.
+//   - Advance moves forward only: among all processes, the sequence of a key never falls,
+//     except by Reset and Delete.
+//   - What is acknowledged is as durable as a Put of the store. That holds for Advanced,
+//     and also for Unchanged and Behind, since a caller may rely on them as much.
+//   - Get is linearizable unless the caller allows an answer from memory. It may return a
+//     state of another writer that is not durable yet; the next Advance from there makes
+//     it durable.
+//   - A status is true of a state that was current while the call ran. Behind, Unchanged,
+//     Mismatch, Fenced and RolledBack are never answered from memory.
+//   - [store.OutcomeOf] returns the outcome of every error. "Not applied" is proof. An
+//     outcome stays unknown only where the keeper cannot find it out; the caller can then
+//     repeat the same Advance.
+//   - A context bounds the call, waiting for others included. A caller that gives up
+//     during a write gets an unknown outcome. The keeper then reads again before it uses
+//     its memory.
 //
 // Not promised: anything across keys; order between calls that run at the same time;
 // anything against a store that does not keep its contract.
 //
 // # Moving back
 //
-// Reset and Delete are for people and tools. Both begin a new epoch, and an Advance
-// that belongs to an older one is told RolledBack: so a worker that still thinks of
-// position 100 does not undo a reset to 10. Which epoch an Advance belongs to is
-// said by [AdvanceOptions].Epoch, or else it is the one that the keeper has last
-// shown to its user. A deleted checkpoint leaves a record that keeps epoch and
-// token.
+// Reset and Delete are for people and tools. Both begin a new epoch, and an Advance of an
+// older epoch gets RolledBack. So a worker that still is at position 100 does not undo a
+// reset to 10. The epoch of an Advance is [AdvanceOptions].Epoch, or else the one that
+// the keeper last showed to its user. A deleted checkpoint leaves a record that keeps
+// epoch and token.
 //
-// RolledBack is also told when the store itself went back, restored from a backup or
-// emptied by hand, as far as this keeper has seen the later state. Get accepts it.
+// RolledBack is also the answer when the store itself went back (it was restored from a
+// backup, or emptied by hand), if this keeper has seen the later state. A Get accepts the
+// older state.
 //
 // # Fencing
 //
-// A lease ends by time, and its holder may be the last to hear of it. So it passes
-// the token of its grant along: the checkpoint keeps the highest token that it has
-// seen, and refuses lower ones. A new holder raises the fence first, with
-// [Keeper].Fence, and goes on from what that returns; then nothing that an earlier
-// holder still does can come between. A call without a token is refused on a
-// checkpoint that has one, unless it is forced. Tokens are of one lock: those of two
-// locks cannot be compared.
+// A lease expires by time, and its holder may notice last. So the holder passes the token
+// of its grant with each call. The checkpoint keeps the highest token that it has seen,
+// and refuses lower ones. A new holder raises the fence first, with [Keeper].Fence, and
+// continues from the state that this returns; from then on the keeper refuses all calls
+// of earlier holders. A call without a token is refused on a checkpoint that has one,
+// unless it is forced. Use the tokens of one lock only: tokens of two locks cannot be
+// compared.
 //
 // # Sharing of writes
 //
-// Calls on one key by the goroutines of one process share writes: while one write is
-// under way the next calls gather, and the highest of them is written for all. A
-// caller that comes alone costs one request for each Advance, since the keeper
-// writes against the state that it remembers, and that write is refused if it was
-// wrong. Different keys share nothing.
+// Calls on one key by the goroutines of one process share writes: during one write the
+// next calls gather, and the keeper writes the highest of them for all. A single caller
+// costs one request for each Advance, since the keeper writes against the state that it
+// remembers; the store refuses the write if that state is outdated. Different keys share
+// nothing.
 //
 // # Unknown outcomes
 //
-// Each record carries a random nonce and those of the eight writes before it. When
-// the reply to a write is lost the keeper reads back: its nonce is there, so it was
-// applied (on a store that shows writes before they are durable, a
-// [store.VolatilePutter], one more write of the same makes sure that it is durable);
-// the old state is there, so the same bytes are sent again; a line of
-// nonces is there that leads past it, so it never will be. Stores on which a write
-// cannot be recognised ([store.Traits].NoReadBack) are not asked, and the outcome
-// stays unknown.
+// Each record carries a random nonce and those of the eight writes before it. When the
+// reply to a write is lost, the keeper reads the record back. If the write's nonce is
+// there, the write was applied. (A [store.VolatilePutter] shows writes before they are
+// durable; there, one more write of the same state makes it durable.) If the old state is
+// there, the keeper sends the same bytes again. If the nonces there reach back to the old
+// state without the write's own, the write will never be applied. On stores where a write
+// cannot be recognised ([store.Traits].NoReadBack) the keeper does not read back, and the
+// outcome stays unknown.
 //
 // # The record
 //
@@ -101,7 +100,7 @@
 //
 // # Where it comes from
 //
-// Epochs, tombstones and the settling of outcomes are this project's own; the rule
-// that a checkpoint only moves forward, and the file format of avisofile, are those
-// of the state file of aviso.
+// Epochs, tombstones and the settling of outcomes are this project's own. The rule that a
+// checkpoint only moves forward, and the file format of avisofile, are those of the state
+// file of aviso.
 package checkpoint

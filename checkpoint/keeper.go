@@ -18,38 +18,38 @@ type Position struct {
 	// EventID names the event at this position; empty means that it has no name.
 	EventID string
 
-	// Data is opaque: a cursor that is no number, for example. nil means none. The
-	// slices that a caller passes stay its own; those it is given are its to keep.
+	// Data is opaque: a cursor that is no number, for example. nil means none. The caller
+	// owns the slices that it passes and the slices that it gets.
 	Data []byte
 }
 
-// Agrees reports whether q, of the same sequence, says nothing that p does not:
-// what q leaves out (an empty EventID, nil Data) is not compared.
+// Agrees reports whether q has the same sequence and does not contradict p. What q leaves
+// out (an empty EventID, nil Data) is not compared.
 func (p Position) Agrees(q Position) bool {
 	return p.Sequence == q.Sequence && (q.EventID == "" || q.EventID == p.EventID) && (q.Data == nil || bytes.Equal(q.Data, p.Data))
 }
 
-// Checkpoint is the state of one key: a position, and what guards it.
+// Checkpoint is the state of one key: a position, its epoch and its fencing token.
 type Checkpoint struct {
 	Key string
 
-	// Exists is false where nothing is saved. Epoch and Token may be there even so:
-	// a deleted checkpoint keeps them.
+	// Exists is false where no position is saved. Epoch and Token may be set even so: a
+	// deleted checkpoint keeps them.
 	Exists bool
 
 	Position
 
-	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on.
-	// An Advance that names the epoch of what it has read is refused when another
-	// has begun since. 0 means that this keeper has no epochs.
+	// Epoch counts how often the checkpoint was moved back or deleted, from 1 on. An
+	// Advance that names the epoch that its caller read is refused when a new epoch has
+	// begun since. 0 means that this keeper has no epochs.
 	Epoch uint64
 
-	// Token is the highest fencing token that has written or been announced here;
-	// 0 means none.
+	// Token is the highest fencing token that a writer has used or announced; 0 means
+	// none.
 	Token uint64
 
-	// Written is when it was last written by the writer's clock, to the
-	// millisecond: for people only. It is zero where that is not known.
+	// Written is the time of the last write, by the writer's clock, to the millisecond:
+	// for people only. It is zero where that is not known.
 	Written time.Time
 }
 
@@ -72,13 +72,13 @@ const (
 	// which. Reset replaces it. The error matches ErrMismatch.
 	Mismatch
 
-	// Fenced: a higher fencing token has been here, or any token where the caller
+	// Fenced: the checkpoint has a higher fencing token, or any token while the caller
 	// gave none. The position was not written. The error matches ErrFenced.
 	Fenced
 
-	// RolledBack: the checkpoint was moved back or deleted, by Reset or Delete or
-	// behind Holdfast's back, since the caller read it. The position was not
-	// written. Get shows where to go on from. The error matches ErrRolledBack.
+	// RolledBack: the checkpoint was moved back or deleted since the caller read it, by
+	// Reset, by Delete, or without Holdfast. The position was not written. Get returns
+	// the state to continue from. The error matches ErrRolledBack.
 	RolledBack
 )
 
@@ -101,9 +101,9 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
-// Err returns the error that Advance returns beside the status: nil for Advanced,
-// Unchanged and Behind, after which the position is covered by what is saved, and
-// else [ErrMismatch], [ErrFenced] or [ErrRolledBack].
+// Err returns the error that Advance returns beside the status. It is nil for Advanced,
+// Unchanged and Behind, where the saved state covers the position, and otherwise
+// [ErrMismatch], [ErrFenced] or [ErrRolledBack].
 func (s Status) Err() error {
 	switch s {
 	case Advanced, Unchanged, Behind:
@@ -118,13 +118,13 @@ func (s Status) Err() error {
 	return fmt.Errorf("no status: %v", s)
 }
 
-// Result is the answer to an Advance, also to one that was refused.
+// Result is the answer to an Advance, whether applied or refused.
 type Result struct {
 	// Status is zero after an error that is no refusal.
 	Status Status
 
-	// Current is the state that the status speaks of: after Advanced the one that
-	// was written, else the one that stood in the way.
+	// Current is the state that the status refers to: after Advanced the one that was
+	// written, otherwise the one that the call found.
 	Current Checkpoint
 }
 
@@ -134,7 +134,8 @@ var (
 	// ErrMismatch: the same sequence is saved with another event id or other data.
 	ErrMismatch = store.NewSentinel("the same sequence is saved with another event", store.NotApplied, store.ErrPermanent)
 
-	// ErrFenced: a higher fencing token has been here, or any where none was given.
+	// ErrFenced: the checkpoint has a higher fencing token, or any token while the caller
+	// gave none.
 	ErrFenced = store.NewSentinel("fenced by a higher token", store.NotApplied, store.ErrPermanent)
 
 	// ErrRolledBack: the checkpoint was moved back or deleted since it was read.
@@ -143,7 +144,7 @@ var (
 	// ErrExpected: the sequence is not the expected one.
 	ErrExpected = store.NewSentinel("the sequence is not the expected one", store.NotApplied)
 
-	// ErrHeld: another holds the lease on this key; see [HeldError].
+	// ErrHeld: another holder has the lease on this key; see [HeldError].
 	ErrHeld = store.NewSentinel("another holds the lease", store.NotApplied)
 
 	// ErrFormat: the checkpoint was written in a newer format than this program
@@ -155,14 +156,14 @@ var (
 	ErrClosed = store.NewSentinel("keeper is closed", store.NotApplied, store.ErrPermanent)
 )
 
-// Holder is who holds the lease that guards a key.
+// Holder describes the holder of the lease that guards a key.
 type Holder struct {
 	Name  string // free text, for people
 	Token uint64 // the fencing token of the grant
 }
 
-// HeldError is the refusal of a Reset or Delete of a key whose lease another
-// holds. It matches [ErrHeld].
+// HeldError refuses a Reset or Delete of a key whose lease another holder has. It matches
+// [ErrHeld].
 type HeldError struct {
 	Key    string
 	Holder Holder
@@ -188,23 +189,23 @@ type GetOptions struct {
 
 // AdvanceOptions are the options of Advance.
 type AdvanceOptions struct {
-	// Token is the fencing token of the lease under which the caller works; 0 means
-	// none. It is kept with the checkpoint, and lower ones are refused from then on.
+	// Token is the fencing token of the lease under which the caller works; 0 means none.
+	// The checkpoint keeps it, and refuses lower ones from then on.
 	Token uint64
 
 	// Force saves without a token on a checkpoint that carries one, which is
 	// refused otherwise. It does not help a token that is too low.
 	Force bool
 
-	// Epoch is the epoch of the checkpoint that the caller's work began from. 0
-	// means the one that this keeper last showed to its user by Get, Fence, Reset,
-	// Delete or Watch, or has first met in an Advance.
+	// Epoch is the epoch of the checkpoint from which the caller's work began. 0 means
+	// the one that this keeper last showed to its user by Get, Fence, Reset, Delete or
+	// Watch. If it has shown none, it is the epoch that the first Advance found.
 	Epoch uint64
 }
 
 // ChangeOptions are the options of Reset and Delete.
 type ChangeOptions struct {
-	// Expect, if not nil, is the sequence that must be saved now; else the error
+	// Expect, if not nil, is the sequence that must be saved now; otherwise the error
 	// matches ErrExpected.
 	Expect *uint64
 
@@ -212,57 +213,57 @@ type ChangeOptions struct {
 	// none.
 	Token uint64
 
-	// Force allows the change without a token on a checkpoint that carries one, and
-	// while another holds the lease on it. It does not help a token that is too low.
+	// Force allows the change without a token on a checkpoint that carries one, and while
+	// another holder has the lease. It does not help a token that is too low.
 	Force bool
 }
 
 // Keeper keeps checkpoints: [StoreKeeper] on any register, package avisofile in a
 // JSON file. All methods may be called from any number of goroutines.
 //
-// The context of a call bounds that call, waiting for others included. A call that
-// is given up returns an error whose [store.OutcomeOf] tells whether it may still
-// take effect.
+// The context of a call bounds that call, waiting for others included. When the context
+// ends a call early, [store.OutcomeOf] of its error says whether the call may still take
+// effect.
 type Keeper interface {
 	// Get returns the checkpoint of key. Where none is saved the error matches
-	// [store.ErrNotFound], and Epoch and Token of the result count even so.
+	// [store.ErrNotFound]; Epoch and Token of the result are valid even so.
 	Get(ctx context.Context, key string, opts *GetOptions) (Checkpoint, error)
 
-	// Advance saves p unless that would move the checkpoint back. A nil error means
-	// that what is saved now covers p, durably: Advanced, Unchanged or Behind. A
-	// refusal is an error that matches ErrMismatch, ErrFenced or ErrRolledBack; the
-	// result tells the state that stood in the way.
+	// Advance saves p unless that would move the checkpoint back. A nil error means that
+	// the saved state covers p, durably: Advanced, Unchanged or Behind. A refusal is an
+	// error that matches ErrMismatch, ErrFenced or ErrRolledBack; the result then carries
+	// the state that caused it.
 	Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error)
 
-	// Fence announces a token: from then on, lower ones are refused. A new holder
-	// of a lease fences first, and goes on from the checkpoint that this returns.
-	// Where none is saved the result's Exists is false, and the error nil. Under a
-	// higher token the error matches ErrFenced, and the result shows it.
+	// Fence announces a token: from then on, lower ones are refused. A new holder of a
+	// lease calls Fence first, and continues from the checkpoint that it returns. Where
+	// none is saved the result's Exists is false, and the error nil. If the checkpoint
+	// has a higher token, the error matches ErrFenced, and the result carries that token.
 	Fence(ctx context.Context, key string, token uint64) (Checkpoint, error)
 
-	// Reset saves p whatever it is now, also to move back, and begins a new epoch.
-	// It returns what it wrote, or with a refusal (ErrExpected, ErrHeld, ErrFenced)
-	// what stands. With Expect, a checkpoint that is not there matches
-	// [store.ErrNotFound].
+	// Reset saves p whatever the current position is, also to move back, and begins a new
+	// epoch. It returns the state that it wrote, or with a refusal (ErrExpected, ErrHeld,
+	// ErrFenced) the current state. With Expect, a missing checkpoint is an error that
+	// matches [store.ErrNotFound].
 	Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error)
 
-	// Delete removes the checkpoint and begins a new epoch. It returns what it
-	// left, or with a refusal what stands. Where none is saved the error matches
+	// Delete removes the checkpoint and begins a new epoch. It returns the state that it
+	// left, or with a refusal the current state. Where none is saved the error matches
 	// [store.ErrNotFound].
 	Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error)
 
-	// List yields the checkpoints whose keys lie below prefix, all of them when it
-	// is empty, in no promised order, fresh. An error with a Key concerns that key
-	// alone, and the listing goes on; any other ends it.
+	// List reads and yields the checkpoints whose keys lie below prefix, or all of them
+	// if it is empty, in no promised order. An error with a Key concerns that key alone,
+	// and the listing continues; any other ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Checkpoint, error]
 
-	// Watch yields the checkpoint of key, existing or not, then every further state
-	// that it sees, until the context ends or the loop is left. It may miss states
-	// that came and went. Errors are yielded, and the watch goes on after them; the
-	// last thing yielded is the context's error.
+	// Watch yields the checkpoint of key, existing or not, then every further state that
+	// it sees, until the context ends or the loop is left. It may miss states that came
+	// and went. It yields errors, and continues after them; the last thing that it yields
+	// is the context's error.
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
-	// Close waits for the writes in flight and ends them when the context does.
-	// Later calls fail with ErrClosed.
+	// Close waits for the running writes, and ends them when the context ends. Later
+	// calls fail with ErrClosed.
 	Close(ctx context.Context) error
 }

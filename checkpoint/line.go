@@ -20,17 +20,18 @@ type state struct {
 	rec     record
 	version store.Version
 
-	// known is false in the zero value: nothing was ever read. certain says that no
-	// write of this keeper with an unknown outcome came after it, so that it can be
-	// written against, or shown, without a read.
+	// known is false in the zero value: nothing was ever read. certain says that this
+	// keeper has left no write of unknown outcome after it, so that the keeper can write
+	// against it, or show it, without a read.
 	known, certain bool
 
-	// durable says that it survives a power cut for certain. What was read may be
-	// somebody's write that is still on its way to the disk.
+	// durable says that the state certainly survives a power cut. A state that was read
+	// may come from a write that is not on the disk yet.
 	durable bool
 
-	// back says that the store went back to it: it is older than one known before.
-	back bool
+	// wentBack says that the store went back to this state: it is older than one known
+	// before.
+	wentBack bool
 }
 
 // older reports whether s, if it was read after t was known, proves that the store
@@ -39,27 +40,26 @@ func (s *state) older(t *state) bool {
 	return t.known && (s.rec.n < t.rec.n || s.rec.n == t.rec.n && s.rec.nonce != t.rec.nonce)
 }
 
-// line is what the keeper knows of one key, and where the calls on that key line
-// up. Calls that change the checkpoint join the queue; while there are any, one
-// goroutine, a flight, takes them off in batches and writes. A caller waits for its
-// answer or for the end of its own context, whichever is first, so that nobody's
-// cancellation tears what is on disk from what is in memory: the flight goes on for
-// the others, and is ended when nobody is left who waits for it.
+// line holds what the keeper knows of one key, and the queue of calls that change it.
+// While there are calls, one goroutine, the writer, takes them off in batches and writes.
+// A caller waits for its answer or for the end of its own context, whichever is first. So
+// the end of one caller's context does not separate the memory from the disk: the writer
+// continues for the other callers, and its context ends when the last of them has left.
 type line struct {
 	k        *StoreKeeper
 	key      string
 	register string
 
-	mu     sync.Mutex // never held during I/O
-	queue  group.Queue[*call]
-	flying bool
-	want   int           // callers that the next batch waits for, for a moment
-	full   chan struct{} // closed when they are there; nil while nobody waits
-	last   state         // the newest state seen
-	epoch  uint64        // the epoch that the user of the keeper knows of; 0: none yet
+	mu         sync.Mutex // never held during I/O
+	queue      group.Queue[*call]
+	writerRuns bool
+	want       int           // number of callers that the next batch briefly waits for
+	full       chan struct{} // closed when they are in the queue; nil while no batch waits
+	last       state         // the newest state seen
+	epoch      uint64        // the epoch that the user of the keeper knows of; 0: none yet
 }
 
-// call is a change on its way. Its fields are guarded by the line's mutex.
+// call is a change in progress. The line's mutex guards its fields.
 type call struct {
 	Change
 	*group.Ticket
@@ -72,14 +72,14 @@ type answer struct {
 	current Checkpoint
 }
 
-// flight carries one batch of calls.
-type flight struct {
+// writing is one batch of calls that is being carried out.
+type writing struct {
 	cancel  context.CancelFunc // without a cause: that might claim an outcome
-	waiting int                // callers that are still there
+	waiting int                // callers that have not left
 }
 
-// leave notes that a caller has left. The last one ends the flight.
-func (f *flight) leave() {
+// leave records that a caller has left. The last one ends the writing.
+func (f *writing) leave() {
 	f.waiting--
 	if f.waiting == 0 {
 		f.cancel()
@@ -93,9 +93,9 @@ func (l *line) memory() state {
 	return l.last
 }
 
-// show notes that the state s, read after before was known, is shown to the user:
-// from then on the user's work belongs to its epoch. A state that proves that the
-// store went back is accepted by that.
+// show records that the user sees the state s, which was read after before was known.
+// From then on the user's work belongs to the epoch of s. That accepts a state to which
+// the store went back.
 func (l *line) show(before, s state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,14 +105,14 @@ func (l *line) show(before, s state) {
 	}
 }
 
-// read reads the register; the result is certain. An absent one reads as the first
+// read reads the register; the result is certain. An absent register gives the first
 // record.
 func (l *line) read(ctx context.Context) (state, error) {
 	value, version, err := l.k.st.Get(ctx, l.register)
 	return l.parsed(value, version, err)
 }
 
-// peek reads what is good enough to write against, and is not certain.
+// peek reads a state that is good enough to write against, and not certain.
 func (l *line) peek(ctx context.Context) (state, error) {
 	value, version, err := store.Peek(ctx, l.k.st, l.register)
 	s, err := l.parsed(value, version, err)
@@ -148,7 +148,7 @@ func (l *line) parse(value []byte, version store.Version) (state, error) {
 	return s, nil
 }
 
-// do queues a change and waits for what becomes of it.
+// do queues a change and waits for its answer.
 func (l *line) do(ctx context.Context, c Change) (answer, error) {
 	call := &call{Change: c, Ticket: group.NewTicket()}
 	l.mu.Lock()
@@ -160,16 +160,16 @@ func (l *line) do(ctx context.Context, c Change) (answer, error) {
 		close(l.full)
 		l.full = nil
 	}
-	if !l.flying {
-		if !l.k.takeOff() {
+	if !l.writerRuns {
+		if !l.k.startWriter() {
 			l.queue.Take(nil)
 			l.mu.Unlock()
 			return answer{}, ErrClosed
 		}
-		l.flying = true
-		// The flight may go on for others after this call has ended, with what its
-		// context carries, but not with its end.
-		go l.fly(context.WithoutCancel(ctx))
+		l.writerRuns = true
+		// The writer may continue for others after this call has ended: it keeps the
+		// values of the call's context, but not its end.
+		go l.writeAll(context.WithoutCancel(ctx))
 	}
 	l.mu.Unlock()
 	answered, err := l.queue.Wait(ctx, call)
@@ -179,18 +179,18 @@ func (l *line) do(ctx context.Context, c Change) (answer, error) {
 	return call.answer, err
 }
 
-// fly writes until the queue is empty.
-func (l *line) fly(values context.Context) {
-	defer l.k.land()
+// writeAll writes batches until the queue is empty.
+func (l *line) writeAll(values context.Context) {
+	defer l.k.endWriter()
 	var took time.Duration
 	for {
 		l.gather(min(took/8, maxGather))
 		ctx, cancel := context.WithCancel(values)
 		stop := context.AfterFunc(l.k.end, cancel)
-		batch := l.board(&flight{cancel: cancel})
+		batch := l.nextBatch(&writing{cancel: cancel})
 		if len(batch) > 0 {
 			began := time.Now()
-			l.carry(ctx, batch)
+			l.carryOut(ctx, batch)
 			took = time.Since(began)
 		}
 		stop()
@@ -201,9 +201,9 @@ func (l *line) fly(values context.Context) {
 	}
 }
 
-// gather waits a moment for callers that have just been answered and are likely to
-// come back at once: without that, those who work together would split into two
-// halves, of which each waits for the write of the other.
+// gather waits briefly for callers that were just answered and are likely to call again
+// at once. Otherwise the callers would split into two halves, each waiting for the write
+// of the other.
 func (l *line) gather(patience time.Duration) {
 	l.mu.Lock()
 	full := make(chan struct{})
@@ -224,17 +224,17 @@ func (l *line) gather(patience time.Duration) {
 	}
 }
 
-// board takes the calls off the queue that can share a write, in the order in which
-// they are judged. If there are none the line is at rest.
-func (l *line) board(f *flight) []*call {
+// nextBatch takes the calls off the queue that can share a write, in the order in which
+// they are judged. If there are none, the writer must end.
+func (l *line) nextBatch(f *writing) []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch := l.queue.Take(func(first, c *call) bool { return first.shared() && c.shared() })
 	for _, c := range batch {
 		c.Left = f.leave
 	}
-	// They all wait at the same time, so that any order is right; in this one fences
-	// come first, and nobody is behind who could advance.
+	// The calls wait at the same time, so any order is right. In this order fences come
+	// first, and the positions rise, so that no call is behind that could advance.
 	slices.SortStableFunc(batch, func(a, b *call) int {
 		if a.Verb != b.Verb {
 			return cmp.Compare(b.Verb, a.Verb) // "fence" before "advance"
@@ -242,7 +242,7 @@ func (l *line) board(f *flight) []*call {
 		return cmp.Compare(a.Position.Sequence, b.Position.Sequence)
 	})
 	f.waiting = len(batch)
-	l.flying = len(batch) > 0
+	l.writerRuns = len(batch) > 0
 	l.want = 0
 	return batch
 }

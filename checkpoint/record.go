@@ -21,15 +21,15 @@ const (
 	// of a newer version is refused.
 	FormatVersion = 1
 
-	// MaxPayload is the most that event id and data of a position may take in the
-	// record, in bytes of JSON. The rest of a register's 64 KiB is kept for what
-	// guards the checkpoint, so that one that could be saved can also be fenced.
+	// MaxPayload is the most that event id and data of a position may take in the record,
+	// in bytes of JSON. The rest of a register's 64 KiB is kept for the other fields, so
+	// that a checkpoint that could be saved can also be fenced.
 	MaxPayload = 60 << 10
 
 	recordKind = "checkpoint"
 
-	// recentNonces is how many writes a writer whose reply was lost may lie behind
-	// and still find out what became of its own.
+	// recentNonces is how many other writes may follow a write whose reply was lost
+	// before its writer can no longer find out what became of it.
 	recentNonces = 8
 
 	// maxCount bounds epochs and write counts, so that adding one never wraps.
@@ -48,11 +48,11 @@ type record struct {
 	recent  []string // the nonces of the writes before this one, the latest first
 	written time.Time
 
-	// unknown keeps the fields of later versions as they came.
+	// unknown keeps the fields of later versions unchanged.
 	unknown map[string]json.RawMessage
 }
 
-// firstRecord stands for a register that is absent.
+// firstRecord is the record of a register that is absent.
 func firstRecord() record { return record{epoch: 1} }
 
 // fields is the JSON form of a record.
@@ -74,15 +74,14 @@ type fields struct {
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// checkpoint returns the state that the record tells, with slices of its own.
+// checkpoint returns the state in the record, as a copy.
 func (r *record) checkpoint(key string) Checkpoint {
 	c := Checkpoint{Key: key, Exists: r.exists, Position: r.pos, Epoch: r.epoch, Token: r.token, Written: r.written}
 	c.Data = bytes.Clone(r.pos.Data)
 	return c
 }
 
-// follow returns a record that stands in line behind r: the same state, with a
-// nonce of its own.
+// follow returns a record that succeeds r: the same state, with a new nonce.
 func (r *record) follow() record {
 	next := *r
 	next.n++
@@ -95,14 +94,14 @@ func (r *record) follow() record {
 	return next
 }
 
-// descends reports whether r is, or comes after, the write with this nonce. A
-// false answer is certain only if known is true: the line of nonces reaches back to
-// the state with the nonce base, from which that write would have followed.
+// descends reports whether r is, or comes after, the write with this nonce. A false
+// answer is certain only if known is true: then the nonces reach back to the state with
+// the nonce base, which that write would have followed.
 func (r *record) descends(nonce, base string) (yes, known bool) {
 	if r.nonce == nonce || slices.Contains(r.recent, nonce) {
 		return true, true
 	}
-	if base == "" { // the register was absent: the line must reach its first write
+	if base == "" { // the register was absent: the nonces must reach its first write
 		return false, r.n == uint64(len(r.recent))+1
 	}
 	return false, r.nonce == base || slices.Contains(r.recent, base)
@@ -181,14 +180,14 @@ func checkPosition(p Position) error {
 		return err
 	}
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: event id and data (%d and %d bytes) take %d bytes as JSON, at most %d are allowed: keep what is large elsewhere, and its name here",
+		return fmt.Errorf("%w: event id and data (%d and %d bytes) take %d bytes as JSON, at most %d are allowed: keep large data elsewhere, and its name in the checkpoint",
 			store.ErrTooLarge, len(p.EventID), len(p.Data), len(payload), MaxPayload)
 	}
 	return nil
 }
 
 // decode reads the value of a register as the checkpoint of key. Its errors match
-// [store.ErrCorrupt]: what lies there is neither absent nor overwritten.
+// [store.ErrCorrupt]: such a register counts as neither absent nor writable.
 func decode(key string, value []byte) (record, error) {
 	r, err := decodeFields(key, value)
 	if err != nil {
@@ -202,7 +201,7 @@ func decodeFields(key string, value []byte) (record, error) {
 	if err != nil {
 		return record{}, fmt.Errorf("not a checkpoint: %w: %.60q", err, value)
 	}
-	// The version comes first: of a newer format nothing else can be judged.
+	// The version comes first: the fields of a newer format may mean something else.
 	version, err := take[int](all, "holdfast")
 	if err != nil || version < 1 {
 		return record{}, fmt.Errorf("not a checkpoint: %.60q", value)
@@ -234,7 +233,7 @@ func decodeFields(key string, value []byte) (record, error) {
 		epoch: f.Epoch, token: f.Token, n: f.N, nonce: f.Nonce,
 		recent: f.Recent[:min(len(f.Recent), recentNonces)],
 	}
-	// The time is for people; one that cannot be read spoils nothing.
+	// The time is for people, so one that cannot be read is no error.
 	r.written, _ = time.Parse(timeFormat, f.Written)
 	if f.Sequence != nil {
 		r.exists = true
@@ -249,11 +248,11 @@ func decodeFields(key string, value []byte) (record, error) {
 	return r, nil
 }
 
-// check reports what no writer would have written.
+// check reports values that no writer would have written.
 func (f *fields) check(key string) error {
 	switch {
 	case f.Kind != recordKind:
-		return fmt.Errorf("a record of kind %q where a checkpoint belongs", f.Kind)
+		return fmt.Errorf("a record of kind %q in the place of a checkpoint", f.Kind)
 	case f.Key != key:
 		return fmt.Errorf("the record names the checkpoint %q", f.Key)
 	case f.Epoch == 0 || f.Epoch > maxCount:
@@ -271,8 +270,7 @@ func (f *fields) check(key string) error {
 }
 
 // members returns the members of a JSON object. It is stricter than encoding/json:
-// invalid UTF-8 and names that occur twice are errors, and names are told apart by
-// case.
+// invalid UTF-8 and names that occur twice are errors, and names are case-sensitive.
 func members(value []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(value) {
 		return nil, errors.New("invalid UTF-8")

@@ -20,22 +20,22 @@ const (
 	DefaultFlush    = 5 * time.Second
 	DefaultRetry    = time.Minute
 
-	// maxTermPause is the longest pause between two terms of which the first came to
-	// nothing.
+	// maxTermPause is the longest pause after a term that saved nothing.
 	maxTermPause = 5 * time.Second
 )
 
-// Event is one thing to handle, and the position of a worker that has handled it.
-// What can only be handled together is one event: T may be a batch, with the
-// position of its last member.
+// Event is one thing to handle, and the position of a worker that has handled it. Things
+// that must be handled together are one event: T may be a batch, with the position of its
+// last member.
 type Event[T any] struct {
 	Position
 	Value T
 }
 
-// Source yields the events that follow a checkpoint, in rising sequence; all there
-// are where from.Exists is false. It waits for further ones until its context ends;
-// a source that returns has no more. What it yields as an error ends the run.
+// Source yields the events that follow a checkpoint, in rising sequence; where
+// from.Exists is false, it yields all events. It waits for further events until its
+// context ends. A source that returns has no more events. An error that it yields ends
+// the run.
 type Source[T any] func(ctx context.Context, from Checkpoint) iter.Seq2[Event[T], error]
 
 // Guard is a lease as [Run] needs it. *lease.Guard is one.
@@ -53,10 +53,10 @@ type Guard interface {
 // RunOptions are the options of [Run]. The zero value of each field means its
 // default.
 type RunOptions struct {
-	// Acquire, if not nil, waits for the lease under which the worker runs. Of
-	// several workers then one works at a time, and another goes on from its
-	// checkpoint when it stops or dies; whoever is too late is fenced off. Default:
-	// no lease, and no fence.
+	// Acquire, if not nil, waits for the lease under which the worker runs. Then one of
+	// several workers works at a time. When it stops or dies, another continues from its
+	// checkpoint, and the fence refuses late writes of the former. Default: no lease, and
+	// no fence.
 	Acquire func(ctx context.Context) (Guard, error)
 
 	// Every is the number of events after which the checkpoint is saved before the
@@ -68,8 +68,8 @@ type RunOptions struct {
 	// latest, while the store answers. At least 1 ms. Default: [DefaultInterval].
 	Interval time.Duration
 
-	// Flush bounds, in time, the last save after the context has ended or the
-	// lease was lost, and again the release of the lease. Default: [DefaultFlush].
+	// Flush is the most time for the last save after the context has ended or the lease
+	// was lost, and again for the release of the lease. Default: [DefaultFlush].
 	Flush time.Duration
 
 	// Retry is how long the loop tries to read or save the checkpoint on a store
@@ -110,25 +110,24 @@ func (o *RunOptions) checked() (RunOptions, error) {
 	return c, nil
 }
 
-// Run follows a stream: it reads the checkpoint of key, and has handle called for
-// each event of source that comes after it, one at a time, saving the position as
-// it goes. Each event is handled at least once: an event counts as handled when
-// handle has returned nil, and only then is its position saved. After a crash, or a
-// lost lease, at most Every events are handled again.
+// Run follows a stream: it reads the checkpoint of key, calls handle for each event of
+// source after it, one at a time, and saves the position as it proceeds. Each event is
+// handled at least once: an event counts as handled when handle has returned nil, and
+// only then is its position saved. After a crash, or a lost lease, at most Every
+// events are handled again.
 //
-// It works in terms. A term begins with the lease, if there is one, by raising the
-// fence of the checkpoint and only then reading it: so an earlier holder that does
-// not know yet that it is over can save nothing any more. It ends when the lease is
-// lost, when another has fenced this worker off, or when somebody has moved the
-// checkpoint back; the next term then begins from what is saved. The contexts of
-// source and handle end with the term. handle may look up the token in it with
-// [Token], to fence its own writes.
+// It works in terms. A term begins with the lease, if there is one: it raises the fence
+// of the checkpoint, and only then reads it. So an earlier holder that has not noticed
+// the loss of its lease can save nothing any more. A term ends when the lease is lost,
+// when another worker has raised the fence, or when the checkpoint was moved back. The
+// next term begins from the saved state. The contexts of source and handle end with the
+// term. handle may get the token from its context with [Token], to fence its own writes.
 //
-// Run returns nil when the source has no more events, the cause of ctx when that
-// has ended, and the error of handle, of source, of Acquire, or of a store that
-// failed for longer than Retry. Before that it saves what was handled, and
-// releases the lease. It returns [ErrFenced] only where there is no Acquire, since
-// a worker without a token has no business where others have one.
+// Run returns nil when the source has no more events, the cause of ctx when that has
+// ended, and the error of handle, of source, of Acquire, or of a store that failed for
+// longer than Retry. Before that it saves the position of the last handled event, and
+// releases the lease. It returns [ErrFenced] only where there is no Acquire: a worker
+// without a token must not write where other workers have one.
 func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -160,35 +159,35 @@ func Run[T any](ctx context.Context, k Keeper, key string, source Source[T], han
 	}
 }
 
-// termOver is the end of a term whose lease is lost; the error tells how.
+// termOver ends a term whose lease is lost; the error is the reason.
 type termOver struct{ error }
 
 func (e termOver) Unwrap() error { return e.error }
 
 type tokenKey struct{}
 
-// Token returns the fencing token of the lease under which [Run] has called, and 0
-// where there is none.
+// Token returns the fencing token of the lease under which [Run] has called source or
+// handle, and 0 where there is none.
 func Token(ctx context.Context) uint64 {
 	token, _ := ctx.Value(tokenKey{}).(uint64)
 	return token
 }
 
-// worker is what the terms of one run have in common.
+// worker holds what the terms of one run share.
 type worker struct {
 	k    Keeper
 	key  string
 	opts RunOptions
 }
 
-// term is the time of a worker under one lease, or from one reading of the
+// term is the time of a worker under one lease; without a lease, from one read of the
 // checkpoint to the next.
 type term struct {
 	*worker
 	token uint64
 	epoch uint64
 
-	slot chan struct{} // holds a value while somebody saves
+	slot chan struct{} // full while a goroutine saves
 
 	mu       sync.Mutex
 	pos      Position // of the last event handled
@@ -228,8 +227,8 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 	return t.progress, err
 }
 
-// cause returns why ctx has ended, since what fails in a term that is over fails
-// because of that, and err while it has not.
+// cause returns why ctx has ended, since a call that fails in a term that is over fails
+// because of that. It returns err while ctx is live.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -281,7 +280,7 @@ func follow[T any](ctx context.Context, t *term, from Checkpoint, source Source[
 	return nil
 }
 
-// handled notes that an event was handled, and returns how many are not saved.
+// handled records that an event was handled, and returns how many are not saved.
 func (t *term) handled(p Position) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -291,8 +290,8 @@ func (t *term) handled(p Position) int {
 	return t.unsaved
 }
 
-// saveRegularly saves at least every Interval what was handled, also while the
-// source waits. An error ends the term.
+// saveRegularly saves the position of the last handled event every Interval, also while
+// the source waits. An error ends the term.
 func (t *term) saveRegularly(ctx context.Context, end context.CancelCauseFunc) {
 	tick := time.NewTicker(t.opts.Interval)
 	defer tick.Stop()
@@ -324,7 +323,7 @@ func (t *term) save(ctx context.Context) error {
 		return nil
 	}
 	err := t.retry(ctx, "save", func(ctx context.Context) error {
-		// Behind: another worker without a lease, too, is further; nothing is lost.
+		// Behind: another worker without a lease is further ahead; nothing is lost.
 		_, err := t.k.Advance(ctx, t.key, p, &AdvanceOptions{Token: t.token, Epoch: t.epoch})
 		return err
 	})
@@ -338,8 +337,8 @@ func (t *term) save(ctx context.Context) error {
 	return nil
 }
 
-// flush saves what a term has left, whatever ended it: after a lost lease the fence
-// decides whether that may still be.
+// flush saves the last position of a term, whatever ended it. After a lost lease the
+// fence decides whether the save is still allowed.
 func (t *term) flush(ctx context.Context, err error) error {
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) {
 		return err
@@ -352,12 +351,14 @@ func (t *term) flush(ctx context.Context, err error) error {
 	case err == nil:
 		return failed
 	default:
-		// What ended the term decides what comes next, so only that is wrapped.
+		// The reason why the term ended decides what Run does next, so only that is
+		// wrapped.
 		return fmt.Errorf("%w; the last save failed: %v", err, failed)
 	}
 }
 
-// release gives the lease back. That it fails costs the next worker a wait at most.
+// release releases the lease. If that fails, the next worker waits until the lease
+// expires.
 func (w *worker) release(ctx context.Context, guard Guard) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Flush)
 	defer cancel()
@@ -366,7 +367,7 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 	}
 }
 
-// retry calls f until it succeeds, fails for good, or has failed for Retry.
+// retry calls f until it succeeds, fails permanently, or has failed for Retry.
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, w.opts.Retry)
 	defer cancel()

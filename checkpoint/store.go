@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// DefaultKeyPrefix is where checkpoints lie in a store.
+	// DefaultKeyPrefix is the default of [Options].KeyPrefix.
 	DefaultKeyPrefix = "checkpoint"
 
 	// DefaultSettleTimeout is how long a keeper tries to find out what became of a write
@@ -42,8 +42,8 @@ type Options struct {
 	// 1 h. Default: [DefaultSettleTimeout].
 	SettleTimeout time.Duration
 
-	// Poll is how often Watch looks at a store that cannot tell of changes.
-	// Default: [store.DefaultPoll].
+	// Poll is how often Watch reads a store that is no [store.Watcher]. Default:
+	// [store.DefaultPoll].
 	Poll time.Duration
 }
 
@@ -73,20 +73,20 @@ func (o *Options) checked() (Options, error) {
 // StoreKeeper keeps each checkpoint in one register of a store. See [Keeper] for
 // what the methods do, and the package comment for what is promised.
 //
-// It remembers the last state of each key that it was used with, as long as it
-// lives. While it writes it runs one goroutine for each key that is being written.
+// It remembers the last state of each key that it was used with, and never forgets one.
+// While it writes it runs one goroutine for each key that is being written.
 type StoreKeeper struct {
 	st       store.Store
 	opts     Options
-	volatile bool // the store can show what is not durable yet
+	volatile bool // the store can return states that are not durable yet
 
-	mu      sync.Mutex
-	lines   map[string]*line
-	flights int           // lines that have a goroutine now
-	closed  bool          // no further flight takes off
-	landed  chan struct{} // closed when closed and flights is 0
+	mu          sync.Mutex
+	lines       map[string]*line
+	writers     int           // lines whose writer runs now
+	closed      bool          // no further writer starts
+	writersDone chan struct{} // closed when closed and flights is 0
 
-	end    context.Context // ends the flights at Close
+	end    context.Context // ends the writers at Close
 	cancel context.CancelFunc
 }
 
@@ -99,8 +99,8 @@ func New(st store.Store, opts *Options) (*StoreKeeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &StoreKeeper{st: st, opts: o, lines: make(map[string]*line), landed: make(chan struct{})}
-	// A store with volatile writes orders first and makes durable later.
+	k := &StoreKeeper{st: st, opts: o, lines: make(map[string]*line), writersDone: make(chan struct{})}
+	// A store with volatile writes shows a write before it is durable.
 	_, k.volatile = store.As[store.VolatilePutter](st)
 	k.end, k.cancel = context.WithCancel(context.Background())
 	return k, nil
@@ -111,23 +111,23 @@ func (k *StoreKeeper) Close(ctx context.Context) error {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
-		if k.flights == 0 {
-			close(k.landed)
+		if k.writers == 0 {
+			close(k.writersDone)
 		}
 	}
 	k.mu.Unlock()
 	defer k.cancel()
 	select {
-	case <-k.landed:
+	case <-k.writersDone:
 		return nil
 	case <-ctx.Done():
 		k.cancel()
-		<-k.landed
+		<-k.writersDone
 		return context.Cause(ctx)
 	}
 }
 
-// line returns what the keeper knows of key, made at the first use.
+// line returns the line of key, which it makes at the first use.
 func (k *StoreKeeper) line(key string) (*line, error) {
 	register := k.opts.KeyPrefix + "/" + key
 	if err := store.CheckKey(key); err != nil {
@@ -150,23 +150,23 @@ func (k *StoreKeeper) line(key string) (*line, error) {
 	return l, nil
 }
 
-// takeOff counts a flight, unless the keeper was closed.
-func (k *StoreKeeper) takeOff() bool {
+// startWriter counts a writer, unless the keeper was closed.
+func (k *StoreKeeper) startWriter() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return false
 	}
-	k.flights++
+	k.writers++
 	return true
 }
 
-func (k *StoreKeeper) land() {
+func (k *StoreKeeper) endWriter() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.flights--
-	if k.closed && k.flights == 0 {
-		close(k.landed)
+	k.writers--
+	if k.closed && k.writers == 0 {
+		close(k.writersDone)
 	}
 }
 
@@ -182,13 +182,14 @@ func wrap(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: "checkpoint " + op, Key: key, Err: err}
 }
 
-// Advance implements [Keeper]. Calls on one key that come while a write is under
-// way share the next one: it brings the checkpoint to the highest of them, those on
-// the way there have advanced it, too, and the others are told what stands then.
+// Advance implements [Keeper]. Calls on one key that come during a write share the next
+// one. It moves the checkpoint to the highest of their positions. Calls whose positions
+// lie on the way have advanced it, too; the others are judged against the state after the
+// write.
 //
-// An unknown outcome is settled by reading back. An error whose [store.OutcomeOf]
-// is Unknown is left only when that failed, when the store cannot be read back, or
-// when the context ended; the call can be repeated as it is.
+// The keeper settles an unknown outcome by reading back. It returns an error whose
+// [store.OutcomeOf] is Unknown only when that failed, when the store cannot be read back,
+// or when the context ended. The caller can then repeat the same call.
 func (k *StoreKeeper) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	if opts == nil {
 		opts = &AdvanceOptions{}
@@ -222,8 +223,8 @@ func (k *StoreKeeper) Reset(ctx context.Context, key string, p Position, opts *C
 	return a.current, wrap("reset", key, err)
 }
 
-// Delete implements [Keeper]. The register stays, and keeps token and epoch: so
-// neither an old holder nor an Advance from before can bring the checkpoint back.
+// Delete implements [Keeper]. The register stays, and keeps token and epoch: so neither
+// an old holder nor an earlier Advance can bring the checkpoint back.
 func (k *StoreKeeper) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
 	if opts == nil {
 		opts = &ChangeOptions{}
@@ -301,18 +302,19 @@ func (k *StoreKeeper) List(ctx context.Context, prefix string) iter.Seq2[Checkpo
 			}
 			batch = append(batch, register[len(k.opts.KeyPrefix)+1:])
 			if len(batch) == listBatch {
-				if !k.listed(ctx, batch, yield) {
+				if !k.readAll(ctx, batch, yield) {
 					return
 				}
 				batch = batch[:0]
 			}
 		}
-		k.listed(ctx, batch, yield)
+		k.readAll(ctx, batch, yield)
 	}
 }
 
-// listed reads the checkpoints of these keys at once, and yields those that exist.
-func (k *StoreKeeper) listed(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
+// readAll reads the checkpoints of these keys at the same time, and yields those that
+// exist.
+func (k *StoreKeeper) readAll(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
 	found := make([]Checkpoint, len(keys))
 	errs := make([]error, len(keys))
 	var wg sync.WaitGroup

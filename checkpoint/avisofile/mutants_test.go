@@ -27,7 +27,7 @@ func TestMutants(t *testing.T) {
 		{"a delete does not yield", "../change.go", "s.Exists && now.Sequence > s.Sequence", "false", "TestExpected"},
 		{"a token is not kept", "judge.go", "v.Next.Token != now.Token || v.Next.Epoch", "v.Next.Epoch", "TestFencing"},
 		{"the holder is not asked again", "judge.go", "(c.asked == nil || *c.asked != now.Token)", "c.asked == nil", "TestHeldBy"},
-		{"whoever leaves is told that nothing was written", "../internal/group/group.go", "	if t.Sent {", "	if false {", "TestGivenUpHalfway"},
+		{"a caller that leaves learns that nothing was written", "../internal/group/group.go", "	if t.Sent {", "	if false {", "TestGivenUpHalfway"},
 		{"calls are written whose callers have left", "../internal/group/group.go", "		if c.GroupTicket().Gone {\n", "		if false {\n", "TestGivenUpHalfway"},
 		{"each caller writes alone", "queue.go", "	batch := s.queue.Take(nil)\n", "	batch := s.queue.Take(func(_, _ *op) bool { return false })\n", "TestGroupCommit"},
 		{"left-overs are not swept", "write.go", "ok := strings.CutPrefix(name, base)", "ok := strings.CutPrefix(name, base+base)", "TestLeftOversAreSwept"},
