@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// The pauses between tries for the lock grow with the time that was waited
-	// already, between these bounds.
+	// The pauses between tries for the lock grow with the time already waited, between
+	// these bounds.
 	minLockPause = 100 * time.Microsecond
 	maxLockPause = 25 * time.Millisecond
 
-	// After each commit the lock is left alone for a while, a share of the time that
-	// the commit took, between these bounds: time for others who wait for the lock,
-	// and for the callers that were just answered to join the next commit.
+	// After each commit the store leaves the lock free for a share of the time that the
+	// commit took, between these bounds. Other programs can take the lock meanwhile, and
+	// callers that were just answered can join the next commit.
 	minGap   = 100 * time.Microsecond
 	maxGap   = time.Millisecond
 	gapShare = 16
 )
 
-// Commit tells of one time that a store held the lock.
+// Commit describes one period in which a store held the lock.
 type Commit struct {
 	Calls         int           // calls that shared it
 	Rewrites      int           // rewrites of the state file: 0 or 1
@@ -32,17 +32,17 @@ type Commit struct {
 	Bytes         int           // size of the new state file; 0 without a rewrite
 	Waited        time.Duration // for the lock
 	Held          time.Duration
-	Err           error // what the calls got, if they all failed
+	Err           error // the error of all calls, if they all failed
 }
 
-// op is a change on its way. Its fields are guarded by the store's mutex.
+// op is a change in progress. The store's mutex guards its fields.
 type op struct {
 	change
 	*group.Ticket
 	answer answer
 }
 
-// run commits until nobody waits any more.
+// run commits until no call waits any more.
 func (s *Store) run() {
 	for {
 		time.Sleep(time.Until(s.next))
@@ -74,11 +74,11 @@ func (s *Store) run() {
 	}
 }
 
-// acquire takes the lock. Without an error and without a lock nobody waits any more,
-// and the goroutine must end.
+// acquire takes the lock. If it returns neither a lock nor an error, no call waits any
+// more and the goroutine must end.
 func (s *Store) acquire(start time.Time) (*hold, error) {
 	for {
-		if !s.anybody() {
+		if !s.callsWait() {
 			return nil, nil
 		}
 		h, err := tryHold(s.path, s.opts.AllowNetwork, s.opts.Unsafe)
@@ -90,8 +90,8 @@ func (s *Store) acquire(start time.Time) (*hold, error) {
 	}
 }
 
-// commit carries the batch out under the lock. Its error concerns the whole batch,
-// and tells its outcome.
+// commit carries out the batch under the lock. Its error concerns the whole batch, and
+// states its outcome.
 func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
 	if !s.swept {
 		if err := h.sweep(); err != nil {
@@ -110,7 +110,7 @@ func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
 	next, err := s.write(h, w, c)
 	if err != nil {
 		s.swept = false // a failed write may have left something
-		next = nil      // memory is read anew
+		next = nil      // the memory is read anew
 	}
 	s.mu.Lock()
 	old := s.setKnown(next)
@@ -119,12 +119,12 @@ func (s *Store) commit(h *hold, batch []*op, c *Commit) error {
 	return err
 }
 
-// judgeAll carries the calls out in memory, one after the other.
+// judgeAll carries out the calls in memory, one after the other.
 func (s *Store) judgeAll(batch []*op, v *view) *work {
 	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
 	if settled, changed := v.fences.settled(); changed {
-		// Under the lock nobody is in the middle of a change. The file need not say so
-		// before the next change of it.
+		// While this store has the lock, no other writer is in the middle of a change.
+		// The next change of the file records that.
 		w.fences = settled
 	}
 	for _, o := range batch {
@@ -133,12 +133,12 @@ func (s *Store) judgeAll(batch []*op, v *view) *work {
 	return w
 }
 
-// write makes what w holds durable, in an order that a power cut between any two
-// steps leaves safe: the fences, the state, then the note that nothing is pending.
-// It returns the view of what is then on disk.
+// write makes the changes in w durable, in an order that is safe if the power is cut
+// between any two steps: the fences, the state, then the mark that nothing is pending. It
+// returns the view of the files after that.
 //
-// After a sync that failed the files are rewritten even if they look as they should:
-// a second sync can succeed although the first has lost data.
+// After a sync that failed it rewrites the files even if their content is right: a second
+// sync can succeed although the first has lost data.
 func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 	v := w.base
 	next := &view{stateImage: v.stateImage, fenceImage: v.fenceImage, state: v.state, fences: w.fences}
@@ -151,7 +151,8 @@ func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 		return nil, err
 	}
 	if settled, pending := next.fences.settled(); pending {
-		// If this fails, whoever takes the lock next finds out the same.
+		// If this fails, the next program that takes the lock finds the mark and removes
+		// it.
 		if err := s.writeFences(h, next, settled, c); err != nil {
 			next.fences = settled
 			s.doubt.Store(true)
@@ -161,11 +162,11 @@ func (s *Store) write(h *hold, w *work, c *Commit) (*view, error) {
 	return next, nil
 }
 
-// writeBoth rewrites what has changed, and in doubt what there is.
+// writeBoth rewrites the files that have changed; after a failed sync it rewrites both.
 func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *Commit) error {
 	v := w.base
 	if !v.durable.Load() {
-		if err := v.fenceImage.sync(); err != nil { // the state is about to rest on it
+		if err := v.fenceImage.sync(); err != nil { // the new state will rely on it
 			s.doubt.Store(true)
 			return store.MarkNotApplied(err)
 		}
@@ -179,7 +180,7 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *Commit) e
 		return s.writeState(h, next, v.state.with(w.entries), c)
 	}
 	if err := v.sync(h.place); err != nil {
-		return store.MarkUnknown(fmt.Errorf("what %s holds may not survive a power cut: %w", h.place.file(), err))
+		return store.MarkUnknown(fmt.Errorf("the content of %s may not survive a power cut: %w", h.place.file(), err))
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *Commit) error {
 	}
 	c.FenceRewrites++
 	if c.FenceRewrites > 1 {
-		next.fenceImage.close() // made by this very commit
+		next.fenceImage.close() // this commit made it
 	}
 	next.fenceImage, next.fences = m, f
 	return nil

@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// spelled is an entry as it stands in a file, with the spelling of its key.
+// spelled is an entry with the spelling that its key has in the file.
 type spelled struct {
 	name string
 	entry
 }
 
-// document is a state file as it was parsed, before its versions and keys are judged.
+// document is a parsed state file whose versions and keys are not checked yet.
 type document struct {
 	version, keyVersion uint64
 	checkpoints         []spelled
 }
 
-// decode reads a state file. Its errors come in the order of the format: what is
-// malformed anywhere, then the file's version, then that of the keys, then a key. It
-// agrees with the format's own program on which files can be read, down to that
-// program's reading of an array of all fields as the object.
+// decode reads a state file. It reports the first error in the order of the format:
+// malformed JSON anywhere, then the file's version, then the version of the keys, then a
+// key. It reads the same files as the format's own program. Like that program, it accepts
+// an array of all fields in the place of an object.
 //
-// Of a key that occurs twice the last occurrence counts, as it does there; of two
-// spellings of a key (lower and upper case) the one with the higher sequence, so that
-// the order in the file moves nothing back.
+// If a key occurs twice, the last occurrence counts, as in that program. Of two spellings
+// of a key (lower and upper case) the one with the higher sequence counts, so that the
+// order in the file moves no checkpoint back.
 func decode(b []byte) (state, error) {
 	p := &parser{b: b}
 	doc, err := p.document()
@@ -51,7 +51,7 @@ func decode(b []byte) (state, error) {
 	return settle(doc.checkpoints), nil
 }
 
-// settle sorts entries and leaves one for each key.
+// settle sorts the entries and keeps one for each key.
 func settle(all []spelled) state {
 	order := func(a, b spelled) int {
 		return cmp.Or(bytes.Compare(a.key[:], b.key[:]), strings.Compare(a.name, b.name))
@@ -73,7 +73,7 @@ func settle(all []spelled) state {
 	return s
 }
 
-// malformed tells where and how a file is broken.
+// malformed returns an error that says where and how a file is malformed.
 func malformed(b []byte, err error) *LoadError {
 	e := &LoadError{Err: ErrMalformed}
 	var at *syntaxError
@@ -114,7 +114,7 @@ func (p *parser) document() (document, error) {
 	}
 	p.space()
 	if p.i < len(p.b) {
-		return doc, p.fail("something follows the end")
+		return doc, p.fail("there is text after the end")
 	}
 	return doc, nil
 }

@@ -4,21 +4,22 @@
 //
 // # Files
 //
-// Beside the state file FILE lie
+// Beside the state file FILE there are
 //
 //   - FILE.lock: the lock of the format, an exclusive flock(2) around each
 //     read-change-write. It is never truncated or removed. Readers do not take it.
-//   - FILE.fence: what the format has no place for, fencing tokens and epochs, below.
+//   - FILE.fence: fencing tokens and epochs, for which the format has no place; see
+//     below.
 //   - FILE.good: the state before the last change, the last good copy for [Restore].
 //   - FILE.bad: what the last Restore replaced.
-//   - .FILE.holdfast-*.tmp: a file in the making. What a killed process leaves is
-//     swept by the next one that writes, under the lock.
+//   - .FILE.holdfast-*.tmp: a file that is being made. The next process that writes
+//     removes, under the lock, what a killed process left.
 //
-// New files are for their owner alone (0600); files that are replaced keep owner,
-// group and mode, but not access lists and other extended attributes. Where the
-// path is a symbolic link the link stays and the file that it leads to is replaced;
-// the lock is then taken beside every name on the way, so that programs that know
-// the file by another name are excluded too.
+// New files are for their owner alone (0600); files that are replaced keep owner, group
+// and mode, but not access lists and other extended attributes. Where the path is a
+// symbolic link, the link stays and the file that it leads to is replaced. The store then
+// takes the lock beside every name on the way, and so also excludes programs that know
+// the file by another name.
 //
 // # Keys and positions
 //
@@ -28,43 +29,42 @@
 //
 // # What is promised
 //
-// Every change is made on what the file holds at that moment, under its lock. It is
-// acknowledged when file, name and directory are synced: it survives a power cut on
-// a local file system that honours flush. An answer that wrote nothing (Unchanged,
-// Behind, ...), and every fresh Get, rests on a file that was synced likewise, by
-// whomever it was written. An error on the way there leaves the old file in place,
-// except for a sync of the directory that fails after the rename: then the outcome is
-// unknown, the memory is dropped, and the next change rewrites the file.
+// The store makes every change on the current content of the file, under its lock. It
+// acknowledges the change when file, name and directory are synced: the change survives a
+// power cut on a local file system that honours flushes. Before an answer without a write
+// (Unchanged, Behind, ...), and before a fresh Get, it syncs the file likewise, whichever
+// program wrote it. An error before that leaves the old file in place, with one
+// exception: if the sync of the directory fails after the rename, the outcome is unknown,
+// the store reads the file anew, and the next change rewrites it.
 //
-// Calls that meet share one lock, one rewrite and one sync (group commit). A context
-// bounds its own call: one that still waits for the lock is taken back, one that is
-// being written goes on without its caller, and memory follows the disk.
+// Concurrent calls share one lock, one rewrite and one sync (group commit). A context
+// bounds its own call. If it ends while the call waits for the lock, nothing is written
+// for that call. If it ends during the write, the write continues without its caller.
 //
-// A lock file that was replaced (which the format forbids) is noticed before the
-// state file is replaced, and again after it, when the outcome is then said to be
-// unknown. Between these two looks nothing can be promised.
+// The store checks before it replaces the state file that the lock file was not replaced
+// (which the format forbids), and checks again afterwards. In the second case the outcome
+// is unknown. Between the two checks nothing can be promised.
 //
 // File systems that are not known to be local are refused; see [Options]. Linux is
 // tested; macOS and Windows build, and are not tested.
 //
-// # Beside a program of the other kind
+// # Beside other programs that follow the format
 //
-// A program that follows the format, but is not of this package, merges its memory
-// into the file at each of its writes: of a key that both know the higher sequence
-// stays, and a key that only it knows comes back. So beside such a program, while it
-// runs:
+// A program that follows the format but does not use this package, such as aviso, merges
+// its memory into the file at each write. Of a key that is in both, the higher sequence
+// stays; a key that only its memory has comes back. So while such a program runs:
 //
 //   - Advance is safe, both ways: no key goes back, no commit of either is lost.
 //   - Reset and Delete are promised among the stores of this package only. The other
-//     program can bring back what it remembers: stop it first.
-//   - Fencing tokens and epochs bind the stores of this package only. What the other
-//     program writes is not fenced, and a key that it moves back or deletes begins
-//     no epoch; a Store that has shown a higher sequence answers RolledBack.
-//   - It replaces a symbolic link by a plain file. The file that the link led to,
-//     with its fence, then is another file.
+//     program can write back what it remembers: stop it first.
+//   - Fencing tokens and epochs bind the stores of this package only. The other program's
+//     writes are not fenced. If it moves a key back or deletes it, no new epoch begins; a
+//     Store that has shown a higher sequence then answers RolledBack.
+//   - It replaces a symbolic link by a plain file. The file that the link led to, with
+//     its fence file, is then no longer used.
 //   - It drops fields that it does not know; so does this package.
-//   - A directory of temporary files that it leaves behind when it is killed is not
-//     removed here: its name does not tell whose it is.
+//   - If it is killed it may leave a directory of temporary files. This package does not
+//     remove it, since its name does not identify its owner.
 //
 // # The fence file
 //
@@ -76,6 +76,6 @@
 // are unknown are kept; a higher version is refused. It is written and synced before
 // the state that it guards, under the same lock.
 //
-// A file that was removed, or restored from an older copy, brings old tokens and
-// epochs back.
+// If the fence file is removed, or restored from an older copy, old tokens and epochs
+// come back.
 package avisofile

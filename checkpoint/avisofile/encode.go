@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// encode returns the bytes of the state file: those that the format's own program
-// writes for these entries, except that the keys are sorted here.
+// encode returns the bytes of the state file. They are those that the format's own
+// program writes for these entries, except that encode sorts the keys.
 func encode(s state) []byte {
 	const around, each = 80, 160
 	b := make([]byte, 0, around+each*len(s))
@@ -33,8 +33,8 @@ func encode(s state) []byte {
 	return append(b, "}\n}"...)
 }
 
-// appendString appends a JSON string with no escape that JSON does not demand,
-// which is how the format's own program writes it. s is valid UTF-8.
+// appendString appends a JSON string with only the escapes that JSON demands, like the
+// format's own program. s is valid UTF-8.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	plain := 0

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What can be wrong with a state file, in the order in which it is looked for, to
-// be read with [errors.Is]. Every one comes in a [*LoadError], and matches
-// [store.ErrCorrupt] too: the file is neither used nor overwritten.
+// The faults of a state file, in the order in which they are checked, for [errors.Is].
+// Each comes in a [*LoadError], which also matches [store.ErrCorrupt]: the file is
+// neither used nor overwritten.
 var (
-	// ErrMalformed: the file is no JSON, or not of the layout.
+	// ErrMalformed: the file is no JSON, or has another layout.
 	ErrMalformed = errors.New("malformed state file")
 
 	// ErrFileVersion: the file's version is not 1.
@@ -31,13 +31,13 @@ var (
 // Nothing was written.
 var ErrReadable = store.MarkNotApplied(errors.New("the state file can be read, so there is nothing to restore"))
 
-// LoadError tells what is wrong with a state file. Nothing was written.
+// LoadError says what is wrong with a state file. Nothing was written.
 type LoadError struct {
 	Path   string
 	Err    error // one of ErrMalformed, ErrFileVersion, ErrKeyVersion, ErrFileKey
 	Detail string
 
-	// Good tells of the last good copy beside the file; it is zero if there is none.
+	// Good describes the last good copy beside the file; it is zero if there is none.
 	Good Copy
 }
 
@@ -54,9 +54,9 @@ func (e *LoadError) Error() string {
 	case errors.Is(e.Err, ErrFileVersion) || errors.Is(e.Err, ErrKeyVersion):
 		return text + ": use a program that knows this version"
 	case e.Good.Path == "":
-		return text + ": there is no last good copy beside it; mend it, or move it away to begin anew"
+		return text + ": there is no last good copy beside it; repair it, or move it away to begin anew"
 	}
-	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s: restore brings it back",
+	return fmt.Sprintf("%s: a good copy of %s with %d keys is in %s; holdfast checkpoint restore brings it back",
 		text, e.Good.Written.Format(time.RFC3339), e.Good.Keys, e.Good.Path)
 }
 

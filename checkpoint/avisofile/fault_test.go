@@ -125,7 +125,7 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 		for _, read := range []string{"read", "get"} {
 			want := fmt.Sprintf("%d epoch 1 token 0", now)
 			// A read syncs, too, what is not known to be durable.
-			refused := "err not applied: checkpoint get " + resumeKey("k") + ": what " + path + " holds may not survive"
+			refused := "err not applied: checkpoint get " + resumeKey("k") + ": the content of " + path + " may not survive"
 			if got := p.ask("%s k", read); got != want && !(strings.HasPrefix(inject, "fsync") && strings.HasPrefix(got, refused)) {
 				t.Fatalf("after %q: %s got %q, want %q", answer, read, got, want)
 			}

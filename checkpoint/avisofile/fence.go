@@ -17,22 +17,23 @@ import (
 // fenceVersion is the version of the fence file that this package writes.
 const fenceVersion = 1
 
-// guard is what guards one key, and has no place in the state file.
+// guard holds the fencing token and the epoch of one key, for which the state file has no
+// place.
 type guard struct {
 	token uint64
 	epoch uint64
 
-	// pending says that the epoch was raised for a change of the state that is not
-	// certain to have followed. Who meets it under the lock knows that the change is
-	// over, one way or the other; who meets it without the lock cannot know, and must
+	// pending says that the epoch was raised for a change of the state which may not have
+	// followed yet. A program that reads the mark under the lock knows that the change is
+	// over, whether it was made or not. A reader without the lock cannot know, and must
 	// take the lock to find out.
 	pending bool
 
-	// unknown keeps the fields of later versions as they came.
+	// unknown keeps the fields of later versions unchanged.
 	unknown map[string]json.RawMessage
 }
 
-// fences are the guards of all keys that ever had one. Like a state they are never
+// fences are the guards of all keys that ever had one. Like a state, they are never
 // changed once made.
 type fences struct {
 	guards  map[digest]guard
@@ -57,7 +58,7 @@ func (f fences) with(changes map[digest]guard) fences {
 	return fences{next, f.unknown}
 }
 
-// pending reports whether a reset or delete was under way when this was written.
+// pending reports whether a Reset or Delete was in progress when the fences were written.
 func (f fences) pending() bool {
 	for _, g := range f.guards {
 		if g.pending {
@@ -118,12 +119,11 @@ func (f fences) encode() ([]byte, error) {
 
 func number(n uint64) json.RawMessage { return fmt.Appendf(nil, "%d", n) }
 
-// decodeFences reads a fence file. No content is an absent file, which guards
-// nothing. Its errors match store.ErrCorrupt.
+// decodeFences reads a fence file. Its errors match store.ErrCorrupt.
 func decodeFences(path string, b []byte) (fences, error) {
 	f, err := parseFences(b)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w: %w; it holds the tokens and epochs of the checkpoints: mend it, or remove it to go on without what it held",
+		return f, fmt.Errorf("%s: %w: %w; it holds the tokens and epochs of the checkpoints: repair it, or remove it to continue without them",
 			path, store.ErrCorrupt, err)
 	}
 	return f, nil
@@ -198,7 +198,7 @@ func parseGuard(raw []byte) (guard, error) {
 
 // members returns the members of a JSON object, each once.
 func members(b []byte) (map[string]json.RawMessage, error) {
-	if !json.Valid(b) { // strings that the parser passes over are judged here
+	if !json.Valid(b) { // this also checks the strings that the parser skips
 		return nil, errors.New("no JSON")
 	}
 	all := make(map[string]json.RawMessage)

@@ -20,18 +20,18 @@ const (
 	MaxFence = 64 << 20
 )
 
-// image is a file as it was read or written. It is kept open: its inode number can
-// then not be given to another file, so that a look at the name tells for certain
-// whether it is still the same one. (Files that replace each other take turns with
-// two numbers, within one tick of the file system's clock: number, size and time
-// together do not tell them apart. Windows counts the uses of a number, and a file
-// that is open could not be replaced there, so it is not kept open.)
+// image is a file as it was read or written. It is kept open, so that the system cannot
+// give its inode number to another file. Then a stat of the name shows for certain
+// whether it is still the same file. (Files that replace each other alternate between two
+// inode numbers, within one tick of the file system's clock. So number, size and time
+// together do not distinguish them. Windows counts the uses of a number, and cannot
+// replace an open file. There the file is not kept open.)
 type image struct {
 	file *os.File    // nil where the file is not kept open, or was absent
 	info os.FileInfo // nil if the file was absent
 }
 
-// current reports whether path still names what the image was made of.
+// current reports whether path still names the file of the image, unchanged.
 func (m *image) current(path string) bool {
 	info, err := os.Lstat(path)
 	if m.info == nil {
@@ -51,12 +51,12 @@ func (m *image) sync() error {
 
 func (m *image) close() {
 	if m.file != nil {
-		m.file.Close() // it was only read, or is synced: there is nothing to lose
+		m.file.Close() // it was only read, or is synced: an error loses nothing
 	}
 }
 
-// readImage reads a file of at most limit bytes. Where there is none, the image's info and the content are
-// nil. It neither follows a link nor waits at a pipe.
+// readImage reads a file of at most limit bytes. If the file does not exist, the image's
+// info and the content are nil. It neither follows a link nor waits for a pipe.
 func readImage(path string, limit int64) (_ *image, content []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,5 +95,5 @@ func readImage(path string, limit int64) (_ *image, content []byte, err error) {
 			return nil, nil, err
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: it grew while it was read", path)
+	return nil, nil, fmt.Errorf("%s: the file grew while it was read", path)
 }

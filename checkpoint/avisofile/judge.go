@@ -6,27 +6,26 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// change is one call that needs the lock. Without a verb it changes nothing: it is a
-// Get that needs the lock.
+// change is one call that needs the lock. Without a verb it is a Get that needs the lock.
 type change struct {
 	checkpoint.Change
 	key digest
 
-	// ask says that the holder of the lease must have been asked under the token
-	// asked: whoever takes the lease after that raises the token.
+	// ask says that HeldBy must be called before the change. asked is the checkpoint's
+	// token when it was called: a holder that takes the lease later raises the token.
 	ask   bool
 	asked *uint64
 }
 
 // answer is what became of a change.
 type answer struct {
-	status  checkpoint.Status // of an advance
+	status  checkpoint.Status // of an Advance
 	current checkpoint.Checkpoint
-	err     error // the refusal of the others
+	err     error // why another verb was refused
 }
 
-// errAsk says that the holder of the lease has to be asked first.
-var errAsk = errors.New("the holder of the lease was not asked")
+// errAsk says that HeldBy must be called first.
+var errAsk = errors.New("HeldBy was not called")
 
 // work is a view with the changes of a batch on top.
 type work struct {
@@ -59,8 +58,7 @@ func (w *work) checkpoint(key digest) checkpoint.Checkpoint {
 	return show(key, e, ok, w.guard(key))
 }
 
-// judge carries a change out on w and tells what came of it, as if it had come
-// alone.
+// judge carries out a change on w, as if the change had come alone.
 func (w *work) judge(c *change) answer {
 	now := w.checkpoint(c.key)
 	if c.Verb == "" {
@@ -75,7 +73,7 @@ func (w *work) judge(c *change) answer {
 	}
 	if c.Verb != checkpoint.VerbFence {
 		w.entries[c.key] = c.entry()
-		w.written = true // perhaps back to what it was
+		w.written = true // even if a later change of the batch restores the old content
 	}
 	if v.Next.Token != now.Token || v.Next.Epoch != now.Epoch {
 		g := w.guard(c.key)

@@ -10,18 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// hold is the lock of a state file, held: the lock beside every name on the way to
-// it, the path as given first. So programs that know the file by its own name and
-// others that know it by a link exclude each other.
+// hold is the held lock of a state file: the lock files beside every name on the way to
+// it, first that of the given path. So programs that know the file by its own name and
+// programs that know it by a link exclude each other.
 type hold struct {
 	place place
 	locks []*os.File
 }
 
-// tryHold makes one try to lock the state file that path leads to. The result is
-// nil if another has the lock, or if links or lock files changed under the try. It
-// keeps nothing that it could not get as a whole, so that no two programs wait for
-// each other.
+// tryHold tries once to lock the state file that path leads to. The result is nil if
+// another program has the lock, or if links or lock files changed meanwhile. If it cannot
+// get all locks it keeps none, so that no two programs wait for each other.
 func tryHold(path string, network bool, unsafe []string) (_ *hold, err error) {
 	p, err := resolve(path)
 	if err != nil {
@@ -53,7 +52,7 @@ func tryHold(path string, network bool, unsafe []string) (_ *hold, err error) {
 		}
 		h.locks = append(h.locks, f)
 	}
-	// Under the lock: is it still the lock, and does path still lead here?
+	// Now, under the lock: are these still the lock files, and does path still lead here?
 	again, err := resolve(path)
 	if err != nil {
 		return nil, err
@@ -65,9 +64,9 @@ func tryHold(path string, network bool, unsafe []string) (_ *hold, err error) {
 	return h, nil
 }
 
-// openLock opens the lock beside name. It is created if need be, never truncated,
-// written to or removed. A link in its place is refused: it could make a file
-// wherever somebody wants one.
+// openLock opens the lock file beside name, and creates it if it does not exist. It is
+// never truncated, written to or removed. A link in its place is refused: it could lead
+// this process to create a file anywhere.
 func openLock(name string) (*os.File, error) {
 	path := name + lockSuffix
 	for range 100 {
@@ -89,17 +88,17 @@ func openLock(name string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Whoever may write the state file must be able to lock it. Where that
-		// cannot be arranged, they are told that they lack the rights.
+		// A user who may write the state file must be able to lock it. If keepOwner
+		// fails, such users get a permission error.
 		if info, err := os.Stat(name); err == nil {
 			_ = keepOwner(f, info)
 		}
 		return f, nil
 	}
-	return nil, fmt.Errorf("%w: %s comes and goes", store.ErrUnsafe, path)
+	return nil, fmt.Errorf("%w: another program creates and removes %s all the time", store.ErrUnsafe, path)
 }
 
-// valid reports whether the locked files still are the ones that others would lock.
+// valid reports whether the locked files are still those that other programs would lock.
 func (h *hold) valid() bool {
 	if len(h.locks) != len(h.place.names) {
 		return false
@@ -117,7 +116,7 @@ func (h *hold) valid() bool {
 	return true
 }
 
-// release gives the lock back.
+// release releases the lock.
 func (h *hold) release() {
 	for _, f := range slices.Backward(h.locks) {
 		unlock(f)

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads JSON the way the format's own program does, which encoding/json does
-// not: names are told apart by case, a field that occurs twice is an error, integers
-// are exact, and what is not known is passed over at any depth without recursion,
-// and without a look at the characters of its strings.
+// parser reads JSON like the format's own program, which differs from encoding/json.
+// Names are case-sensitive, a field that occurs twice is an error, and integers are
+// exact. Unknown values are skipped at any depth without recursion, and the characters of
+// their strings are not checked.
 type parser struct {
 	b []byte
 	i int
@@ -30,7 +30,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &syntaxError{p.i, fmt.Sprintf(format, args...)}
 }
 
-// space passes over white space.
+// space skips white space.
 func (p *parser) space() {
 	for p.i < len(p.b) {
 		switch p.b[p.i] {
@@ -42,7 +42,7 @@ func (p *parser) space() {
 	}
 }
 
-// peek returns the next byte behind white space, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (p *parser) peek() byte {
 	p.space()
 	if p.i < len(p.b) {
@@ -59,9 +59,8 @@ func (p *parser) colon() error {
 	return nil
 }
 
-// structure parses an object with these fields, of which the first required ones
-// must be there, or an array of all of them. It calls value at the start of the
-// value of each.
+// structure parses an object with these fields, or an array of all of them. The first
+// required fields must be present. It calls value at the start of each field's value.
 func (p *parser) structure(fields []string, seen []bool, required int, value func(field int) error) error {
 	if p.peek() == '[' {
 		return p.tuple(len(fields), value)
@@ -117,8 +116,8 @@ func (p *parser) tuple(n int, value func(field int) error) error {
 	return nil
 }
 
-// object parses an object; member is called at the start of each name and goes to
-// the end of its value.
+// object parses an object. It calls member at the start of each name; member parses up to
+// the end of the value.
 func (p *parser) object(member func() error) error {
 	if p.peek() != '{' {
 		return p.fail("an object is missing")
@@ -179,7 +178,7 @@ func (p *parser) text() (string, error) {
 	}
 	p.i++
 	start := p.i
-	var out []byte // used from the first escape on
+	var out []byte // used after the first escape
 	for escaped := false; p.i < len(p.b); {
 		switch c := p.b[p.i]; {
 		case c == '"':

@@ -22,9 +22,8 @@ const (
 	badSuffix   = ".bad"   // what a restore replaced
 )
 
-// place is where a path leads: every name on the way from the path as it was given
-// through symbolic links to the state file itself, each in a directory whose own
-// path has no links in it.
+// place is where a path leads: every name from the given path through symbolic links to
+// the state file itself. The directory of each name is a path without links.
 type place struct {
 	names []string
 }
@@ -57,8 +56,7 @@ func resolve(path string) (place, error) {
 		p.names = append(p.names, name)
 		info, err := os.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			// Of a directory that is no directory Lstat says something else, except on
-			// systems that do not tell the two apart.
+			// If dir is a file, most systems return another error; some return this one.
 			if d, err := os.Stat(dir); err == nil && !d.IsDir() {
 				return place{}, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 			}
@@ -75,7 +73,7 @@ func resolve(path string) (place, error) {
 			return place{}, err
 		}
 		if !filepath.IsAbs(target) {
-			// Not filepath.Join: what ".." means behind a link is for the system to say.
+			// Not filepath.Join: only the system knows what ".." means after a link.
 			target = dir + string(filepath.Separator) + target
 		}
 		next = target
@@ -93,7 +91,7 @@ func (p place) check(network bool, unsafe []string) error {
 			return err
 		}
 		if !local && !network {
-			return fmt.Errorf("%w: %s lies on %s, where the lock of the state file is not known to exclude other machines", store.ErrUnsafe, dir, kind)
+			return fmt.Errorf("%w: %s lies on %s, where the lock of the state file may not exclude other machines", store.ErrUnsafe, dir, kind)
 		}
 		info, err := os.Stat(dir)
 		if err != nil {

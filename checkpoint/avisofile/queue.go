@@ -8,12 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Calls that need the lock wait in a queue. While there are any, one goroutine takes
-// the lock, carries all that have come by then out together, and answers them. What was
-// begun is brought to its end without callers that leave, so that memory always follows
-// the disk.
+// Calls that need the lock wait in a queue. While there are any, one goroutine takes the
+// lock, carries out all calls that wait by then together, and answers them. If callers
+// leave, it still finishes what it began, so that the memory always agrees with the disk.
 
-// do queues a change and waits for what becomes of it.
+// do queues a change and waits for its answer.
 func (s *Store) do(ctx context.Context, c change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return answer{}, err
@@ -44,9 +43,10 @@ func (s *Store) do(ctx context.Context, c change) (answer, error) {
 	return o.answer, err
 }
 
-// anybody reports whether a call waits. If none does, the goroutine of the queue is
-// over. After the end of Close none may wait.
-func (s *Store) anybody() bool {
+// callsWait reports whether a call waits. If none does, it marks the goroutine of the
+// queue as ended. Once the context of Close has ended, it answers the waiting calls with
+// ErrClosed.
+func (s *Store) callsWait() bool {
 	s.mu.Lock()
 	waiting := s.queue.Take(nil)
 	if s.killed {
@@ -69,7 +69,7 @@ func (s *Store) anybody() bool {
 	return false
 }
 
-// take takes the calls that are still waiting off the queue.
+// take removes the waiting calls from the queue, and marks them as sent.
 func (s *Store) take() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Store) finish(batch []*op, err error) {
 	}
 }
 
-// note remembers what the answer to a call has shown to the user. The caller holds
+// note remembers the state that the answer to a call shows to the user. The caller holds
 // the mutex.
 func (s *Store) note(o *op) {
 	now := o.answer.current
@@ -114,9 +114,9 @@ func (s *Store) note(o *op) {
 	}
 }
 
-// Close implements [checkpoint.Keeper]. Calls that have come before it are answered
-// first; when the context ends, those that still wait for the lock fail with
-// [checkpoint.ErrClosed], and one write that may be under way ends on its own.
+// Close implements [checkpoint.Keeper]. Earlier calls are answered first. When the
+// context ends, those that still wait for the lock fail with [checkpoint.ErrClosed], and
+// a write in progress ends without Close.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -139,12 +139,12 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 }
 
-// dispose returns the view whose files are to be closed now, since the store was
-// closed and nothing runs any more. The caller holds the mutex.
+// dispose returns the view whose files the caller must close, once the store is closed
+// and its goroutine has ended. The caller holds the mutex.
 func (s *Store) dispose() *view {
-	if !s.closed || s.gone {
+	if !s.closed || s.disposed {
 		return nil
 	}
-	s.gone = true
+	s.disposed = true
 	return s.setKnown(nil)
 }

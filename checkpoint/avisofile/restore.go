@@ -18,35 +18,33 @@ type RestoreOptions struct {
 	// AllowNetwork allows a file system that is not known to be local, as [Options] do.
 	AllowNetwork bool
 
-	// Unsafe names the risks of a directory that are accepted, as [Options] do.
+	// Unsafe lists the accepted risks of a directory, as in [Options].
 	Unsafe []string
 
-	// Force replaces a state file that can be read. Default: it is refused, and the
-	// error matches [ErrReadable].
+	// Force replaces even a state file that can be read. Default: Restore refuses that,
+	// and the error matches [ErrReadable].
 	Force bool
 
-	// DryRun changes nothing, and tells what would be restored. It makes no lock
-	// file and waits for nobody.
+	// DryRun changes nothing, and returns what would be restored. It makes no lock file
+	// and waits for no lock.
 	DryRun bool
 }
 
-// Restored tells what a [Restore] did or would do.
+// Restored describes what a [Restore] did or would do.
 type Restored struct {
-	Copy Copy // what was put in the place of the state file
+	Copy Copy // the copy that replaced the state file
 
-	// Kept is where the file that was replaced lies now; empty if there was none.
+	// Kept is the path of the file that was replaced; empty if there was none.
 	Kept string
 }
 
-// Restore puts the last good copy of the state file at path in its place. The file
-// that it replaces is kept beside it, under the name that the result tells, in the
-// place of an older one.
+// Restore replaces the state file at path by its last good copy. It keeps the replaced
+// file beside it, under the name in the result, and overwrites an older one of that name.
 //
-// The copy holds the state before the last change, or before the last change of a
-// Holdfast program if others write the file too: checkpoints go back by what came
-// after it. So a new epoch begins for every key, and an Advance of work that began
-// before is answered with RolledBack. Programs of the other kind that run meanwhile
-// should be stopped: they know no epochs.
+// The copy holds the state before the last change of a Holdfast program. Checkpoints lose
+// what came after it. So a new epoch begins for every key, and an Advance whose work
+// began before gets RolledBack. Stop other programs that write the file first: they know
+// no epochs.
 //
 // Where there is no good copy the error matches [fs.ErrNotExist]. The context bounds
 // the wait for the lock.
@@ -103,12 +101,12 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 	}
 }
 
-// restoring is a restore that was found possible.
+// restoring is a restore that is possible, with the files that it needs.
 type restoring struct {
 	result Restored
 	good   state
-	old    *image // the state file that is replaced, absent perhaps
-	lost   state  // what could be read of it
+	old    *image // the state file to replace; it may be absent
+	lost   state  // the content of old, as far as it can be read
 	fence  *image
 	fences fences
 }
@@ -121,7 +119,7 @@ func (r *restoring) close() {
 	}
 }
 
-// planRestore looks at the files and tells what a restore would do.
+// planRestore reads the files and returns what a restore would do.
 func planRestore(p place, force bool) (*restoring, error) {
 	r := &restoring{}
 	goodPath := p.file() + goodSuffix
@@ -160,8 +158,8 @@ func planRestore(p place, force bool) (*restoring, error) {
 	return r, err
 }
 
-// carryOut replaces the state file: first the new epochs, then the old file gets its
-// other name, then the state.
+// carryOut replaces the state file: it writes the new epochs, then gives the old file its
+// other name, then writes the state.
 func (r *restoring) carryOut(h *hold) error {
 	if err := h.sweep(); err != nil {
 		return store.MarkNotApplied(err)
@@ -190,7 +188,8 @@ func (r *restoring) carryOut(h *hold) error {
 	}
 	m.close()
 	if settled, pending := fences.settled(); pending {
-		// If this fails, whoever takes the lock next finds out the same.
+		// If this fails, the next program that takes the lock finds the mark and removes
+		// it.
 		_ = r.writeFences(h, settled)
 	}
 	return nil

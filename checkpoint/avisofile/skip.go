@@ -1,8 +1,8 @@
 package avisofile
 
-// skip passes over one value of any kind and depth.
+// skip skips one value of any kind and depth.
 func (p *parser) skip() error {
-	var open []byte // the brackets that are open
+	var open []byte // the opening brackets without a closing one yet
 	for {
 		more, err := p.skipStart(&open)
 		if err != nil {
@@ -11,7 +11,7 @@ func (p *parser) skip() error {
 		if more {
 			continue
 		}
-		// A value has ended: so do the containers that it was the last in.
+		// A value has ended, and with it the containers in which it was the last.
 		for {
 			if len(open) == 0 {
 				return nil
@@ -26,7 +26,7 @@ func (p *parser) skip() error {
 				}
 				break
 			}
-			if c != last+2 { // in ASCII a closing bracket stands 2 behind its opening one
+			if c != last+2 { // in ASCII a closing bracket is its opening one plus 2
 				return p.fail("a comma or a closing bracket is missing")
 			}
 			p.i++
@@ -35,8 +35,8 @@ func (p *parser) skip() error {
 	}
 }
 
-// skipStart passes over a scalar, an empty container, or the start of a container
-// up to its first value; in the last case more is true.
+// skipStart skips a scalar, an empty container, or the start of a container up to its
+// first value; in the last case more is true.
 func (p *parser) skipStart(open *[]byte) (more bool, err error) {
 	switch c := p.peek(); c {
 	case '{', '[':
@@ -63,7 +63,7 @@ func (p *parser) skipStart(open *[]byte) (more bool, err error) {
 	}
 }
 
-// skipName passes over a name and its colon.
+// skipName skips a name and its colon.
 func (p *parser) skipName() error {
 	if p.peek() != '"' {
 		return p.fail("a name is missing")
@@ -74,7 +74,7 @@ func (p *parser) skipName() error {
 	return p.colon()
 }
 
-// word passes over a literal.
+// word skips a literal.
 func (p *parser) word(w string) error {
 	for i := range len(w) {
 		if p.i >= len(p.b) || p.b[p.i] != w[i] {
@@ -85,7 +85,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-// skipString passes over a string.
+// skipString skips a string.
 func (p *parser) skipString() error {
 	for p.i++; p.i < len(p.b); {
 		switch c := p.b[p.i]; {
@@ -105,7 +105,7 @@ func (p *parser) skipString() error {
 	return p.fail("a string has no end")
 }
 
-// skipEscape passes over a backslash and what belongs to it.
+// skipEscape skips a backslash and its escape.
 func (p *parser) skipEscape() error {
 	p.i++
 	if p.i >= len(p.b) {
@@ -134,7 +134,7 @@ func (p *parser) skipEscape() error {
 	return nil
 }
 
-// skipNumber passes over a number.
+// skipNumber skips a number.
 func (p *parser) skipNumber() error {
 	if p.i < len(p.b) && p.b[p.i] == '-' {
 		p.i++
@@ -160,7 +160,7 @@ func (p *parser) skipNumber() error {
 	return nil
 }
 
-// skipDigits passes over one decimal digit or more.
+// skipDigits skips one decimal digit or more.
 func (p *parser) skipDigits() error {
 	start := p.i
 	for p.i < len(p.b) && '0' <= p.b[p.i] && p.b[p.i] <= '9' {

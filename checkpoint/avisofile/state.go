@@ -32,12 +32,12 @@ type entry struct {
 	key      digest
 	sequence uint64
 	event    string
-	named    bool // event is a string, perhaps an empty one, and not null
+	named    bool // event is a string (it may be empty), not null
 }
 
-// state is what the file holds: entries in the order of their keys, each key once.
-// It is never changed once it is made, so that readers need no lock and a write
-// that fails leaves nothing to undo.
+// state is the content of the file: entries in the order of their keys, each key once. It
+// is never changed once made. So readers need no lock, and a failed write leaves nothing
+// to undo.
 type state []entry
 
 func compareKeys(e entry, key digest) int { return bytes.Compare(e.key[:], key[:]) }
@@ -51,7 +51,7 @@ func (s state) find(key digest) (entry, bool) {
 	return s[i], true
 }
 
-// with returns the state after changes, in which nil stands for no entry.
+// with returns the state after changes. A nil change removes the entry.
 func (s state) with(changes map[digest]*entry) state {
 	next := make(state, 0, len(s)+len(changes))
 	rest := s

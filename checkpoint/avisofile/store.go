@@ -19,19 +19,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultPoll is how often Watch looks at the file.
+// DefaultPoll is how often Watch reads the file.
 const DefaultPoll = 250 * time.Millisecond
 
 // Options configure a [Store]. The zero value of each field means its default.
 type Options struct {
 	// AllowNetwork allows a file system that is not known to be local. The lock may then
-	// exclude nobody on other machines: checkpoints can be lost and go back.
-	// Default: it is refused, with an error that matches [store.ErrUnsafe].
+	// not exclude programs on other machines: checkpoints can be lost and go back.
+	// Default: such a file system is refused, with an error that matches
+	// [store.ErrUnsafe].
 	AllowNetwork bool
 
-	// Unsafe names the risks of the state file's directory that are accepted. Without
-	// it, a directory is refused that users could change or exchange who are not trusted
-	// with the file; the error matches [store.ErrUnsafe] and names the risk:
+	// Unsafe lists the accepted risks of the state file's directory. Open refuses a
+	// directory that users who are not trusted with the file could change or exchange.
+	// The error matches [store.ErrUnsafe] and names the risk:
 	//
 	//   - "owner": the directory belongs to another user, and this one is root; or this
 	//     user may write to it, and it is not shared with a group that this user is in.
@@ -50,9 +51,8 @@ type Options struct {
 	// through the same Store are seen at once. Default: [DefaultPoll].
 	Poll time.Duration
 
-	// OnCommit, if not nil, is called after each time that the store held the lock,
-	// by the goroutine that did: it delays the commits behind it. Default: nobody is
-	// told.
+	// OnCommit, if not nil, is called each time the store has released the lock, by the
+	// goroutine that commits: it delays the next commit. Default: none.
 	OnCommit func(Commit)
 }
 
@@ -73,42 +73,41 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-// Store keeps checkpoints in a state file. See [checkpoint.Keeper] for what the
-// methods do, and the package comment for what is promised. All methods may be
-// called from any number of goroutines; it runs one goroutine while calls wait for a
-// write, and none at rest. Close it when it is not needed any more: it keeps its two
-// files open.
+// Store keeps checkpoints in a state file. See [checkpoint.Keeper] for what the methods
+// do, and the package comment for what is promised. All methods may be called from any
+// number of goroutines; it runs one goroutine while calls wait for a write, and none
+// otherwise. Close the store after use: it keeps its two files open.
 type Store struct {
 	path string // absolute
 	opts Options
 
 	loading chan struct{} // one slot: one call reads the files at a time
 
-	// These belong to the goroutine that commits.
-	next  time.Time // not before then is the lock taken again
-	swept bool      // nothing of ours is left over
+	// Only the goroutine that commits uses these.
+	next  time.Time // the lock is not taken again before this time
+	swept bool      // no leftovers of this package are beside the file
 
-	// doubt says that a sync has failed: the files may not survive a power cut,
-	// whatever another sync says. The next commit rewrites them.
+	// doubt says that a sync has failed: the files may not survive a power cut, even if
+	// another sync succeeds. The next commit rewrites them.
 	doubt atomic.Bool
 
-	mu      sync.Mutex // never held during I/O
-	known   *view      // nil: nothing is known
-	changed chan struct{}
-	queue   group.Queue[*op]
-	running bool
-	idle    chan struct{} // closed when running ends
-	closed  bool
-	killed  bool
-	gone    bool
-	shown   map[digest]checkpoint.Checkpoint // to the user, last
+	mu       sync.Mutex // never held during I/O
+	known    *view      // the last view of the files; nil: none
+	changed  chan struct{}
+	queue    group.Queue[*op]
+	running  bool
+	idle     chan struct{} // closed when running ends
+	closed   bool
+	killed   bool                             // the context of Close has ended
+	disposed bool                             // the files of the last view are closed, or being closed
+	shown    map[digest]checkpoint.Checkpoint // the state last shown to the user
 }
 
 var _ checkpoint.Keeper = (*Store)(nil)
 
-// Open opens the state file at path and reads it. A file that does not exist is an
-// empty one, and is made at the first write; its directory must exist. A file that
-// cannot be read is reported by a [*LoadError] and left alone.
+// Open opens the state file at path and reads it. A file that does not exist counts as
+// empty, and the first write makes it; its directory must exist. If the file cannot be
+// read, the error is a [*LoadError], and the file stays as it is.
 func Open(path string, opts *Options) (*Store, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -140,8 +139,8 @@ func Open(path string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// absolute is filepath.Abs without its cleaning: what ".." means behind a link is
-// for the system to say.
+// absolute is filepath.Abs without its cleaning: only the system knows what ".." means
+// after a link.
 func absolute(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return path, nil
@@ -203,17 +202,16 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 	}
 }
 
-// Advance implements [checkpoint.Keeper]. Calls that come while a write is under way
-// share the next one, whatever their keys, and each gets the status that it would
-// have got alone, in the order of their arrival.
+// Advance implements [checkpoint.Keeper]. Calls that come during a write share the next
+// one, whatever their keys. Each gets the status that it would have got alone, in the
+// order of arrival.
 //
-// RolledBack is also the answer when this store has shown a higher sequence than the
-// file holds now, and no Reset or Delete of Holdfast lies between: a program that
-// knows no epochs, or a copy from a backup, took it back.
+// RolledBack is also the answer when this store has shown a higher sequence than the file
+// holds now, without a Reset or Delete of Holdfast in between: a program that knows no
+// epochs, or a copy from a backup, moved it back.
 //
-// An error whose [store.OutcomeOf] is Unknown comes from a sync that failed after the
-// file was replaced, and from a context that ended meanwhile; the call can be
-// repeated as it is.
+// The outcome of an error is unknown if a sync failed after the file was replaced, or if
+// the context ended during the write. The caller can then repeat the same call.
 func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions) (checkpoint.Result, error) {
 	if opts == nil {
 		opts = &checkpoint.AdvanceOptions{}
@@ -227,8 +225,8 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	return checkpoint.Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
 }
 
-// Fence implements [checkpoint.Keeper]. The token stands in a file of its own beside
-// the state file; other programs do not know it.
+// Fence implements [checkpoint.Keeper]. The token is kept in a separate file beside the
+// state file; other programs do not know it.
 func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint.Checkpoint, error) {
 	if token == 0 {
 		return checkpoint.Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: a fence needs a token", store.ErrInvalid))
@@ -237,15 +235,15 @@ func (s *Store) Fence(ctx context.Context, key string, token uint64) (checkpoint
 	return a.current, wrap("fence", key, err)
 }
 
-// Reset implements [checkpoint.Keeper]. It holds among the stores of this package: a
-// program of the other kind that runs meanwhile can bring the old sequence back from
+// Reset implements [checkpoint.Keeper]. Its promise holds among the stores of this
+// package only: another program that runs meanwhile can write the old sequence back from
 // its memory.
 func (s *Store) Reset(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbReset, p, opts)
 }
 
-// Delete implements [checkpoint.Keeper], with the restriction of Reset. It yields to
-// a sequence that has advanced since this store has shown it: the error then matches
+// Delete implements [checkpoint.Keeper], with the restriction of Reset. It is refused if
+// the sequence has advanced since this store showed it: the error then matches
 // [checkpoint.ErrExpected].
 func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
 	return s.back(ctx, key, checkpoint.VerbDelete, checkpoint.Position{}, opts)
@@ -262,8 +260,8 @@ func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p check
 	return a.current, wrap(store.Kind(v), key, err)
 }
 
-// Get implements [checkpoint.Keeper]. It takes no lock, except to find out how a
-// Reset or Delete ended that was cut off.
+// Get implements [checkpoint.Keeper]. It takes no lock, except to find out how an
+// interrupted Reset or Delete ended.
 func (s *Store) Get(ctx context.Context, key string, opts *checkpoint.GetOptions) (checkpoint.Checkpoint, error) {
 	d, err := parseDigest(key)
 	if err != nil {
@@ -292,8 +290,8 @@ func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Ch
 	return c, nil
 }
 
-// look returns a view of the files: as they are now, and durable, or what the store
-// remembers.
+// look returns a view of the files: the current one, made durable, or with cached the one
+// that the store remembers.
 func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
@@ -317,11 +315,11 @@ func (s *Store) look(ctx context.Context, cached bool) (*view, error) {
 		}
 		err = v.sync(p)
 		if errors.Is(err, os.ErrClosed) {
-			continue // replaced meanwhile
+			continue // the file was replaced meanwhile
 		}
 		if err != nil && !cannotSync(err) {
 			s.doubt.Store(true)
-			return nil, store.MarkNotApplied(fmt.Errorf("what %s holds may not survive a power cut: %w", p.file(), err))
+			return nil, store.MarkNotApplied(fmt.Errorf("the content of %s may not survive a power cut: %w", p.file(), err))
 		}
 		return v, nil
 	}
@@ -379,7 +377,7 @@ func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Chec
 				if !yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, err)) || errors.Is(err, checkpoint.ErrClosed) {
 					return
 				}
-				changed = nil // what cannot be read is not worth a hurry
+				changed = nil // after an error, wait for the whole poll
 			case first || !same(c, last):
 				first, last = false, c
 				if !yield(c, nil) {
@@ -391,13 +389,14 @@ func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Chec
 	}
 }
 
-// same reports whether a watcher has no news in b after a.
+// same reports whether a watcher that has seen a has also seen b.
 func same(a, b checkpoint.Checkpoint) bool {
 	return a.Exists == b.Exists && a.Epoch == b.Epoch && a.Token == b.Token &&
 		a.Sequence == b.Sequence && a.EventID == b.EventID
 }
 
-// pause waits until it is worth looking again.
+// pause waits for a change through this store, at most for a random time between half of
+// Poll and Poll.
 func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
 	t := time.NewTimer(s.opts.Poll/2 + rand.N(s.opts.Poll/2+1))
 	defer t.Stop()

@@ -37,7 +37,7 @@ func tryLock(f *os.File) (bool, error) {
 }
 
 // unlock releases the lock before the file is closed: a child that is being started
-// shares the open file until it runs its program, and would keep the lock so long.
+// shares the open file until it runs its program, and would keep the lock until then.
 func unlock(f *os.File) {
 	for syscall.Flock(int(f.Fd()), syscall.LOCK_UN) == syscall.EINTR {
 	}
@@ -55,9 +55,9 @@ func syncDir(dir string) error {
 	return f.Sync()
 }
 
-// keepOwner gives f the owner, group and mode of the file that it replaces. Where
-// this user may not give files away, group and mode must be enough for everybody
-// who could write the old file to write the new one too, or it is refused.
+// keepOwner gives f the owner, group and mode of the file that it replaces. Where this
+// user may not change the owner, all users who could write the old file must be able to
+// write the new one by its group and mode; otherwise keepOwner fails.
 func keepOwner(f *os.File, old os.FileInfo) error {
 	was, ok := old.Sys().(*syscall.Stat_t)
 	info, err := f.Stat()
@@ -71,15 +71,15 @@ func keepOwner(f *os.File, old os.FileInfo) error {
 	if is.Uid != was.Uid || is.Gid != was.Gid {
 		err := f.Chown(int(was.Uid), int(was.Gid))
 		if err != nil && (f.Chown(-1, int(was.Gid)) != nil || old.Mode().Perm()&0o060 != 0o060) {
-			return fmt.Errorf("%w: %s belongs to user %d and group %d, and replacing it would take it away from them: %w",
+			return fmt.Errorf("%w: %s belongs to user %d and group %d, who could not write its replacement: %w",
 				store.ErrDenied, old.Name(), was.Uid, was.Gid, err)
 		}
 	}
 	return f.Chmod(old.Mode().Perm())
 }
 
-// cannotSync reports whether err says that this user or this file system offers no
-// way to sync: no matter for somebody who only reads.
+// cannotSync reports whether err says that this user or this file system has no way to
+// sync. A reader ignores such an error.
 func cannotSync(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
 		errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP)

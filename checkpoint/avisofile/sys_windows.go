@@ -22,7 +22,7 @@ const (
 	errLockViolation = syscall.Errno(33)
 )
 
-// tryLock locks the whole file, and so whatever part of it another program locks.
+// tryLock locks the whole file, and so every part of it that another program may lock.
 func tryLock(f *os.File) (bool, error) {
 	var at syscall.Overlapped
 	ok, _, err := syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx").Call(
@@ -42,7 +42,7 @@ func unlock(f *os.File) {
 		f.Fd(), 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
 }
 
-// rename waits a while for readers, which stand in the way here.
+// rename retries for about two seconds: on Windows a reader of the file blocks it.
 func rename(from, to string) error {
 	const sharingViolation = syscall.Errno(32)
 	for pause := time.Millisecond; ; pause *= 2 {

@@ -7,24 +7,24 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// view is what a store knows of its files: a state and the fences that belong to it,
-// as they stood together at one instant.
+// view is what a store knows of its files: a state and its fences, as they were at one
+// instant.
 type view struct {
 	stateImage, fenceImage *image
 
 	state  state
 	fences fences
 
-	// durable says that both files are known to survive a power cut. Of files that
-	// another wrote that is not known: it may have been stopped before its last sync.
+	// durable says that both files are known to survive a power cut. That is not known of
+	// files that another program wrote: it may have been stopped before its last sync.
 	durable atomic.Bool
 }
 
-// load reads the files of p. What old knows and is still current is taken from it.
+// load reads the files of p. It reuses those of old that are still current.
 //
-// A reset writes its epoch before its state. So the fences are looked at again after
-// the state was read, and if they changed everything is read again: fences and state
-// that a reset has torn apart are told by the mark that it is pending.
+// A Reset writes its epoch before its state. So load checks the fences again after it has
+// read the state, and starts again if they have changed. If a Reset was stopped between
+// its two writes, its pending mark shows that fences and state do not belong together.
 func load(p place, old *view) (*view, error) {
 	for {
 		v := &view{}
@@ -96,8 +96,8 @@ func lookAtGood(p place) Copy {
 	return Copy{Path: path, Written: m.info.ModTime(), Keys: len(s)}
 }
 
-// current reports whether the files still are those that the view was made of. The
-// answer is good only while the images are open.
+// current reports whether the view still shows the current files. The answer is right
+// only while the images are open.
 func (v *view) current(p place) bool {
 	fence := p.file() + fenceSuffix
 	return v.fenceImage.current(fence) && v.stateImage.current(p.file()) && v.fenceImage.current(fence)
@@ -116,7 +116,7 @@ func (v *view) closeUnless(other *view) {
 	}
 }
 
-// sync makes sure that what the view shows survives a power cut, whoever wrote it.
+// sync makes the files of the view durable, whichever program wrote them.
 func (v *view) sync(p place) error {
 	if v.durable.Load() {
 		return nil
@@ -131,13 +131,13 @@ func (v *view) sync(p place) error {
 	return nil
 }
 
-// checkpoint returns what the view shows of key.
+// checkpoint returns the checkpoint of key in the view.
 func (v *view) checkpoint(key digest) checkpoint.Checkpoint {
 	e, ok := v.state.find(key)
 	return show(key, e, ok, v.fences.guard(key))
 }
 
-// show puts a checkpoint together.
+// show returns the checkpoint that an entry and its guard make.
 func show(key digest, e entry, exists bool, g guard) checkpoint.Checkpoint {
 	c := checkpoint.Checkpoint{Key: key.String(), Exists: exists, Epoch: g.epoch, Token: g.token}
 	if exists {
@@ -153,15 +153,15 @@ func (s *Store) memory() *view {
 	return s.known
 }
 
-// fresh returns a view of the files as they are now, and where they are. done ends
-// the wait for another call that reads them.
+// fresh returns a view of the current files, and where they are. done ends the wait for
+// another call that reads them.
 func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
 	for {
 		p, err := resolve(s.path)
 		if err != nil {
 			return nil, p, err
 		}
-		// The view's files were open during the look if it is the store's still.
+		// If the view is still the store's, its files were open during the check.
 		v := s.memory()
 		if v != nil && v.current(p) && s.memory() == v {
 			return v, p, nil
@@ -183,7 +183,7 @@ func (s *Store) fresh(done <-chan struct{}) (*view, place, error) {
 var errGivenUp = errors.New("given up")
 
 // reload reads the files unless the store knows them by now. The view may be nil if
-// it was overtaken.
+// another call replaced it meanwhile.
 func (s *Store) reload(p place) (*view, error) {
 	v := s.memory()
 	if v != nil && v.current(p) && s.memory() == v {
@@ -196,12 +196,12 @@ func (s *Store) reload(p place) (*view, error) {
 	return s.install(v, next)
 }
 
-// install makes next what the store knows, if that is still old; otherwise another
-// has brought something newer. It returns what is known then.
+// install replaces the store's view old by next. If another call has already replaced
+// old, install keeps the newer view. It returns the store's view.
 func (s *Store) install(old, next *view) (*view, error) {
 	s.mu.Lock()
-	known, gone := s.known, s.gone
-	ours := known == old && !gone
+	known, disposed := s.known, s.disposed
+	ours := known == old && !disposed
 	if ours {
 		s.setKnown(next)
 	}
@@ -211,14 +211,14 @@ func (s *Store) install(old, next *view) (*view, error) {
 		return next, nil
 	}
 	next.closeUnless(old)
-	if gone {
+	if disposed {
 		return nil, checkpoint.ErrClosed
 	}
 	return known, nil
 }
 
-// setKnown sets what the store knows, nil for nothing. The caller holds the mutex,
-// and closes what was known before, which is returned, once it has let go of it.
+// setKnown sets the store's view, nil for none, and returns the one before. The caller
+// holds the mutex; after it has released it, it closes the returned view.
 func (s *Store) setKnown(next *view) (old *view) {
 	old, s.known = s.known, next
 	close(s.changed)

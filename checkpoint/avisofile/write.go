@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// errMoved says that the lock file, or a link on the way to the state file, was
-// replaced while the lock was held. Nothing was written: the lock is taken anew.
+// errMoved says that the lock file, or a link on the way to the state file, was replaced
+// while the lock was held. If nothing was written, the store takes the lock anew.
 var errMoved = errors.New("the lock file was replaced")
 
-// temporary returns a random name beside the state file for a file in the making.
-// The state file's own name is part of it: so a sweep removes only what belongs to
-// the lock that the sweeper holds.
+// temporary returns a random name beside the state file for a file that is being made.
+// The state file's own name is part of it, so a sweep removes only files that its lock
+// protects.
 func (h *hold) temporary() string {
 	dir, base := h.temporaries()
 	return filepath.Join(dir, base+rand.Text()+temporarySuffix)
@@ -28,14 +28,14 @@ func (h *hold) temporary() string {
 
 const temporarySuffix = ".tmp"
 
-// temporaries returns where temporary files lie, and how their names begin.
+// temporaries returns the directory of temporary files, and the start of their names.
 func (h *hold) temporaries() (dir, base string) {
 	file := h.place.file()
 	return filepath.Dir(file), "." + filepath.Base(file) + ".holdfast-"
 }
 
-// sweep removes what writers that were killed have left. Whoever holds the lock is
-// the only writer, so nothing of this name is in use.
+// sweep removes the temporary files of killed writers. The holder of the lock is the only
+// writer, so no file of such a name is in use.
 func (h *hold) sweep() error {
 	dir, base := h.temporaries()
 	d, err := os.OpenRoot(dir)
@@ -55,19 +55,19 @@ func (h *hold) sweep() error {
 		if err != nil {
 			break
 		}
-		info, lost := d.Lstat(name)
-		if lost == nil && info.Mode().IsRegular() {
-			lost = d.Remove(name)
+		info, removeErr := d.Lstat(name)
+		if removeErr == nil && info.Mode().IsRegular() {
+			removeErr = d.Remove(name)
 		}
-		if !errors.Is(lost, fs.ErrNotExist) {
-			err = lost
+		if !errors.Is(removeErr, fs.ErrNotExist) {
+			err = removeErr
 		}
 	}
 	return err
 }
 
-// create makes a file with this content, durable but for its name. like, if not nil,
-// tells owner and mode.
+// create makes a file with this content, and syncs it, but not its name. like, if not
+// nil, gives owner and mode.
 func create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 	if err != nil {
@@ -80,7 +80,7 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 			m.file = nil
 		}
 		if err != nil {
-			os.Remove(path) // what stays is swept later
+			os.Remove(path) // a leftover is swept later
 		}
 	}()
 	if _, err := f.WriteAt(content, 0); err != nil {
@@ -98,12 +98,11 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 	return m, err
 }
 
-// replace puts content in the place of path, which is the state file or one beside
-// it, durably. Owner and mode are kept; those of a new file are the state file's, if
-// there is one. before, if not nil, is called when the new content is complete, just
-// before it takes its place. The errors tell their outcome: not applied as long as the
-// old content stands for certain, unknown from the rename on, since then the new one
-// can be seen, but may not survive.
+// replace durably replaces the content of path, which is the state file or one beside it.
+// It keeps owner and mode; a new file gets those of the state file, if there is one.
+// before, if not nil, is called just before the complete new file takes its place. The
+// errors state their outcome: not applied while the old content certainly stays, unknown
+// from the rename on, since the new content is then visible but may not survive.
 func (h *hold) replace(path string, content []byte, before func() error) (*image, error) {
 	like, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +124,7 @@ func (h *hold) replace(path string, content []byte, before func() error) (*image
 	}
 	if err != nil {
 		m.close()
-		os.Remove(temporary) // if it is still there; what stays is swept later
+		os.Remove(temporary) // if it still exists; a leftover is swept later
 		return nil, err
 	}
 	return m, nil
@@ -137,9 +136,9 @@ func (h *hold) swap(temporary, path string, m *image) error {
 		return store.MarkNotApplied(errMoved)
 	}
 	if err := rename(temporary, path); err != nil {
-		// A rename happens or it does not; which of the two, the name tells.
-		now, lost := os.Lstat(temporary)
-		if lost == nil && os.SameFile(now, m.info) {
+		// A failed rename may have happened; the temporary name shows whether it did.
+		now, statErr := os.Lstat(temporary)
+		if statErr == nil && os.SameFile(now, m.info) {
 			return store.MarkNotApplied(denied(err))
 		}
 		return store.MarkUnknown(err)
@@ -151,14 +150,14 @@ func (h *hold) swap(temporary, path string, m *image) error {
 		return store.MarkUnknown(fmt.Errorf("%s: %w while it was written", path, errMoved))
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, m.info) {
-		return store.MarkUnknown(errors.Join(fmt.Errorf("%s was replaced by somebody who did not take its lock", path), err))
+		return store.MarkUnknown(errors.Join(fmt.Errorf("another program replaced %s without taking its lock", path), err))
 	}
 	return nil
 }
 
-// keepGood keeps the state file that is about to be replaced, and was read without
-// an error, as the last good copy. It is a second name of that file: until that is
-// replaced, who damages the one damages the other.
+// keepGood keeps the state file that is about to be replaced, and that was read without
+// an error, as the last good copy. The copy is a second name of that file: until the
+// state file is replaced, damage to one damages the other.
 func (h *hold) keepGood(v *view) error {
 	if v.stateImage.info == nil {
 		return nil
@@ -170,9 +169,9 @@ func (h *hold) keepGood(v *view) error {
 	if h.keepAs(good) == nil {
 		return nil
 	}
-	// There are file systems without links, and systems that forbid some.
+	// Some file systems have no links, and some systems forbid them.
 	temporary := h.temporary()
-	defer os.Remove(temporary) // if the rename did not take it away
+	defer os.Remove(temporary) // if the rename has not removed it
 	like, err := os.Lstat(h.place.file())
 	if err != nil {
 		return err
@@ -188,7 +187,7 @@ func (h *hold) keepGood(v *view) error {
 // keepAs gives the state file a second name.
 func (h *hold) keepAs(path string) error {
 	temporary := h.temporary()
-	defer os.Remove(temporary) // if the rename did not take it away
+	defer os.Remove(temporary) // if the rename has not removed it
 	if err := os.Link(h.place.file(), temporary); err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 // Package group is the queue of a group commit: calls that come while a writer is busy
-// wait, and the writer takes all that have come by then off the queue at once.
+// wait, and the writer then takes all of them off the queue at once.
 //
-// A caller waits for its answer or for the end of its context, whichever is first. So
-// the end of one caller's context never tears what is on disk from what is in memory:
-// the writer goes on for the others.
+// A caller waits for its answer or for the end of its context, whichever is first. The
+// end of one caller's context does not stop the writer, which continues for the other
+// callers. So the memory never differs from the disk because a caller left.
 package group
 
 import (
@@ -30,8 +30,8 @@ func NewTicket() *Ticket { return &Ticket{done: make(chan struct{})} }
 // GroupTicket returns the ticket. A call embeds *Ticket, and so can wait in a [Queue].
 func (t *Ticket) GroupTicket() *Ticket { return t }
 
-// Conclude answers the call. What else the answer consists of must be set before. The
-// caller holds the mutex.
+// Conclude answers the call. Set the rest of the answer before. The caller holds the
+// mutex.
 func (t *Ticket) Conclude(err error) {
 	t.err = err
 	close(t.done)
@@ -51,7 +51,7 @@ func (q *Queue[C]) Add(c C) { q.waiting = append(q.waiting, c) }
 func (q *Queue[C]) Len() int { return len(q.waiting) }
 
 // Take takes calls off the queue whose callers still wait: the first, and those after it
-// up to the one that does not fit with the first. A nil fits takes all of them.
+// up to one that does not fit with the first. A nil fits takes all of them.
 func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	var batch []C
 	for i, c := range q.waiting {
@@ -69,7 +69,7 @@ func (q *Queue[C]) Take(fits func(first, c C) bool) []C {
 	return batch
 }
 
-// PutBack puts calls of which nothing was written back to the head of the queue.
+// PutBack returns calls to the head of the queue. Nothing was written for them.
 func (q *Queue[C]) PutBack(batch []C) {
 	for _, c := range batch {
 		c.GroupTicket().Sent = false
@@ -78,8 +78,8 @@ func (q *Queue[C]) PutBack(batch []C) {
 }
 
 // Wait waits until the call is concluded, and returns the error that it was concluded
-// with. If ctx ends before, it takes the call back: answered is then false, and the
-// error the cause of ctx, with an unknown outcome if the call is part of a write that
+// with. If ctx ends before, Wait withdraws the call: answered is then false, and the
+// error is the cause of ctx, with an unknown outcome if the call is part of a write that
 // may have been applied. The rest of the answer may be read only if answered is true.
 func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
 	t := c.GroupTicket()
