@@ -163,6 +163,13 @@ func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
 // ErrReplaced says that a name was given to something else between two looks at it.
 var ErrReplaced = errors.New("something else was put in its place while it was opened")
 
+// Escapes reports whether an error is the refusal of an [os.Root] to follow a symbolic
+// link that leads out of it. Package os does not tell it in another way.
+func Escapes(err error) bool {
+	var refusal *fs.PathError
+	return errors.As(err, &refusal) && refusal.Err.Error() == "path escapes from parent"
+}
+
 func sameDir(dir *os.Root, named fs.FileInfo) (fs.FileInfo, error) {
 	info, err := dir.Stat(".")
 	if err != nil || !os.SameFile(info, named) {

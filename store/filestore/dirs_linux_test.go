@@ -141,6 +141,17 @@ func TestLinkInTheWay(t *testing.T) {
 			if err == nil || store.OutcomeOf(err) != store.NotApplied || ctx.Err() != nil {
 				t.Errorf("%s leads to %s: put: got %v (%v), want it to be refused", name, to, err, store.OutcomeOf(err))
 			}
+			if out := to == ".." || to == "/proc"; out && name == "k" {
+				_, _, getErr := s.Get(ctx, "key")
+				var listErr error
+				for _, listErr = range s.List(ctx, "") {
+				}
+				for _, err := range []error{err, getErr, listErr} {
+					if !errors.Is(err, store.ErrCorrupt) {
+						t.Errorf("%s leads to %s: got %v, want it to be damage", name, to, err)
+					}
+				}
+			}
 			if _, err := os.Stat(precious); err != nil {
 				t.Errorf("%s leads to %s: %v", name, to, err)
 			}

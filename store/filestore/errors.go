@@ -25,7 +25,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: the disk, or this user's share of it, is full: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), trust.Escapes(err):
 		return fmt.Errorf("%w: something else lies where a directory of the store should be: %w", store.ErrCorrupt, err)
 	case errors.Is(err, trust.ErrReplaced):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
