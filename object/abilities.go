@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// As finds the optional interface T of b, or of a bucket that b decorates: one
-// with a method Unwrap() Bucket, or with a method As(target any) bool, which sets
-// target (a *T) and decides for itself.
+// As finds the optional interface T of b, or of a bucket that b decorates. A decorator
+// has a method Unwrap() Bucket, or a method As(target any) bool, which decides itself: it
+// sets target (a *T) and returns true.
 func As[T any](b Bucket) (T, bool) {
 	var t T
 	out := reflect.ValueOf(&t).Elem()
@@ -65,15 +65,15 @@ func Copy(ctx context.Context, b Bucket, source, destination string, opts *CopyO
 	return c.Copy(ctx, source, destination, opts)
 }
 
-// Traits tells what the layers above may count on. The zero value promises nothing
-// and is right for every bucket.
+// Traits say what the layers above may rely on. The zero value promises nothing and is
+// right for every bucket.
 type Traits struct {
 	// Name names the bucket for people, usually as a URL without secrets.
 	Name string
 
-	// ID names the bucket among all buckets, for programs: values with one ID reach
-	// the same objects, and others do not. It has no secret in it. Empty means that
-	// the name tells.
+	// ID identifies the bucket among all buckets, for programs: two values with the same
+	// ID reach the same objects, and two with different IDs do not. It contains no
+	// secret. Empty means that Name identifies the bucket.
 	ID string
 
 	// Local says that a request reaches the bucket without a network.
@@ -83,8 +83,8 @@ type Traits struct {
 	// bucket sends, so that they need not be probed.
 	Trusted bool
 
-	// UniqueVersions says that a version never comes back for a key, not even when
-	// the same bytes are written again.
+	// UniqueVersions says that no version is used twice for a key, not even when the same
+	// bytes are written again.
 	UniqueVersions bool
 }
 
@@ -93,8 +93,8 @@ type Describer interface {
 	Traits() Traits
 }
 
-// TraitsOf returns the traits of b, or the zero value. Their ID is the name where the
-// bucket tells none.
+// TraitsOf returns the traits of b, or the zero value. Where the bucket gives no ID, the
+// ID is the name.
 func TraitsOf(b Bucket) Traits {
 	d, ok := As[Describer](b)
 	if !ok {
@@ -105,8 +105,8 @@ func TraitsOf(b Bucket) Traits {
 	return t
 }
 
-// Ability names something that some buckets can do and others cannot, or do not
-// although they accept the request.
+// Ability names something that some buckets can do and others cannot. Some stores accept
+// the request and ignore its condition.
 type Ability string
 
 // The abilities that the operations of this package ask for.
@@ -118,8 +118,8 @@ const (
 	CopySource    Ability = "copy-source"      // [CopyOptions].SourceIfMatch
 	CopyIfAbsent  Ability = "copy-if-absent"   // [CopyOptions].IfAbsent
 	CopyIfMatch   Ability = "copy-if-match"    // [CopyOptions].IfMatch
-	PartsIfAbsent Ability = "upload-if-absent" // IfAbsent of a body so large that it goes up in parts
-	PartsIfMatch  Ability = "upload-if-match"  // likewise IfMatch
+	PartsIfAbsent Ability = "upload-if-absent" // IfAbsent of a body so large that it is uploaded in parts
+	PartsIfMatch  Ability = "upload-if-match"  // IfMatch of such a body
 )
 
 // Abilities returns all abilities.
@@ -140,13 +140,13 @@ func ParseAbility(name string) (Ability, error) {
 	return "", fmt.Errorf("there is no ability %q", name)
 }
 
-// Verifier is a bucket that finds out by itself, before it first uses an ability,
-// whether the store behind it keeps it.
+// Verifier is a bucket that finds out, before it first uses an ability, whether its store
+// has that ability.
 type Verifier interface {
 	// Verify returns nil if the store is known to have these abilities, and an
-	// [UnsupportedError] for the first one that it lacks. What is not known yet is
-	// tried, on objects made for that and removed again, and remembered. Any other
-	// error means that it could not be found out now.
+	// [UnsupportedError] for the first one that it lacks. It tries the abilities that are
+	// not known yet, on objects that it makes and removes again, and remembers the
+	// result. Any other error means that it could not find out now.
 	Verify(ctx context.Context, abilities ...Ability) error
 }
 
@@ -155,11 +155,11 @@ type Verifier interface {
 type UnsupportedError struct {
 	Ability Ability
 
-	// Found says what the store did when it was tried, for people; empty where it
-	// was not tried.
+	// Found says, for people, what the store did when the ability was tried; empty where
+	// it was not tried.
 	Found string
 
-	refusal bool // what was found is a refusal
+	refusal bool // Found is that the store refused a request whose condition held
 }
 
 func (e *UnsupportedError) Error() string {

@@ -14,20 +14,18 @@
 //     the new one, never a mixture, and never a part.
 //   - A read, a listing too, that starts after a write was answered sees that
 //     write or a later one.
-//   - Conditions are judged and the change is made in one atomic step, by the
-//     store itself. What a bucket cannot do so it refuses with an
-//     [UnsupportedError], which matches [errors.ErrUnsupported], and changes
-//     nothing. It never reads first and then writes in the hope that nobody was
-//     faster.
-//   - A write has the three outcomes of package store, told by
-//     [store.OutcomeOf]: nil is applied and durable, a definite failure was not
-//     applied, everything else is unknown.
-//   - A bucket sends a conditional write once. That error matches
-//     [store.ErrConflict] when the store answered that the condition does not
-//     hold. Between the two of them may stand something that repeats requests, so
-//     that it is one's own write that stands in the way: who must know reads back
-//     and looks for a mark of his own, in the body or in the metadata. Package
-//     bucketstore does so for registers.
+//   - The store itself checks the condition and makes the change in one atomic step. If a
+//     store cannot, the bucket refuses with an [UnsupportedError], which matches
+//     [errors.ErrUnsupported], and changes nothing. It never reads first and then writes
+//     without the condition.
+//   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from
+//     its error: nil is applied and durable, a definite failure was not applied,
+//     everything else is unknown.
+//   - A bucket sends a conditional write once. Its error matches [store.ErrConflict] when
+//     the store answered that the condition does not hold. A proxy between the two may
+//     repeat requests, so the conflict may be with the caller's own write. A caller that
+//     must know puts a mark into the body or the metadata, reads back and looks for it.
+//     Package bucketstore does so for registers.
 //   - The errors are those of package store: ErrNotFound, ErrConflict, ErrDenied,
 //     ErrMisconfigured (a bucket that does not exist, say, which is not an object
 //     that does not exist), ErrUnavailable, ErrKey.
@@ -38,10 +36,10 @@
 //
 // # Versions
 //
-// A [Version] names a state of an object. On S3 it is the ETag, so that it comes
-// back when the same bytes are written again: a condition on it does not tell the
-// two apart. [Traits] tell whether that can happen. Who needs more puts something
-// unique into each body.
+// A [Version] names a state of an object. On S3 it is the ETag, which is the same again
+// when the same bytes are written again: a condition on it cannot distinguish the two
+// writes. [Traits].UniqueVersions says that this cannot happen. Elsewhere, a caller that
+// needs unique versions puts something unique into each body.
 package object
 
 import (
@@ -63,16 +61,16 @@ type Version string
 type Info struct {
 	Key     string
 	Version Version
-	Size    int64 // of the whole body, in bytes, also where a range was asked for
+	Size    int64 // of the whole body, in bytes, also where only a range was requested
 
 	// Modified is when this state was written, by the store's clock and with its
 	// granularity (a second on S3, where an object that was uploaded in parts
 	// carries the time at which that upload was started).
 	Modified time.Time
 
-	// Now is the store's clock when it answered. It is zero where the store does
-	// not tell, or where the answer may come from a cache. Modified and Now of one
-	// answer can be compared with each other; neither with a clock of one's own.
+	// Now is the time of the answer, by the store's clock. It is zero where the store
+	// does not send it, or where the answer may come from a cache. Compare Modified and
+	// Now of one answer with each other only, not with the caller's clock.
 	Now time.Time
 
 	// ContentType and Metadata are those that were given to Put. A listing leaves
@@ -81,9 +79,9 @@ type Info struct {
 	Metadata    map[string]string
 }
 
-// Reader is an open object. It reads the body from the requested offset and must
-// be closed. An error while reading leaves open what is in the rest; a body that
-// ends early is an error, never an end.
+// Reader is an open object. It reads the body from the requested offset and must be
+// closed. After an error the rest of the body is not known. A body that ends early is an
+// error, never io.EOF.
 type Reader struct {
 	io.ReadCloser
 	Info Info
@@ -91,11 +89,11 @@ type Reader struct {
 
 // GetOptions are the options of [Bucket.Get].
 type GetOptions struct {
-	// Offset is where to begin, in bytes. An offset at or behind the end of the
-	// body is refused with [ErrRange], except for 0, which always fits.
+	// Offset is where to begin, in bytes. An offset at or after the end of the body is
+	// refused with [ErrRange], except for 0, which is always valid.
 	Offset int64
 
-	// Length is how many bytes to read at most; 0 means all that follow.
+	// Length is the most bytes to read; 0 means all that follow.
 	Length int64
 
 	// IfMatch asks for this state. If the object is in another, the error matches
@@ -139,8 +137,8 @@ type ListOptions struct {
 	After string
 }
 
-// A Bucket is a space of objects. The package comment tells the contract. All
-// options may be nil.
+// A Bucket is a space of objects. The package comment states the contract. All options
+// may be nil.
 type Bucket interface {
 	// Get opens an object. If there is none, the error matches store.ErrNotFound.
 	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)
@@ -158,9 +156,9 @@ type Bucket interface {
 	// succeeds.
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
-	// List yields the objects whose keys begin with prefix, which is any text, in
-	// no promised order, each once. An object that exists throughout the listing
-	// is yielded; one that is made or deleted meanwhile may be. After an error the
-	// listing ends.
+	// List yields the objects whose keys begin with prefix, which is any text, in no
+	// promised order, each once. An object that exists throughout the listing is yielded.
+	// One that is created or deleted meanwhile may be yielded. After an error the listing
+	// ends.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error]
 }

@@ -47,8 +47,8 @@ func CheckMetadata(metadata map[string]string) error {
 	return nil
 }
 
-// CheckGet reports why a Get with these arguments cannot be carried out on any
-// bucket. Buckets call it first, and the likes of it.
+// CheckGet reports why no bucket can carry out a Get with these arguments. Buckets call
+// this and the similar functions first.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return GetOptions{}, err

@@ -14,11 +14,11 @@ var (
 	ErrNotChanged = errors.New("not changed")
 
 	// ErrRange: the body has no byte at the requested offset.
-	ErrRange = errors.New("offset is behind the end of the object")
+	ErrRange = errors.New("the offset is after the end of the object")
 
 	// ErrBusy: the store refused because another write of the same object was in
-	// flight. This one was not applied; trying again is right.
-	ErrBusy = store.MarkNotApplied(errors.New("another write of this object is in flight"))
+	// progress. This one was not applied; retry it.
+	ErrBusy = store.MarkNotApplied(errors.New("another write of this object is in progress"))
 
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was
 	// done.
@@ -28,14 +28,14 @@ var (
 // Outcome makes an UnsupportedError a definite failure.
 func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }
 
-// ConflictError says that an object was not in the state that a condition names.
-// It matches [store.ErrConflict]; its outcome is NotApplied, for the request that
-// was answered so.
+// ConflictError says that an object was not in the state that a condition names. It
+// matches [store.ErrConflict]. Its outcome is NotApplied, for the one request that got
+// this answer.
 type ConflictError struct {
 	Key string
 
-	// Known says that Version tells the state that the request met; a zero Version
-	// means that there was no object.
+	// Known says that Version is the state that the request found; a zero Version means
+	// that there was no object.
 	Known   bool
 	Version Version
 }
@@ -43,7 +43,7 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	switch {
 	case !e.Known:
-		return fmt.Sprintf("%q is not in the state that was asked for", e.Key)
+		return fmt.Sprintf("%q is not in the state that the request named", e.Key)
 	case e.Version == "":
 		return fmt.Sprintf("%q does not exist", e.Key)
 	}

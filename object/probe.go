@@ -12,23 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// cleanup is how long [Probe] tries to remove what it made, whatever became of the
-// context.
+// cleanup is how long [Probe] tries to remove its objects, also after the context has
+// ended.
 const cleanup = 10 * time.Second
 
-// Probe finds out which of these abilities the store behind b has, by doing: each
-// condition is sent once where it holds and once where it does not, and what must
-// have been refused is looked at afterwards, since there are stores that accept a
-// condition and ignore it.
+// Probe tries which of these abilities the store of b has. It sends each condition once
+// where it holds and once where it does not. After a request that must be refused it
+// reads the object, since some stores report a refusal and write all the same.
 //
 // It works on objects of its own, whose keys are dir, a slash and a random word,
 // and removes them in the end, also when the context has ended. It touches nothing
 // else.
 //
-// The result tells for each ability nil or an [*UnsupportedError]. An error means
-// that it could not be found out: the store did not answer, or refused for lack of
-// rights. The two abilities of an upload in parts are taken for those of Put: a
-// bucket that uploads so has its own [Verifier].
+// The result maps each ability to nil or an [*UnsupportedError]. An error means that
+// Probe could not find out: the store did not answer, or refused for lack of rights.
+// Probe treats the two abilities of an upload in parts like those of Put: a bucket that
+// uploads in parts is a [Verifier] itself.
 func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map[Ability]error, error) {
 	p := &prober{ctx: ctx, b: b, dir: dir, found: make(map[Ability]error)}
 	defer p.clean()
@@ -38,8 +37,7 @@ func Probe(ctx context.Context, b Bucket, dir string, abilities ...Ability) (map
 		}
 		err := p.probe(a)
 		var lacking *UnsupportedError
-		// A refusal can be that of a repetition of one's own request on its way;
-		// hardly three times.
+		// A proxy that repeats a request can cause a refusal, but hardly three times.
 		for range 2 {
 			if !errors.As(err, &lacking) || !lacking.refusal {
 				break
@@ -92,7 +90,7 @@ func (p *prober) putIfAbsent() error {
 	if err := refused(err, "it let a second create-if-absent through"); err != nil {
 		return err
 	}
-	return p.still(key, v, "it answered that a second create-if-absent failed, and wrote it")
+	return p.checkState(key, v, "it answered that a second create-if-absent failed, and wrote it")
 }
 
 func (p *prober) putIfMatch() error {
@@ -112,7 +110,7 @@ func (p *prober) putIfMatch() error {
 	if err := refused(err, "it let a write through that named an old version"); err != nil {
 		return err
 	}
-	if err := p.still(key, v, "it answered that a write with an old version failed, and wrote it"); err != nil {
+	if err := p.checkState(key, v, "it answered that a write with an old version failed, and wrote it"); err != nil {
 		return err
 	}
 	_, err = p.put(p.newKey(), &PutOptions{IfMatch: v})
@@ -128,14 +126,14 @@ func (p *prober) deleteIfMatch() error {
 	if err := refused(err, "it let a delete through that named an old version"); err != nil {
 		return err
 	}
-	if err := p.still(key, v, "it answered that a delete with an old version failed, and deleted"); err != nil {
+	if err := p.checkState(key, v, "it answered that a delete with an old version failed, and deleted"); err != nil {
 		return err
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
 	if err := accepted(err, "it refused a delete that named the current version"); err != nil {
 		return err
 	}
-	if err := p.still(key, "", "it answered that a delete was done, and did not delete"); err != nil {
+	if err := p.checkState(key, "", "it answered that a delete was done, and did not delete"); err != nil {
 		return err
 	}
 	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
@@ -145,7 +143,7 @@ func (p *prober) deleteIfMatch() error {
 func (p *prober) copying(a Ability) error {
 	source, oldSource, vSource, err := p.twoStates()
 	if err != nil && a != CopySource && errors.Is(err, errors.ErrUnsupported) {
-		err = nil // it does not matter to the others
+		err = nil // the other abilities do not need the versions of the source
 	}
 	if err != nil {
 		return err
@@ -179,7 +177,7 @@ func (p *prober) copying(a Ability) error {
 		if err := refused(err, "it let a copy through whose condition did not hold"); err != nil {
 			return err
 		}
-		if err := p.still(dest, v, "it answered that the condition of a copy did not hold, and copied"); err != nil {
+		if err := p.checkState(dest, v, "it answered that the condition of a copy did not hold, and copied"); err != nil {
 			return err
 		}
 	}
@@ -202,8 +200,8 @@ func (p *prober) twoStates() (key string, old, current Version, err error) {
 	return key, old, current, nil
 }
 
-// still checks that an object is in the state v; a zero v means absent.
-func (p *prober) still(key string, v Version, otherwise string) error {
+// checkState checks that an object is in the state v; a zero v means absent.
+func (p *prober) checkState(key string, v Version, otherwise string) error {
 	info, err := p.b.Stat(p.ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		info.Version, err = "", nil
@@ -214,7 +212,7 @@ func (p *prober) still(key string, v Version, otherwise string) error {
 	return err
 }
 
-// put writes a body that has never been before.
+// put writes a unique body.
 func (p *prober) put(key string, opts *PutOptions) (Version, error) {
 	body := "Holdfast tries here what this store can do. This object can be deleted. " + rand.Text() + "\n"
 	pause := 20 * time.Millisecond
@@ -241,9 +239,8 @@ func (p *prober) newKey() string {
 	return key
 }
 
-// clean removes everything that may have been made, also what the store said it
-// refused. What it cannot remove stays:
-// an object that says of itself that it can be deleted.
+// clean removes all objects that may have been made, also those that the store said it
+// refused. An object that cannot be removed stays; its body says that it can be deleted.
 func (p *prober) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanup)
 	defer cancel()

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WholeReader is a bucket that reads whole objects better than by [Bucket.Get]:
-// it starts again when an answer breaks off, say.
+// WholeReader is a bucket that reads whole objects better than [Bucket.Get] does: it
+// starts again when an answer breaks off, for example.
 type WholeReader interface {
-	// ReadAll does what the function of this name says.
+	// ReadAll does what the function [ReadAll] describes.
 	ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error)
 }
 

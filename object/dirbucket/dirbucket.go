@@ -3,20 +3,20 @@
 //
 // # How
 //
-// A body is a file that is written once, under a name of its own, and never
-// changed. Which file is the body of which key stands in a register of a
-// [store.Store], the index: a filestore beside the files for the processes of one
-// machine, or a register elsewhere for machines that share the directory. A put
-// writes the file and makes it durable, then swaps the register; so a change has the
-// outcome of that one write, readers see whole bodies, and every version is unique.
+// A body is a file that is written once, under a unique name, and never changed. The
+// index, a [store.Store], has a register for each key that names the file of its body.
+// For the processes of one machine the index is a filestore beside the files; for
+// machines that share the directory it can be any other store. A put writes the file and
+// makes it durable, then swaps the register. So a change has the outcome of that one
+// write, readers see whole bodies, and every version is unique.
 //
 // The file that a put or a delete replaces is removed afterwards. A process that is
 // killed in between leaves a file that nothing names; [Bucket.Sweep] removes such
 // files after a day.
 //
-// A directory that is made here gets the mode 0700, and its files 0600. One that was
-// made before, for a group say, hands its mode on. One that users who are not trusted with
-// it could change is refused; see [Options].
+// New directories get the mode 0700, and their files 0600. In an existing directory, new
+// files and directories get its mode: that of a group, for example. A directory that
+// users who are not trusted with it could change is refused; see [Options].
 package dirbucket
 
 import (
@@ -51,32 +51,31 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Grace is how old a file that nothing names must be before Sweep removes it. A
-	// put fails that takes longer than half of it from its first byte to the swap of
-	// the register. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
-	// directory must agree on it.
+	// Grace is how old a file that no register names must be before Sweep removes it. A
+	// put that takes longer than half of it, from its first byte to the swap of the
+	// register, fails. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
+	// directory must use the same.
 	Grace time.Duration
 
 	// AllowNetwork lets [Open] use a file system that is not known to be local; see
-	// [filestore.Options]. New does not look at it.
+	// [filestore.Options]. New ignores it.
 	AllowNetwork bool
 
-	// Unsafe names the risks of the directory that are accepted; see
-	// [filestore.Options].
+	// Unsafe lists the accepted risks of the directory; see [filestore.Options].
 	Unsafe []string
 }
 
 // Bucket is a space of objects in a directory. It may be used by any number of
 // goroutines, and starts none.
 type Bucket struct {
-	dir   string
-	root  *os.Root    // of dir
-	info  os.FileInfo // of root
-	name  string
-	own   *filestore.Store // the index, if Open has opened it
-	gift  gift             // what is made in dir takes over from it
-	index store.Store
-	grace time.Duration
+	dir       string
+	root      *os.Root    // of dir
+	info      os.FileInfo // of root
+	name      string
+	own       *filestore.Store // the index, if Open opened it
+	inherited inherited        // mode and owner of what is made in dir
+	index     store.Store
+	grace     time.Duration
 }
 
 var (
@@ -95,8 +94,8 @@ type entry struct {
 	Metadata    map[string]string `json:"metadata,omitempty"`
 }
 
-// Open returns the bucket in dir, which is made if it is not there: bodies in
-// dir/data, the index in a filestore in dir/index. It is to be closed.
+// Open returns the bucket in dir, and makes dir if it does not exist. Bodies are in
+// dir/data, and the index is a filestore in dir/index. The caller closes the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
@@ -114,7 +113,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
-		if err := makeLike(root, sub, giftOf(info)); err != nil {
+		if err := makeLike(root, sub, inheritedFrom(info)); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
 	}
@@ -131,8 +130,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	return b, nil
 }
 
-// Close closes the index that Open has opened, and nothing else. Afterwards every
-// call fails.
+// Close closes the index, if Open opened it. Afterwards every call fails.
 func (b *Bucket) Close() error {
 	if b.own == nil {
 		return nil
@@ -140,8 +138,9 @@ func (b *Bucket) Close() error {
 	return errors.Join(b.own.Close(), b.root.Close())
 }
 
-// New returns the bucket whose bodies lie in dir, which is made if it is not there,
-// and whose index is in a space of registers of its own; see [store.Prefix].
+// New returns the bucket with its bodies in dir and its index in the given store. It
+// makes dir if it does not exist. The index needs a space of registers without other
+// users; see [store.Prefix].
 func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 	b := &Bucket{dir: dir, name: "dir:" + dir, index: index, grace: DefaultGrace}
 	if opts != nil && opts.Grace != 0 {
@@ -164,7 +163,7 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b.gift = giftOf(b.info)
+	b.inherited = inheritedFrom(b.info)
 	return b, nil
 }
 
@@ -172,14 +171,14 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 func (b *Bucket) Traits() object.Traits {
 	of, id := store.TraitsOf(b.index), ""
 	if of.ID != "" {
-		id = "dir:" + of.ID + "#" + of.Prefix // the index decides what is there
+		id = "dir:" + of.ID + "#" + of.Prefix // the index decides which objects exist
 	}
 	return object.Traits{Name: b.name, ID: id, Local: true, Trusted: true, UniqueVersions: true}
 }
 
-// register returns the key of the register of an object: the object's key, with
-// segments that a register cannot have written otherwise, or a hash if that is too
-// long. The full key stands in the entry.
+// register returns the key of the register of an object: the object's key, with escapes
+// for segments that a register's key cannot have, or a hash if that is too long. The
+// entry has the full key.
 func register(key string) string {
 	segments := strings.Split(key, "/")
 	for i, s := range segments {
@@ -223,7 +222,8 @@ func decode(value []byte) (entry, error) {
 	return e, nil
 }
 
-// plain takes the operation on the index out of an error: the caller names his own.
+// plain removes the operation on the index from an error: the caller names its own
+// operation.
 func plain(err error) error {
 	var op *store.OpError
 	if errors.As(err, &op) && err == error(op) {
@@ -245,8 +245,8 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	if err != nil {
 		return nil, opError("get", key, err)
 	}
-	// A file that is replaced between the look into the index and its opening is
-	// gone; then there is another entry.
+	// If the object is replaced after the index was read, its file may no longer exist.
+	// Then the index has another entry.
 	var last store.Version
 	for {
 		e, v, err := b.load(ctx, key)
@@ -269,7 +269,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	}
 }
 
-// check judges the conditions of a read.
+// check checks the conditions of a read.
 func check(key string, e entry, v store.Version, o object.GetOptions) error {
 	switch {
 	case o.IfMatch != "" && store.Version(o.IfMatch) != v:

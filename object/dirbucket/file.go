@@ -26,7 +26,7 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	if err != nil {
 		return "", 0, err
 	}
-	if err = b.gift.give(f, 0o666); err == nil {
+	if err = b.inherited.apply(f, 0o666); err == nil {
 		size, err = fill(f)
 	}
 	if err == nil {
@@ -43,13 +43,13 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 	return name, size, nil
 }
 
-// create makes the file of a body, and the directory that it lies in.
+// create makes the file of a body, and its directory.
 func (b *Bucket) create(name string) (f *os.File, err error) {
 	for range 10 {
-		if err = makeLike(b.root, name[:2], b.gift); err == nil {
+		if err = makeLike(b.root, name[:2], b.inherited); err == nil {
 			f, err = b.root.OpenFile(path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		}
-		// Another process may just have put its empty directory in the place of ours.
+		// Another process may just have replaced the directory by its own empty one.
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -60,8 +60,8 @@ func (b *Bucket) create(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// lost reports that the directory of the bodies is not the one that was opened: another
-// process would look for what is written there in vain.
+// lost returns an error if the directory of the bodies is no longer the one that was
+// opened: another process would not find the files that are written there.
 func (b *Bucket) lost() error {
 	info, err := os.Stat(b.dir)
 	if err == nil && os.SameFile(info, b.info) {
@@ -70,23 +70,24 @@ func (b *Bucket) lost() error {
 	return errors.Join(fmt.Errorf("%w: the directory of the bucket was removed, moved or unmounted while in use; open it again", store.ErrUnavailable), err)
 }
 
-// gift tells what is taken over from a directory by what is made in it.
-type gift struct {
+// inherited is what new files and directories inherit from the directory: mode and owner.
+type inherited struct {
 	mode         os.FileMode
-	owner, group int // -1: as it is made
+	owner, group int // -1: unchanged
 }
 
-// giftOf: what root makes in the directory of another user belongs to that user.
-func giftOf(info os.FileInfo) gift {
-	g := gift{info.Mode().Perm(), -1, -1}
+// inheritedFrom returns what is inherited from a directory. What root makes in the
+// directory of another user belongs to that user.
+func inheritedFrom(info os.FileInfo) inherited {
+	g := inherited{info.Mode().Perm(), -1, -1}
 	if owner := trust.OwnerOf(info); owner > 0 && os.Geteuid() == 0 {
 		g.owner, g.group = owner, trust.GroupOf(info)
 	}
 	return g
 }
 
-// give gives what was just made its owner and its mode, whatever the umask.
-func (g gift) give(f *os.File, mask os.FileMode) error {
+// apply gives a new file or directory its owner and its mode, whatever the umask.
+func (g inherited) apply(f *os.File, mask os.FileMode) error {
 	if g.owner >= 0 {
 		if err := f.Chown(g.owner, g.group); err != nil {
 			return err
@@ -95,8 +96,8 @@ func (g gift) give(f *os.File, mask os.FileMode) error {
 	return f.Chmod(g.mode & mask)
 }
 
-// makeLike makes a directory, durably, unless it is there.
-func makeLike(parent *os.Root, name string, g gift) error {
+// makeLike makes a directory, durably, unless it exists.
+func makeLike(parent *os.Root, name string, g inherited) error {
 	if info, err := parent.Lstat(name); err == nil && info.IsDir() {
 		return nil
 	}
@@ -105,7 +106,7 @@ func makeLike(parent *os.Root, name string, g gift) error {
 		err = parent.Mkdir(name, g.mode)
 	} else {
 		err = trust.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
-			return g.give(f, 0o777)
+			return g.apply(f, 0o777)
 		})
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -133,19 +134,19 @@ func syncDir(parent *os.Root, name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remove removes a file that nothing names any more. If that fails, Sweep does it.
+// remove removes a file that no register names any more. If that fails, Sweep does it.
 func (b *Bucket) remove(name string) {
 	if name != "" {
 		_ = b.root.Remove(path(name))
 	}
 }
 
-// Sweep removes files that nothing names and that are older than the grace: what
-// killed processes left behind. It returns how many it removed. It may run while the
-// bucket is in use, and holds the names of all old bodies in memory.
+// Sweep removes files that no register names and that are older than the grace: killed
+// processes left them. It returns how many it removed. It may run while the bucket is in
+// use, and holds the names of all old bodies in memory.
 func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
-	// What is old now and unnamed in a later look can never be named again, since a
-	// put gives up long before its file is that old.
+	// A file that is old now, and that no register names afterwards, can never be named
+	// again: a put gives up long before its file is that old.
 	old, err := b.oldFiles(ctx)
 	if err != nil || len(old) == 0 {
 		return 0, err
@@ -177,12 +178,12 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 	return removed, nil
 }
 
-// maxSweep is how many names of a directory one sweep looks at: those that are left wait
-// for the next one.
+// maxSweep is how many names of a directory one sweep looks at. The next sweep looks at
+// the others.
 const maxSweep = 100_000
 
-// oldFiles returns the names of all files that are older than the grace, and removes
-// what killed processes have left of directories in the making.
+// oldFiles returns the names of all files that are older than the grace. It removes
+// directories that killed processes had not finished.
 func (b *Bucket) oldFiles(ctx context.Context) (map[string]bool, error) {
 	var dirs []string
 	err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
@@ -211,7 +212,7 @@ func (b *Bucket) oldFiles(ctx context.Context) (map[string]bool, error) {
 func (b *Bucket) oldIn(name string, old map[string]bool) error {
 	dir, _, err := trust.OpenBelow(b.root, name)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil // it is none of ours
+		return nil // this package makes no such file
 	}
 	if err != nil {
 		return err

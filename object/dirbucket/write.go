@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// condition is that of a write.
+// condition is the condition of a write.
 type condition struct {
 	ifAbsent bool
 	ifMatch  object.Version
@@ -42,8 +42,8 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	return info, nil
 }
 
-// commit makes e the entry of its key, and removes what it replaces. If that fails
-// for certain it removes the file of e.
+// commit makes e the entry of its key, and removes the file that it replaces. If the
+// write is certainly not applied, it removes the file of e.
 func (b *Bucket) commit(ctx context.Context, e entry, c condition, start time.Time) (object.Info, error) {
 	info, replaced, err := b.swap(ctx, e, c, start)
 	switch {
@@ -53,11 +53,12 @@ func (b *Bucket) commit(ctx context.Context, e entry, c condition, start time.Ti
 	case store.OutcomeOf(err) == store.NotApplied:
 		b.remove(e.File)
 	}
-	// Otherwise the entry may name it, or come to name it.
+	// Otherwise the register may name the file of e, now or later.
 	return object.Info{}, err
 }
 
-// swap is the conditional write of the index; without a condition it is repeated.
+// swap is the conditional write of the index. Without a condition it retries after a
+// conflict.
 func (b *Bucket) swap(ctx context.Context, e entry, c condition, start time.Time) (info object.Info, replaced string, err error) {
 	for {
 		old, v, err := b.load(ctx, e.Key)
@@ -87,8 +88,8 @@ func (b *Bucket) swap(ctx context.Context, e entry, c condition, start time.Time
 	}
 }
 
-// late checks, after a swap that may have taken longer than the grace (the process
-// was stopped in the middle), that the body was not swept.
+// late checks that the body was not swept, after a swap that took longer than the grace:
+// the process may have been stopped meanwhile.
 func (b *Bucket) late(e entry, start time.Time) error {
 	if elapsed(start) <= b.grace {
 		return nil
@@ -99,8 +100,8 @@ func (b *Bucket) late(e entry, start time.Time) error {
 	return nil
 }
 
-// elapsed is the time since start by the clock that says more: one of them may have
-// stood still while the machine slept.
+// elapsed returns the longer of the times since start by the monotonic and by the wall
+// clock: one of them may have stopped while the machine slept.
 func elapsed(start time.Time) time.Duration {
 	return max(time.Since(start), time.Since(start.Round(0)))
 }
@@ -167,7 +168,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 			err = &object.ConflictError{Key: key, Known: true, Version: object.Version(v)}
 			continue
 		case err != nil:
-			return nil // absent, and that is what was asked for
+			return nil // already absent
 		}
 		err = b.index.Delete(ctx, register(key), v)
 		switch {
@@ -175,7 +176,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 			b.remove(e.File)
 			return nil
 		case errors.Is(err, store.ErrConflict) && o.IfMatch == "":
-			err = nil // somebody was faster; once more
+			err = nil // another writer was faster: retry
 		case errors.Is(err, store.ErrConflict):
 			err = conflict(key, err)
 		default:
