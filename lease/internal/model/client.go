@@ -9,10 +9,16 @@ import "slices"
 // stayed unchanged for long enough, or its own former grant, whose end it knows.
 func (w *world) mayTake(c int) bool {
 	cl := &w.cl[c]
-	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c) || cl.base.kind == held && cl.base.pres == deadPresence)
+	return cl.base.kind != none && (cl.wait == 0 || cl.base.formerlyOf(c) || cl.base.isDead())
 }
 
-func (r *record) formerlyOf(c int) bool { return r.kind == held && r.owner == uint8(c) }
+func (r *record) formerlyOf(c int) bool {
+	return (r.kind == held || r.kind == broken) && r.owner == uint8(c)
+}
+
+func (r *record) isDead() bool {
+	return (r.kind == held || r.kind == broken) && r.pres == deadPresence
+}
 
 // acquire begins a new grant.
 func (w *world) acquire(c int) bool {
@@ -20,8 +26,14 @@ func (w *world) acquire(c int) bool {
 	switch {
 	case cl.wait > 0 && !cl.base.formerlyOf(c):
 		w.note(TookDead)
+		if cl.base.kind == broken {
+			w.note(TookDeadBroken)
+		}
 	case cl.wait > 0:
 		w.note(RetakenAtOnce)
+		if cl.base.kind == broken {
+			w.note(RetakenBroken)
+		}
 	}
 	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
 	if w.Fault == TokenKept {
@@ -34,9 +46,14 @@ func (w *world) acquire(c int) bool {
 // release ends the belief, then writes free. Which of the renewals under way was
 // applied no longer matters: what is ours is told by the grant's id.
 func (w *world) release(c int) bool {
+	w.endBelief(c)
+	return w.sendFree(c, toRelease)
+}
+
+// endBelief is the end of the belief in a grant, which is then to be freed.
+func (w *world) endBelief(c int) {
 	w.cl[c].mode = releasing
 	w.cl[c].forget()
-	return w.sendFree(c, toRelease)
 }
 
 // giveUp ends an acquire whose outcome is not known, by writing free on the same
@@ -70,16 +87,48 @@ func (w *world) observe(c int, rec record) {
 	cl := &w.cl[c]
 	wait := w.patience(c, rec)
 	again := cl.base.kind != none && cl.base.ver == rec.ver
+	before, had := cl.wait, cl.base.kind != none
 	switch {
 	case again && w.Fault != WaitAnewEachLook:
 		w.note(SeenUnchanged)
 		wait = cl.wait
+	case w.goesOn(c, &rec):
+		w.note(WatchOutlastsBreak)
+		wait = min(wait, cl.wait)
 	case w.Fault == WaitAcrossVersions && cl.base.kind == held:
 		wait = min(wait, cl.wait)
 	case w.Fault == WaitFromSending:
 		wait -= min(wait, cl.asking)
 	}
+	if wait > 0 && w.isOld(&rec) {
+		w.note(SeenOld)
+		if rec.stood > 0 {
+			w.note(SeenOldByBoth)
+		}
+		wait = 0
+	}
+	watched := had && w.was.ver != 0 && cl.base.ver == w.was.ver
 	cl.base, cl.wait = rec, wait
+	cl.base.broke, cl.base.stood, cl.base.age = 0, 0, 0
+	if rec.kind != broken || rec.ver != w.reg.ver {
+		return
+	}
+	if soon := w.was.formerlyOf(c) || w.was.isDead(); soon && !w.mayTake(c) || watched && wait > before {
+		w.fail(NotDelayed)
+	}
+}
+
+// goesOn says whether what client c has watched is what rec, a broken record, broke.
+// Since the break was conditional on that very write, none of the holder's came after it.
+func (w *world) goesOn(c int, rec *record) bool {
+	base := &w.cl[c].base
+	switch {
+	case base.kind == none || w.Fault == BreakIsALife:
+		return false
+	case w.Fault == BreakKeepsAnyWatch:
+		return rec.kind == broken && base.kind == held && base.owner == rec.owner
+	}
+	return rec.broke != 0 && rec.broke == base.ver
 }
 
 // confirm is the arrival of "applied".
@@ -270,10 +319,17 @@ func (w *world) settle(c int, rec record) {
 		w.adopt(c, rec.ver)
 	default:
 		w.note(SettledLost)
-		if cl.mode == holding && rec.kind >= broken {
+		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
 			w.note(LostToBreak)
+			w.endBelief(c)
+			cl.base = rec // free is to be written on this
+			return
 		}
+		before := *cl
 		w.end(c)
+		if before.mode == acquiring && before.base.ver == rec.broke && rec.broke != 0 {
+			cl.base = before.base // it was found free to take, and goes on to be so
+		}
 		w.observe(c, rec)
 	}
 }
@@ -288,6 +344,8 @@ func (w *world) settleFree(c int, rec record) {
 		}
 		cl.base = rec // free is to be written on this
 	case rec.ver == cl.base.ver:
+	case rec.kind >= broken && (rec.of(cl.grant) || w.Fault == FreesAnyBreak):
+		cl.base = rec // so it is on a break
 	default:
 		w.note(EndedByReadBack)
 		w.end(c)

@@ -8,7 +8,9 @@
 // B, with different TTLs, each of which may read, acquire, take over, renew, release,
 // give up an acquire whose outcome it does not know, read back, send again on the same
 // predecessor, take back its own former grant at once, forget everything, and begin anew
-// with a new grant. An operator who breaks the lock, with and without --now.
+// with a new grant. An operator who breaks the lock, with and without --now: the broken
+// record keeps the grant, its holder and presence, and the version of its last write, by
+// which those who have watched that write go on; a release goes over it.
 //
 // Tickets, in worlds of their own: a holder detaches at any moment, its renewals of
 // unknown outcome too, and leaves a ticket in a file, which survives the client and may be
@@ -18,7 +20,11 @@
 // or for too late at any time, so that what is checked holds for any clocks, and for
 // tickets whose times were altered. Records name the process that wrote them, which takes
 // its own former grant at once, and its presence: when the process ends, others may take
-// the lock at once.
+// the lock at once. Presence is in worlds with breaks, too.
+//
+// A store that tells for how long a version has stood, in worlds with breaks: its clock is
+// one more that runs fast or slow. A breaker writes into the broken record what it was
+// told, after any time; a waiter adds that to the age of the broken record.
 //
 // A network that carries out a request at once, later, much later (when its sender has
 // long since begun another grant) or never, that loses replies and delays them, and
@@ -50,6 +56,7 @@
 //     holds it, and from then on it is never written again, however late a request
 //     arrives.
 //   - A release frees its own grant's record and nothing else.
+//   - A break keeps no client out that could have taken the lock without it.
 //   - A ticket whose lease has not been taken up is good, whatever has died in between.
 //   - From a sample of the states: a client that is left alone with a good network gets
 //     the lock, and a holder with an unsettled renewal that is left alone keeps it.
@@ -63,8 +70,9 @@
 // The register itself, which packages storetest and fold look after: conflicts are never
 // one's own, reads are linearizable. The margin before a deadline, which is zero here, as
 // if the holder's look at the clock came as late as it may. Sessions, handles shared by
-// goroutines, and two ways to take over sooner (the store's own clock, observations that
-// persist); the assumption of ReclaimOwn, that the former process is
+// goroutines, and observations that persist; the veto of the holder's wall clock against the
+// store's clock; a breaker that writes another age than it was told, which lets others in
+// as a break with --now does; the assumption of ReclaimOwn, that the former process is
 // dead, is built in. Three clients or more. A store that is emptied or restored. The work
 // under the lock, which a stopped process may continue for an instant after it wakes: that
 // is what the token is for.
@@ -76,8 +84,8 @@
 // # Running it
 //
 // The tests visit some four million states, far fewer under the race detector. With
-// HOLDFAST_TORTURE=1 (make torture) they visit all 21 million of the full world and 26
-// million with tickets, try every fault there, and compare states with their reduced
+// HOLDFAST_TORTURE=1 (make torture) they visit all of the full world, which are more than
+// 20 million, 26 million with tickets and 7 million with breaks beside presence and age, try every fault there, and compare states with their reduced
 // forms; that takes some ten minutes of processor time and 1.5 GB:
 //
 //	HOLDFAST_TORTURE=1 go test -v -timeout 30m ./lease/internal/model

@@ -43,6 +43,9 @@ const (
 	TookBrokenNow
 	LostToBreak
 	TwoUnderNow
+	WatchOutlastsBreak
+	FreedBroken
+	RetakenBroken
 
 	Detached
 	Attached
@@ -51,6 +54,10 @@ const (
 	TicketRenewed
 	DiedAnnounced
 	TookDead
+
+	TookDeadBroken
+	SeenOld
+	SeenOldByBoth
 
 	eventCount
 )
@@ -90,6 +97,9 @@ var eventTexts = [eventCount]string{
 	TookBrokenNow:           "a lock broken with --now is taken at once",
 	LostToBreak:             "a holder learns that its lock was broken",
 	TwoUnderNow:             "two clients believe after a break with --now",
+	WatchOutlastsBreak:      "a waiter goes on with its watch of what was broken",
+	FreedBroken:             "a release frees a lease that was broken",
+	RetakenBroken:           "a client sends an acquire over its own broken grant without waiting",
 
 	Detached:      "a holder leaves its lease in a ticket",
 	Attached:      "a write with a ticket is applied, for a guard",
@@ -98,13 +108,20 @@ var eventTexts = [eventCount]string{
 	TicketRenewed: "the renewal of a ticket leaves the next one",
 	DiedAnnounced: "a client forgets everything after it announced a write",
 	TookDead:      "a client sends an acquire over a dead process's grant without waiting",
+
+	TookDeadBroken: "a client sends an acquire over a dead process's broken grant without waiting",
+	SeenOld:        "a waiter finds a version old enough by the store's clock",
+	SeenOldByBoth:  "a waiter finds a broken record old enough together with what it broke",
 }
 
 // Events returns the events of a world without tickets and presence.
 func Events() []Event { return between(0, Detached) }
 
 // TicketEvents returns those that tickets and presence bring.
-func TicketEvents() []Event { return between(Detached, eventCount) }
+func TicketEvents() []Event { return between(Detached, TookDeadBroken) }
+
+// BreakEvents returns those that presence, and a store's clock, bring to a break.
+func BreakEvents() []Event { return between(TookDeadBroken, eventCount) }
 
 func between(from, to Event) []Event {
 	var all []Event

@@ -44,6 +44,15 @@ const (
 	TicketTrustsAnnounced
 	AttachKeepsProcess
 	AttachKeepsPresence
+	BreakIsALife
+	BreakKeepsAnyWatch
+	BreakForgetsHolder
+	BreakForgetsPresence
+	BreakNamesItself
+	FreesAnyBreak
+	FreeKeepsToken
+	AgeWithoutRho
+	StoodOfAnEarlierWrite
 
 	faults
 )
@@ -87,6 +96,16 @@ var faultTexts = [faults]struct{ name, why string }{
 	TicketTrustsAnnounced: {"TicketTrustsAnnounced", "a guard trusts in a write that its ticket announced, so that a copy may attach to it"},
 	AttachKeepsProcess:    {"AttachKeepsProcess", "after an attach the record still names the process that detached"},
 	AttachKeepsPresence:   {"AttachKeepsPresence", "after an attach the record still names the presence of the process that detached"},
+
+	BreakIsALife:          {"BreakIsALife", "a waiter that sees its lock broken starts its watch anew"},
+	BreakKeepsAnyWatch:    {"BreakKeepsAnyWatch", "a waiter goes on with its watch of any write of the grant, not only of the one that was broken"},
+	BreakForgetsHolder:    {"BreakForgetsHolder", "a broken record does not tell whose grant it was"},
+	BreakForgetsPresence:  {"BreakForgetsPresence", "a broken record does not name the presence of the holder"},
+	BreakNamesItself:      {"BreakNamesItself", "a broken record names the presence of the process that broke the lock"},
+	FreesAnyBreak:         {"FreesAnyBreak", "a release frees a broken record of whatever grant"},
+	FreeKeepsToken:        {"FreeKeepsToken", "a release over a break writes the token of its grant, not that of the break"},
+	AgeWithoutRho:         {"AgeWithoutRho", "a version is old enough at the TTL by the store's clock, as if clocks did not differ"},
+	StoodOfAnEarlierWrite: {"StoodOfAnEarlierWrite", "a break that met a renewal, and is sent again over it, tells the age of the write before"},
 }
 
 // String returns the name of the fault.
@@ -121,6 +140,7 @@ const (
 	KeptAlone
 	Progress
 	TicketKept
+	NotDelayed
 
 	properties
 )
@@ -138,6 +158,7 @@ var propertyTexts = [properties]string{
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
 	TicketKept:      "a ticket is refused although nobody took its lease up",
+	NotDelayed:      "a break keeps a client out that could have taken the lock without it",
 }
 
 // String says what it means that the property is broken.

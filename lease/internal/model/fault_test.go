@@ -70,11 +70,20 @@ var catches = []struct {
 	{model.TicketTrustsAnnounced, ticketWorld, model.Exclusion, 15},
 	{model.AttachKeepsProcess, ticketWorld, model.Exclusion, 16},
 	{model.AttachKeepsPresence, deadWorld, model.Exclusion, 16},
+	{model.BreakIsALife, breakWorld, model.NotDelayed, 11},
+	{model.BreakKeepsAnyWatch, evenBreaks, model.Exclusion, 19},
+	{model.BreakForgetsHolder, breakWorld, model.NotDelayed, 9},
+	{model.BreakForgetsPresence, presentWorld, model.NotDelayed, 9},
+	{model.BreakNamesItself, presentWorld, model.Exclusion, 12},
+	{model.FreesAnyBreak, evenBreaks, model.OwnRelease, 18},
+	{model.FreeKeepsToken, breakWorld, model.TokenRises, 12},
+	{model.AgeWithoutRho, agedWorld, model.Exclusion, 11},
+	{model.StoodOfAnEarlierWrite, lateAge, model.Exclusion, 0},
 }
 
 // only returns c with all properties but p out of sight.
 func only(c model.Config, p model.Property) model.Config {
-	for q := range model.TicketKept + 1 {
+	for q := range model.NotDelayed + 1 {
 		if q != p {
 			c.Ignore = append(slices.Clip(c.Ignore), q)
 		}
@@ -129,6 +138,10 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 			switch {
 			case f == model.TicketTTL:
 				c = unequalWorld
+			case f == model.AgeWithoutRho, f == model.StoodOfAnEarlierWrite:
+				c = lateAge
+			case f >= model.BreakIsALife:
+				c = presentWorld
 			case f >= model.TicketTakesGrant:
 				c = deadWorld
 			}

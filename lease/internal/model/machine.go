@@ -30,6 +30,10 @@ type Config struct {
 	// records name the process of their holder, and a dead one's lock be taken at once.
 	Tickets, Presence bool
 
+	// Age: the store tells for how long a version has stood, by a clock of its own. There
+	// are no breaks with --now then, which no age makes a difference to.
+	Age bool
+
 	// Fault is the one wrong rule.
 	Fault Fault
 
@@ -79,7 +83,8 @@ func newMachine(c Config) *machine {
 	switch c.Fault {
 	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
 		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
-		TicketTTL, AttachKeepsProcess, AttachKeepsPresence:
+		TicketTTL, AttachKeepsProcess, AttachKeepsPresence,
+		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken:
 	default:
 		m.reduce = !c.Plain
 	}
@@ -107,6 +112,19 @@ func (m *machine) patience(c int, rec record) uint8 {
 		return (4*ttl + 2) / 3 // TTL x 4/3, rounded up
 	}
 	return 2 * ttl
+}
+
+// isOld says whether a record may be taken since it, with what it broke, has stood for long
+// enough by the store's clock.
+func (m *machine) isOld(r *record) bool {
+	if r.kind != held && r.kind != broken {
+		return false
+	}
+	expiry := 2 * r.ttl
+	if m.Fault == AgeWithoutRho {
+		expiry = r.ttl
+	}
+	return m.Age && r.age+r.stood >= expiry
 }
 
 // world is a state on its way to the next one: the rules change it and note what
@@ -210,6 +228,9 @@ func (w *world) sendFree(c int, what uint8) bool {
 	cl := &w.cl[c]
 	r := request{what: what, pred: cl.base.ver, grant: cl.grant}
 	r.rec = record{kind: free, tok: cl.base.tok}
+	if w.Fault == FreeKeepsToken && cl.base.kind >= broken {
+		r.rec.tok = cl.tok
+	}
 	if w.Fault == DeleteOnRelease && what == toRelease {
 		r.rec = record{kind: absent, tok: lowToken}
 	}
@@ -229,9 +250,10 @@ func (w *world) apply(i int) {
 	w.reg = r.rec
 	w.usedUp(&r)
 	if r.by == operator {
-		w.reg.grant = old.grant
+		w.breaks(&old)
 		return
 	}
+	w.was = record{}
 	if cl := &w.cl[r.by]; cl.io == waiting && cl.wver == r.rec.ver {
 		cl.io = confirmed
 	} else {
@@ -250,7 +272,7 @@ func (w *world) checkApply(r *request, old *record) {
 	if r.rec.kind != absent && r.rec.tok < old.tok {
 		w.fail(TokenRises)
 	}
-	own := old.kind == held && old.grant == r.grant
+	own := old.of(r.grant)
 	switch r.what {
 	case toAcquire:
 		if r.rec.tok <= w.max {
@@ -266,6 +288,8 @@ func (w *world) checkApply(r *request, old *record) {
 		w.note(Freed)
 		if !own {
 			w.fail(OwnRelease)
+		} else if old.kind >= broken {
+			w.note(FreedBroken)
 		}
 	case toGiveUp:
 		if own {
@@ -322,13 +346,37 @@ func (w *world) sendBreak(kind uint8) bool {
 			return false
 		}
 	}
-	rec := record{ver: freshVersion, kind: kind, tok: w.reg.tok, ttl: w.reg.ttl}
+	rec := record{ver: freshVersion, kind: kind, tok: w.reg.tok} // the rest is of what it breaks
+	if kind == broken {
+		rec.stood = w.reg.age
+	}
 	if w.Fault != BreakKeepsToken {
 		rec.tok++
 	}
 	w.flight[w.n] = request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak}
 	w.n++
 	return true
+}
+
+// breaks makes the register a broken record over old: it keeps all by which others judge
+// whether the holder still believes.
+func (w *world) breaks(old *record) {
+	rec := &w.reg
+	rec.owner, rec.grant, rec.pres, rec.ttl = old.owner, old.grant, old.pres, old.ttl
+	if rec.kind == broken {
+		rec.broke = old.ver
+	} else {
+		rec.pres = 0 // whether it lives makes no difference
+	}
+	w.was = record{ver: old.ver, kind: old.kind, owner: old.owner, pres: old.pres}
+	switch w.Fault {
+	case BreakForgetsHolder:
+		rec.owner, rec.grant = operator, 0
+	case BreakForgetsPresence:
+		rec.pres = 0
+	case BreakNamesItself:
+		rec.pres = deadPresence // the program that breaks a lock ends then
+	}
 }
 
 // pass lets one tick go by for client c: its holder's clocks advance by hold units,

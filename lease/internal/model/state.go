@@ -22,11 +22,25 @@ type record struct {
 	ver   uint8 // 0 is the version of an absent register
 	kind  uint8
 	owner uint8 // client of the grant
-	grant uint8 // random id of the grant; ghost in a broken record: the grant that it broke
+	grant uint8 // random id of the grant
 	tok   uint8
 	ttl   uint8
 	pres  uint8 // the presence of the holder's process: none, A's, B's, or of a dead one
+	broke uint8 // of a broken record: the version of the grant's last write
+	stood uint8 // of a broken record: for how long that write had stood, by the store's clock
+	age   uint8 // in the register and in an answer: for how long it has stood, by the store's clock
 }
+
+// oldest is the age at which a record, with what it broke, is old enough for any client.
+func (r *record) oldest() uint8 {
+	if r.kind != held && r.kind != broken {
+		return 0
+	}
+	return 2*r.ttl - min(r.stood, 2*r.ttl)
+}
+
+// of says whether a record is of a grant, in force or broken.
+func (r *record) of(grant uint8) bool { return r.kind >= held && r.grant == grant }
 
 // What a write is for.
 const (
@@ -112,8 +126,9 @@ type client struct {
 // appear only as what is left of a wait.
 type state struct {
 	reg    record
-	max    uint8 // ghost: the largest token granted so far
-	n      uint8 // requests in flight
+	was    record // ghost: the record that the broken one in the register broke
+	max    uint8  // ghost: the largest token granted so far
+	n      uint8  // requests in flight
 	flight [maxFlight]request
 	cl     [2]client
 	hand   [2]ticket // the file of each client
@@ -157,6 +172,9 @@ func (m *machine) dropDead(s *state) {
 	n := uint8(0)
 	for i := range s.n {
 		r := s.flight[i]
+		if m.Fault == StoodOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
+			r.pred = s.reg.ver // it reads again, and sends again
+		}
 		if r.blind == 0 && r.pred != s.reg.ver {
 			if r.by < 2 {
 				if c := &s.cl[r.by]; c.io == waiting && c.wver == r.rec.ver {
@@ -196,14 +214,41 @@ func (c *client) tidy() {
 func (s *state) reduceRegister() {
 	r := &s.reg
 	switch r.kind {
-	case broken:
-		r.owner = 0
-		if r.grant != s.cl[0].grant && r.grant != s.cl[1].grant {
-			r.grant = 0
-		}
+	case held, broken:
 	case brokenNow:
-		r.owner, r.grant, r.ttl = 0, 0, 0
+		r.owner, r.ttl, r.pres, r.age = 0, 0, 0, 0
+	default:
+		r.age = 0
 	}
+	if r.kind != broken {
+		s.was = record{}
+	} else if !s.isWatched(r.broke) {
+		r.broke, s.was.ver = 0, 0
+	}
+	if r.kind != held && !s.isWanted(r.grant) {
+		r.grant = 0
+	}
+}
+
+// isWanted says whether a client has a grant, or a write in flight is for it.
+func (s *state) isWanted(grant uint8) bool {
+	for i := range s.n {
+		if s.flight[i].grant == grant {
+			return true
+		}
+	}
+	return grant == s.cl[0].grant || grant == s.cl[1].grant
+}
+
+// isWatched says whether a client waits on a version, or is about to.
+func (s *state) isWatched(ver uint8) bool {
+	for i := range s.cl {
+		c := &s.cl[i]
+		if c.waits() && c.base.ver == ver || c.io == answered && c.reply.ver == ver || c.io == confirmed && c.wver == ver {
+			return true
+		}
+	}
+	return false
 }
 
 // reduceClient zeroes what client i cannot use any more, or makes it alike.
@@ -212,7 +257,7 @@ func (m *machine) reduceClient(s *state, i int) {
 	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
 		base := record{ver: c.base.ver, kind: absent, tok: c.base.tok}
 		if former := c.base.formerlyOf(i); c.wait > 0 && (former || c.base.pres != 0) {
-			base.kind, base.owner, base.pres = held, uint8(i), c.base.pres
+			base.kind, base.owner, base.pres = c.base.kind, uint8(i), c.base.pres
 			if !former {
 				base.owner = 1 - uint8(i)
 			}
@@ -241,20 +286,31 @@ func (m *machine) reduceReply(s *state, i int) {
 	if r.ver != s.reg.ver {
 		r.tok = lowToken
 	}
+	if !c.waits() || r.broke != c.base.ver {
+		r.broke = 0
+	}
+	if r.kind == brokenNow {
+		r.owner, r.ttl, r.pres, r.age = 0, 0, 0, 0
+	}
 	switch {
-	case r.kind == held && r.grant == c.grant:
-	case c.mode == holding && r.kind >= broken: // is told apart, to be counted
-		r.owner, r.grant = 0, 0
-		if r.kind == brokenNow {
-			r.ttl = 0
-		}
+	case c.grant != 0 && r.of(c.grant):
 	case m.patience(i, *r) == 0:
 		*r = record{ver: r.ver, kind: free, tok: r.tok}
-	case r.formerlyOf(i):
-		*r = record{ver: r.ver, kind: held, owner: r.owner, tok: r.tok, ttl: r.ttl, pres: r.pres}
 	default:
-		*r = record{ver: r.ver, kind: held, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl, pres: r.pres}
+		less := record{ver: r.ver, kind: r.kind, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl, pres: r.pres, broke: r.broke}
+		if r.formerlyOf(i) {
+			less.owner = r.owner
+		}
+		if m.isOld(r) {
+			less.age, less.stood = 2*r.ttl, min(r.stood, 1)
+		}
+		*r = less
 	}
+}
+
+// waits says whether base is what the client has seen of another's.
+func (c *client) waits() bool {
+	return c.base.kind != none && (c.mode == idle || c.mode == acquiring)
 }
 
 // buryAttempts makes the attempts of c alike that can never be seen: those that are
@@ -347,7 +403,7 @@ func (s *state) sortFlight() {
 // which memory of its sender names it; zero if none does.
 func (s *state) flightKey(r *request) uint64 {
 	k := uint64(r.by)<<56 | uint64(r.what)<<48 | uint64(r.rec.kind)<<40 | uint64(r.rec.tok)<<32 | uint64(r.rec.ttl)<<24 |
-		uint64(r.blind)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44
+		uint64(r.rec.stood)<<27 | uint64(r.blind)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44
 	for h := range s.hand {
 		t := &s.hand[h]
 		for i, ver := range t.ann[:t.n] {
@@ -408,12 +464,15 @@ func (s *state) rename() {
 		}
 	}
 	ver(&s.reg.ver)
+	ver(&s.reg.broke)
+	ver(&s.was.ver)
 	grant(&s.reg.grant)
 	for i := range s.cl {
 		c := &s.cl[i]
 		grant(&c.grant)
 		ver(&c.base.ver)
 		ver(&c.reply.ver)
+		ver(&c.reply.broke)
 		grant(&c.reply.grant)
 		ver(&c.wver)
 		for j := range c.n {
@@ -441,7 +500,7 @@ func (s *state) rename() {
 func (s *state) hash() uint64 {
 	var buf [128]byte
 	b := s.reg.append(buf[:0])
-	b = append(b, s.max, s.n)
+	b = append(b, s.max, s.n, s.was.ver, s.was.kind<<4|s.was.pres<<2|s.was.owner)
 	for i := range s.n {
 		r := &s.flight[i]
 		b = r.rec.append(b)
@@ -469,5 +528,5 @@ func (s *state) hash() uint64 {
 }
 
 func (r *record) append(b []byte) []byte {
-	return append(b, r.ver, r.kind<<4|r.pres<<2|r.owner, r.grant, r.tok<<4|r.ttl)
+	return append(b, r.ver, r.kind<<4|r.pres<<2|r.owner, r.grant, r.tok<<4|r.ttl, r.broke, r.stood<<4|r.age)
 }

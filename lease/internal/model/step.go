@@ -75,7 +75,9 @@ func (x *expansion) expand(s *state) []successor {
 	}
 	if x.m.Break {
 		x.try(step{op: opBreak}, func(w *world) bool { return w.sendBreak(broken) })
-		x.try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
+		if !x.m.Age {
+			x.try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
+		}
 	}
 	x.ticks()
 	return x.out
@@ -200,14 +202,24 @@ func (x *expansion) ticks() {
 	for c := range x.from.cl {
 		ways[c], n[c] = x.m.ways(&x.from, c)
 	}
+	var rates [2]uint8 // of the store's clock
+	k := 1
+	if r := &x.from.reg; x.m.Age && r.age < r.oldest() {
+		rates, k = [2]uint8{slowest, fastest}, 2
+	}
 	for i := range n[0] {
 		for j := range n[1] {
-			st := step{op: opTick, who: uint8(i), arg: uint8(j)}
-			x.try(st, func(w *world) bool {
-				w.pass(0, ways[0][i][0], ways[0][i][1])
-				w.pass(1, ways[1][j][0], ways[1][j][1])
-				return true
-			})
+			for s, rate := range rates[:k] {
+				st := step{op: opTick, who: uint8(i), arg: uint8(4*s + j)}
+				x.try(st, func(w *world) bool {
+					w.pass(0, ways[0][i][0], ways[0][i][1])
+					w.pass(1, ways[1][j][0], ways[1][j][1])
+					if rate > 0 {
+						w.reg.age = min(w.reg.age+rate, w.reg.oldest())
+					}
+					return true
+				})
+			}
 		}
 	}
 }

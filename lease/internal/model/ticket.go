@@ -226,6 +226,7 @@ func (w *world) dieAt(c int) {
 		}
 	}
 	mark(&w.reg)
+	mark(&w.was)
 	for i := range w.n {
 		mark(&w.flight[i].rec)
 	}

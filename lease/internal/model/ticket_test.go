@@ -68,7 +68,7 @@ func TestTicketReductions(t *testing.T) {
 		limit = 4_000
 	}
 	compareReduced(t, c, limit)
-	for p := range model.TicketKept + 1 {
+	for p := range model.NotDelayed + 1 {
 		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
 	}
 	for f := model.TicketTakesGrant; f <= model.AttachKeepsPresence; f++ {

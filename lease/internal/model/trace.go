@@ -112,7 +112,11 @@ func (t *tracer) describeWorld(e *successor) string {
 		return "the operator sends a break with --now"
 	}
 	rate := [3]string{"slow", "fast", "asleep"}
-	return fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.step.who], rate[e.step.arg])
+	clocks := fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.step.who], rate[e.step.arg&3])
+	if t.m.Age {
+		clocks += ", the store " + rate[e.step.arg>>2]
+	}
+	return clocks
 }
 
 func fate(c *client) string {
@@ -136,7 +140,7 @@ func (t *tracer) record(r *record) string {
 	case held:
 		return fmt.Sprintf("held %d ttl %d", t.tok(r.tok), r.ttl)
 	case broken:
-		return fmt.Sprintf("broken %d", t.tok(r.tok))
+		return fmt.Sprintf("broken %d ttl %d stood %d", t.tok(r.tok), r.ttl, r.stood)
 	}
 	return fmt.Sprintf("broken now %d", t.tok(r.tok))
 }
@@ -147,10 +151,12 @@ func (t *tracer) reply(c int) string {
 	switch r := &t.at.cl[c].reply; {
 	case r.kind == held && r.grant != 0 && r.grant == t.at.cl[c].grant:
 		return "held by its own grant"
+	case t.m.isOld(r):
+		return "old enough"
 	case t.m.patience(c, *r) == 0:
 		return "may be taken"
 	case r.formerlyOf(c):
-		return "held by its own former grant"
+		return "its own former grant"
 	case r.ver != t.at.reg.ver:
 		return "held (no longer so)"
 	default:

@@ -1,0 +1,68 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease/internal/model"
+)
+
+// Worlds in which locks are broken, and others have more to judge by than their own watch:
+// the presence of the holder, and for how long a version has stood by the store's clock.
+var (
+	evenBreaks   = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true}
+	presentWorld = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true, Crash: true, Presence: true}
+	agedWorld    = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true, Age: true}
+	lateAge      = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 2, Break: true, Age: true}
+)
+
+// TestBreakOfTheDead visits all states of a world in which locks are broken while their
+// holders live, and after their processes have ended.
+func TestBreakOfTheDead(t *testing.T) { breaks(t, presentWorld, 2_000_000, model.TookDeadBroken) }
+
+// TestBreakAndAge visits all states of a world in which waiters and breakers ask the store's
+// clock for how long a version has stood. A breaker may be stopped for any time between
+// that and its write.
+func TestBreakAndAge(t *testing.T) {
+	breaks(t, agedWorld, 4_000_000, model.SeenOld, model.SeenOldByBoth)
+}
+
+// TestBreakBesideRenewal visits the nearest states of a world in which a break and a write
+// of the holder are under way at the same time, too.
+func TestBreakBesideRenewal(t *testing.T) {
+	torture(t)
+	c := lateAge
+	c.MaxStates = 1_000_000
+	noViolation(t, explore(t, c))
+}
+
+func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
+	torture(t)
+	c.Probe = 64
+	r := explore(t, c)
+	noViolation(t, r)
+	happens(t, r, append(events, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken))
+	if !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
+// TestBreakReductions compares states with their reduced forms: the nearest ones of the
+// right protocol and of each fault of breaks.
+func TestBreakReductions(t *testing.T) {
+	c := presentWorld
+	c.Age, c.Flight, c.Attempts, c.Sleep, c.Jump = true, 2, 2, true, true
+	limit := 40_000
+	if raceEnabled {
+		limit = 4_000
+	}
+	compareReduced(t, c, limit)
+	for p := range model.NotDelayed + 1 {
+		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
+	}
+	for f := model.BreakIsALife; f <= model.StoodOfAnEarlierWrite; f++ {
+		t.Run(f.String(), func(t *testing.T) {
+			c.Fault = f
+			compareReduced(t, c, limit/10)
+		})
+	}
+}
