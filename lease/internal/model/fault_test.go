@@ -78,7 +78,7 @@ var catches = []struct {
 	{model.FreesAnyBreak, evenBreaks, model.OwnRelease, 18},
 	{model.FreeKeepsToken, breakWorld, model.TokenRises, 12},
 	{model.AgeWithoutRho, agedWorld, model.Exclusion, 11},
-	{model.StoodOfAnEarlierWrite, lateAge, model.Exclusion, 0},
+	{model.StoodOfAnEarlierWrite, lateAge, model.Exclusion, 17},
 }
 
 // only returns c with all properties but p out of sight.
