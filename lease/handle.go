@@ -136,7 +136,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		if !l.until.IsZero() {
 			h.await(ctx, l, w)
 		} else {
-			w.pause(ctx, h.yields())
+			h.stepAside(ctx, l, w)
 		}
 		if ctx.Err() != nil {
 			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l.held.Load())))
@@ -307,18 +307,55 @@ func (h *Handle) barring() *HeldError {
 	return h.held(last, 0)
 }
 
+// stepAside leaves the lock, which the handle has released, to others for a time, or
+// until one of them has it where the store tells of that.
+func (h *Handle) stepAside(ctx context.Context, l *line, w *waiter) {
+	d := h.yields()
+	if d <= 0 {
+		return
+	}
+	if !h.watches() {
+		w.pause(ctx, d)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	h.attend(ctx, cancel, l, w, h.known())
+}
+
+const (
+	// watchedYield is for how long a handle leaves the lock to others whom the store
+	// wakes: longer than that takes.
+	watchedYield = 10 * time.Millisecond
+
+	// yieldPart is which part of its last grant a handle that knows of no others leaves
+	// the lock to those that it cannot know of.
+	yieldPart = 10
+)
+
 // yields tells how long the handle leaves the lock, which it has released, to others.
 func (h *Handle) yields() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	yield := h.c.set.Yield
-	if yield == 0 && h.crowded && !h.watches() {
-		yield = h.c.set.MaxPoll
-	}
-	if last := h.last; yield <= 0 || last == nil || last.rec == nil || last.rec.State != Free || h.grant == nil || h.grant.id != last.rec.Grant {
+	set, last := h.c.set, h.last
+	if last == nil || last.rec == nil || last.rec.State != Free || h.grant == nil || h.grant.id != last.rec.Grant {
 		return 0
 	}
-	return yield - h.c.clock.monotonic().Sub(h.last.at)
+	since := h.c.clock.monotonic().Sub(last.at)
+	yield := set.Yield
+	switch watched := h.watches(); {
+	case yield != 0:
+	case watched && h.crowded:
+		yield = watchedYield
+	case watched:
+	case h.crowded:
+		yield = set.MaxPoll
+	default:
+		if part := (h.c.clock.look() - h.began - since) / yieldPart; part >= set.MinPoll {
+			yield = min(part, set.MaxPoll)
+		}
+	}
+	return yield - since
 }
 
 // meet notes whether others were met on the way to a grant: while it was waited for, or

@@ -106,13 +106,14 @@ func (h *Handle) await(ctx context.Context, l *line, w *waiter) {
 			return
 		}
 	}
-	h.attend(ctx, cancel, w, last)
-	l.early = time.Now().Before(l.until)
+	failed := h.attend(ctx, cancel, l, w, last)
+	l.early = !failed && time.Now().Before(l.until)
 }
 
 // attend returns when ctx ends, the store tells of a change or of the holder's death, or
-// w is woken.
-func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, w *waiter, last *seen) {
+// w is woken. If the store's watcher fails it pauses as on a store that has none, and
+// says so.
+func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line, w *waiter, last *seen) (failed bool) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -124,12 +125,19 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, w *waite
 		})
 	}
 	// The watcher tells of what wakes w, too.
-	if watcher, ok := store.As[store.Watcher](h.c.st); ok && watcher.Watch(ctx, h.key, last.version) == nil {
-		return
-	}
-	// No watcher, or one that failed.
 	deadline, _ := ctx.Deadline()
-	w.pause(ctx, time.Until(deadline))
+	wait := time.Until(deadline)
+	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
+		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
+			return false
+		}
+		failed = true
+		if l.waits {
+			wait = min(wait, l.polls.pause())
+		}
+	}
+	w.pause(ctx, wait)
+	return failed
 }
 
 // rest begins the pause after a look that found the lock held.

@@ -230,6 +230,38 @@ func (e *eager) Announce(context.Context) (string, error)           { return "he
 func (e *eager) Judge(context.Context, string) store.Liveness       { return store.LivenessUnknown }
 func (e *eager) Await(context.Context, string) error                { return nil }
 
+// brokenWatcher is a watcher that has none left to give.
+type brokenWatcher struct{ store.Store }
+
+func (w brokenWatcher) Unwrap() store.Store { return w.Store }
+
+func (w brokenWatcher) Watch(context.Context, string, store.Version) error {
+	return errors.New("no watches left")
+}
+
+// Where the store's watcher fails, a waiter looks as often as on a store that has none.
+func TestWatcherThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, brokenWatcher{st}, nil)
+		for i := range 20 {
+			g := mustTry(t, client(t, st, nil), "job")
+			var released time.Time
+			time.AfterFunc(time.Duration(10+i)*time.Second, func() {
+				released = time.Now()
+				_ = g.Release(context.Background())
+			})
+			next, err := c.Acquire(t.Context(), "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(released); took > lease.DefaultMaxPoll {
+				t.Errorf("the lock lay idle for %v", took)
+			}
+			mustRelease(t, next)
+		}
+	})
+}
+
 // A watcher that returns without a change, or a word of a death that is none, costs a
 // waiter hardly more requests than none.
 func TestWatcherWithoutReason(t *testing.T) {

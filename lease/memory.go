@@ -161,7 +161,7 @@ func (h *Handle) recall() *seen {
 	now, ok := sysclock.Monotonic()
 	at := h.c.clock.monotonic()
 	if ok && s.Epoch != "" && s.Epoch == sysclock.Epoch() && s.Monotonic <= now {
-		at = at.Add(s.Monotonic - now)
+		at = at.Add(-max(now-s.Monotonic, 0)) // a number that is no time may not fit
 	}
 	return &seen{version: s.Version, rec: rec, at: at, age: -1}
 }

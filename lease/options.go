@@ -154,12 +154,15 @@ type Tuning struct {
 	MinPoll, MaxPoll time.Duration
 
 	// Yield is how long a handle that has released the lock leaves it to others before
-	// its next Acquire takes it again. Zero means MaxPoll, if the store does not tell
-	// waiters of changes and if the handle has met another process at the lock when it
-	// took it last; and no time otherwise. A handle cannot know of those who wait
-	// elsewhere and never had the lock: where a program takes a lock again and again
-	// at once, set Yield to the others' MaxPoll, and it keeps none of them out for
-	// ever. Negative means never. At most 1 h. TryAcquire takes no notice of it.
+	// its next Acquire takes it again; where the store tells of changes, no longer than
+	// until another has it. Zero means, if the handle has met another process at the
+	// lock when it took it last: MaxPoll, or 10 ms if the store tells of changes.
+	// A handle cannot know of those who wait elsewhere and never had the lock. So
+	// where the store tells of no changes zero means a tenth of the time for which the
+	// handle held the lock, at most MaxPoll, if that is at least MinPoll. Where a
+	// program takes a lock again and again at once, set Yield to the others' MaxPoll,
+	// and they wait less. Negative means never. At most 1 h. TryAcquire takes no notice
+	// of it.
 	Yield time.Duration
 
 	// MaxJoin is how long after its beginning a grant can be joined by further

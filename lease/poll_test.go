@@ -45,15 +45,13 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 	took := make([]time.Duration, waiters)
 	bubble(t, func(t *testing.T, st store.Store) {
 		random := rand.New(rand.NewPCG(2, 3))
-		w := remoteOf(st, 4)
-		c := client(t, w, nil)
-		var mu sync.Mutex
-		jitter := rand.New(rand.NewPCG(6, 7))
-		lease.SetRandom(c, func() float64 {
-			mu.Lock()
-			defer mu.Unlock()
-			return jitter.Float64()
-		})
+		var wires []*wire
+		sent := func() (n int) {
+			for _, w := range wires {
+				n += w.requests()
+			}
+			return n
+		}
 		write := func(name string, state lease.State, prev store.Version) store.Version {
 			value, err := lease.Encode(&lease.Record{Name: name, State: state, Token: 1, Grant: name, Nonce: name, TTL: time.Hour})
 			if err != nil {
@@ -69,6 +67,11 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 		for i := range waiters {
 			name := fmt.Sprint("job", i)
 			v := write(name, lease.Held, "")
+			// Each has a network and a luck of its own, so that every run is the same.
+			w := remoteOf(st, uint64(i))
+			wires = append(wires, w)
+			c := client(t, w, nil)
+			lease.SetRandom(c, newLuck(6, uint64(i)).Float64)
 			var released time.Time
 			time.AfterFunc(from+time.Duration(random.Int64N(int64(from/2))), func() {
 				released = time.Now()
@@ -85,9 +88,9 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 			})
 		}
 		time.Sleep(from / 2)
-		w.requests()
+		sent()
 		time.Sleep(from / 2)
-		requests = w.requests()
+		requests = sent()
 		all.Wait()
 	})
 	slices.Sort(took)
@@ -159,27 +162,42 @@ func greedy(t *testing.T, ctx context.Context, h *lease.Handle, work time.Durati
 	}
 }
 
-// Six processes take one lock again and again at once, on a store that tells nothing of
-// changes: none is kept out.
+// Processes take one lock again and again at once: none is kept out, on a store that
+// tells of changes and on one that does not, by short work and by long.
 func TestGreedyHolders(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		grants := make([]int, 6)
-		var all sync.WaitGroup
-		for i := range grants {
-			h := handle(t, client(t, remoteOf(st, uint64(i)), nil), "job")
-			all.Go(func() {
-				time.Sleep(time.Duration(i) * time.Second)
-				grants[i] = greedy(t, ctx, h, 100*time.Millisecond)
+	for _, c := range []struct {
+		name       string
+		holders    int
+		work, long time.Duration
+		least      int
+		reach      func(st store.Store, i int) store.Store
+	}{
+		{"polling, short", 6, 100 * time.Millisecond, time.Minute, 3, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
+		{"polling, long", 6, 3 * time.Second, 10 * time.Minute, 10, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
+		{"told of changes", 40, 100 * time.Millisecond, time.Minute, 1, func(st store.Store, i int) store.Store { return st }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.long)
+				defer cancel()
+				grants := make([]int, c.holders)
+				var all sync.WaitGroup
+				for i := range grants {
+					h := handle(t, client(t, c.reach(st, i), nil), "job")
+					all.Go(func() {
+						// The first cannot know of the others.
+						time.Sleep(time.Duration(i) * 5 * time.Second / time.Duration(c.holders))
+						grants[i] = greedy(t, ctx, h, c.work)
+					})
+				}
+				all.Wait()
+				t.Logf("grants in %v: %v", c.long, grants)
+				if slices.Min(grants) < c.least {
+					t.Errorf("grants in %v: %v", c.long, grants)
+				}
 			})
-		}
-		all.Wait()
-		t.Logf("grants in a minute: %v", grants)
-		if slices.Min(grants) < 3 {
-			t.Errorf("grants in a minute: %v", grants)
-		}
-	})
+		})
+	}
 }
 
 // A holder that cannot know of a waiter in another process leaves it a chance if it is

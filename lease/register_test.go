@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -180,4 +181,28 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sighting whose time is no time keeps a waiter waiting for no longer than none would.
+func TestSightingThatIsNoTime(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const ttl = 10 * time.Second
+		mustTry(t, client(t, st, &lease.Options{TTL: ttl, Manual: true}), "job")
+		st = described{st, store.Traits{ID: "here"}}
+		memory := &sightings{}
+		wantHeld(t, client(t, st, &lease.Options{Memory: memory}), "job")
+		s, ok := memory.Load("here", "lock/job")
+		if !ok {
+			t.Fatal("nothing was kept")
+		}
+		s.Monotonic = math.MinInt64
+		memory.Save(s)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
+		defer cancel()
+		g, err := client(t, st, &lease.Options{Memory: memory}).Acquire(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+	})
 }

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -371,4 +372,78 @@ func TestTicketLostAttachIsForgotten(t *testing.T) {
 			t.Errorf("Close = %v", err)
 		}
 	})
+}
+
+// Tickets that were altered at random, beside one who attached with the right one: no
+// second one believes, and the first keeps its lease.
+func TestTicketAlteredAtRandom(t *testing.T) {
+	const ttl = 10 * time.Second
+	rnd := newLuck(7, 8)
+	rounds := 1000
+	if raceEnabled {
+		rounds = 100
+	}
+	for round := range rounds {
+		bubble(t, func(t *testing.T, st store.Store) {
+			c := client(t, st, pipeline(ttl))
+			right := mustDetach(t, mustTry(t, c, "job"))
+			holder := mustAttach(t, client(t, st, &lease.Options{TTL: ttl}), right)
+			time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
+			info, err := c.Inspect(t.Context(), "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// All but the nonce of what stands: with it this would be the holder's own.
+			texts := []string{"", "job", "x", right.Nonce, right.Grant, string(right.Version), string(info.Version)}
+			text := func() string { return texts[rnd.IntN(len(texts))] }
+			when := func() time.Time {
+				return []time.Time{{}, time.Now(), time.Now().Add(ttl), time.Now().Add(-time.Hour), time.Unix(math.MaxInt64/2, 0), time.Unix(math.MinInt64/2, 0)}[rnd.IntN(6)]
+			}
+			span := func() time.Duration {
+				return []time.Duration{0, 1, -1, ttl, time.Hour, math.MaxInt64, math.MinInt64}[rnd.IntN(7)]
+			}
+			altered := right
+			for range 1 + rnd.IntN(4) {
+				switch rnd.IntN(9) {
+				case 0:
+					altered.Token = []uint64{0, 1, right.Token + 1, math.MaxUint64}[rnd.IntN(4)]
+				case 1:
+					altered.Grant = text()
+				case 2:
+					altered.Version = store.Version(text())
+				case 3:
+					altered.Nonce = text()
+				case 4:
+					altered.TTL = span()
+				case 5:
+					altered.Sent = when()
+				case 6:
+					altered.SentBoot = span()
+				case 7:
+					for range rnd.IntN(70) {
+						altered.Announced = append(altered.Announced, lease.Announced{Nonce: text(), Sent: when(), Epoch: right.Epoch, SentBoot: span()})
+					}
+				case 8:
+					altered.Name = text()
+				}
+			}
+			other := client(t, st, pipeline(ttl))
+			switch rnd.IntN(3) {
+			case 0:
+				if g, err := other.Attach(t.Context(), altered); err == nil {
+					t.Errorf("round %d: attached, with a trust of %v, with %+v", round, g.Trust(), altered)
+				}
+			case 1:
+				_, err = other.RenewTicket(t.Context(), altered, nil)
+			case 2:
+				err = other.ReleaseTicket(t.Context(), altered)
+			}
+			if err := holder.Renew(t.Context()); err != nil {
+				t.Errorf("round %d: the holder lost its lease to %+v: %v", round, altered, err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
 }
