@@ -5,9 +5,11 @@ package main
 import (
 	"encoding/binary"
 	"errors"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -117,5 +119,46 @@ func TestDatabaseOfOthers(t *testing.T) {
 				t.Error("control: the journal removed nothing")
 			}
 		})
+	}
+}
+
+// The store that a command is told of, and that a handle names, is the one that is meant,
+// whatever characters its path has: %41 in a name is not an A.
+func TestPathsWithAnyCharacters(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "a %41?b#c\x1b\u202e")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(base, "a A?b#c\x1b\u202e"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []string{"file", "sqlite"} {
+		store := scheme + ":" + (&url.URL{Path: dir}).EscapedPath() + "/" + scheme
+		t.Run(scheme, func(t *testing.T) {
+			try := func(args ...string) string {
+				t.Helper()
+				cmd := exec.Command(holdfastBinary(t), args...)
+				cmd.Dir = base
+				cmd.Env = append(os.Environ(), "HOME="+base)
+				status, out := exitOf(t, cmd)
+				if status != 0 {
+					t.Fatalf("%q: %d, %s", args, status, out)
+				}
+				return out
+			}
+			handle := scheme + ".json"
+			try("--store", store, "init")
+			try("--store", store, "lock", "job", "--handle", handle)
+			try("renew", handle)
+			out := try("--store", store, "run", "other", "--", holdfastBinary(t), "ls")
+			if !strings.Contains(out, "job") {
+				t.Errorf("the command's store is another one: %s", out)
+			}
+			try("unlock", handle)
+		})
+	}
+	for _, shown := range []string{"postgres://db:5432/a%41/b", "postgres://db/app", "postgres:///app", "file:/a b", "sqlite:/%?"} {
+		u, err := url.Parse(escaped(shown))
+		if err != nil || u.Scheme+":"+strings.TrimSuffix("//"+u.Host, map[bool]string{true: "//"}[u.Scheme != "postgres"])+u.Path != shown {
+			t.Errorf("%s: %s, %v", shown, u, err)
+		}
 	}
 }

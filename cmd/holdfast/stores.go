@@ -65,11 +65,28 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	st.again = st.url
+	st.again = escaped(st.url)
 	if u.RawQuery != "" {
 		st.again += "?" + u.Query().Encode()
 	}
 	return st, nil
+}
+
+// escaped returns the URL of a directory or database as [app.parseStore] reads it: what
+// people are shown has the path as it is, and that can hold any character.
+func escaped(shown string) string {
+	scheme, rest, _ := strings.Cut(shown, ":")
+	host := ""
+	switch scheme {
+	case "file", "sqlite":
+	case "postgres":
+		if i := strings.Index(rest[2:], "/"); i >= 0 {
+			host, rest = rest[:i+2], rest[i+2:]
+		}
+	default:
+		return shown
+	}
+	return scheme + ":" + host + (&url.URL{Path: rest}).EscapedPath()
 }
 
 // parseStore takes the URL of a store apart, or that of the default one if raw is
