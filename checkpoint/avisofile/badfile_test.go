@@ -98,7 +98,7 @@ func TestBadPlaces(t *testing.T) {
 		{"directory/", syscall.EISDIR},
 		{"directory/..", syscall.EISDIR},
 		{"loop", nil},
-		{"pipe", nil},
+		{"pipe", store.ErrUnsafe},
 		{"huge", store.ErrTooLarge},
 	} {
 		_, err := avisofile.Open(dir+"/"+tt.path, nil)

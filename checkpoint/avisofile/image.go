@@ -79,7 +79,7 @@ func readImage(path string, limit int64) (_ *image, content []byte, err error) {
 		return nil, nil, &os.PathError{Op: "read", Path: path, Err: syscall.EISDIR}
 	}
 	if !m.info.Mode().IsRegular() {
-		return nil, nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+		return nil, nil, fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path)
 	}
 	if m.info.Size() > limit {
 		return nil, nil, fmt.Errorf("%s: %w: %d bytes, at most %d are read", path, store.ErrTooLarge, m.info.Size(), limit)

@@ -74,7 +74,7 @@ func openLock(name string) (*os.File, error) {
 		if err == nil {
 			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 				f.Close()
-				return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: errors.New("not a regular file")}, err)
+				return nil, errors.Join(fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path), err)
 			}
 			return f, nil
 		}
