@@ -36,9 +36,8 @@ echo "== go test of the mutants"
 go test -timeout 25m -run '^TestMutants$' "${released[@]}"
 
 # The race detector makes them search smaller worlds, ten times slower.
-echo "== go test of the models, that of leases in full"
-go test -timeout 25m ./store/filestore/internal/model ./aws/s3verstore/internal/model
-HOLDFAST_TORTURE=1 go test -timeout 25m ./lease/internal/model
+echo "== go test of the models"
+go test -timeout 25m "$@" ./store/filestore/internal/model ./aws/s3verstore/internal/model ./lease/internal/model
 
 echo "== go test against real servers"
 go test -race -timeout 25m "$@" -skip TestVersioned ./internal/integration/...

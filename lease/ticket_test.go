@@ -434,9 +434,9 @@ func TestTicketAlteredAtRandom(t *testing.T) {
 					t.Errorf("round %d: attached, with a trust of %v, with %+v", round, g.Trust(), altered)
 				}
 			case 1:
-				_, err = other.RenewTicket(t.Context(), altered, nil)
+				_, _ = other.RenewTicket(t.Context(), altered, nil)
 			case 2:
-				err = other.ReleaseTicket(t.Context(), altered)
+				_ = other.ReleaseTicket(t.Context(), altered)
 			}
 			if err := holder.Renew(t.Context()); err != nil {
 				t.Errorf("round %d: the holder lost its lease to %+v: %v", round, altered, err)
