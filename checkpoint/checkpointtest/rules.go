@@ -166,8 +166,8 @@ func ruleWatch(t *testing.T, key string, open func() checkpoint.Keeper) {
 	}
 }
 
-// ruleMany: several handles advance one checkpoint from many goroutines at once. What
-// was acknowledged stands, and nobody sees it go back.
+// ruleMany: several handles advance one checkpoint from many goroutines at once. What was
+// acknowledged stands, and no reader sees it go back.
 func ruleMany(t *testing.T, key string, open func() checkpoint.Keeper) {
 	const handles, callers, steps = 3, 4, 3
 	var wg sync.WaitGroup

@@ -3,24 +3,24 @@
 //
 // # The rule
 //
-// A register can be kept on anything that puts entries into one permanent order:
-// a file opened for appending, the versions of an object in a bucket. Each entry
-// names the state that its writer saw. The state is the fold of the entries: an
-// entry counts if and only if it names the state before it, and all others are
-// void, for everybody, for ever. So of two entries that name the same state the
-// earlier one wins, and everybody who reads the sequence agrees.
+// A register can be kept on anything that puts entries into one permanent order: a file
+// opened for appending, the versions of an object in a bucket. Each entry names the state
+// that its writer saw. The state is the fold of the entries: an entry counts if and only
+// if it names the state before it. All others are void, for every reader and for ever. So
+// of two entries that name the same state the earlier one wins, and all readers of the
+// sequence agree.
 //
 // # Kinds
 //
-// A sequence starts with a [Base], which carries the state that it starts from. A
-// [Value] changes the state. A [Seal] ends the sequence: nothing counts after it,
-// and the register goes on in another sequence, whose base repeats the state. All
-// other kinds are void here; they can tell other things.
+// A sequence starts with a [Base], which carries the state that it starts from. A [Value]
+// changes the state. A [Seal] ends the sequence: nothing counts after it, and the
+// register continues in another sequence, whose base repeats the state. Entries of other
+// kinds do not change the state; a backend can use them for itself.
 //
 // The package imports nothing of Holdfast.
 package fold
 
-// Kind tells what an entry does to the state.
+// Kind is what an entry does to the state.
 type Kind byte
 
 // The kinds of entries. Others are void.

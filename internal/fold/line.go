@@ -17,11 +17,11 @@ import (
 //
 //	V 17 <nonce> <prev> j{"state":"held"} 1a2b3c4d
 //
-// kind, number, nonce, the nonce of the state before ("-" for none), the value,
-// and the CRC-32C of all that in hexadecimal. The value starts with "j" where it
-// stands as it is, since it is JSON without a line break, with "b" where it is in
-// base64, and is "-" where there is none. A line break stands before and after each
-// entry, so that one that was torn spoils nothing after it.
+// kind, number, nonce, the nonce of the state before ("-" for none), the value, and the
+// CRC-32C of all that in hexadecimal. The value is "j" and the value itself, if that is
+// JSON without a line break; otherwise "b" and the value in base64; or "-" for no value.
+// Each entry has a line break before and after it, so that a torn entry does not damage
+// the next one.
 
 // MaxNonce is the longest nonce, in bytes.
 const MaxNonce = 64
@@ -31,8 +31,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errLine says that a line is no entry.
 var errLine = errors.New("not an entry")
 
-// AppendLine appends the text of e, with the line breaks around it. The nonces are
-// made of letters and digits; anything else is a fault of the caller, and panics.
+// AppendLine appends the text of e, with the line breaks around it. The nonces are made
+// of letters and digits; AppendLine panics on anything else, which is a fault of the
+// caller.
 func AppendLine(b []byte, e Entry) []byte {
 	if !validNonce(e.Nonce) || (e.Prev != "" && !validNonce(e.Prev)) {
 		panic(fmt.Sprintf("fold: nonce %q or %q is not letters and digits", e.Nonce, e.Prev))
@@ -131,9 +132,9 @@ func ParseLine(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// Scan calls f for each entry of data, in order, and returns the length of the
-// complete lines at its start. Lines that are no entries are passed over, and a
-// last line without a line break is left for the next time.
+// Scan calls f for each entry of data, in order, and returns the length of the complete
+// lines at its start. It skips lines that are no entries, and leaves a last line without
+// a line break for the next call.
 func Scan(data []byte, f func(Entry)) int {
 	n := 0
 	for {

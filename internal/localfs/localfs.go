@@ -8,14 +8,14 @@
 // 9p, every FUSE file system (it can be anything, a network one too), cluster file
 // systems, and all names that are not on the list.
 //
-// The list is a statement about kinds, not about one disk: a disk that lies about
-// flushing is found by nobody here.
+// The list is about kinds of file systems, not about single disks: this package cannot
+// detect a disk that ignores flushes.
 package localfs
 
-// Check tells on which kind of file system the directory dir lies, by a short name
-// for people ("ext", "xfs", "nfs"), and whether that kind is local. It follows
-// symbolic links. An error means that the question could not be asked (dir does
-// not exist, say); local is then false.
+// Check returns the kind of the file system of the directory dir, as a short name for
+// people ("ext", "xfs", "nfs"), and whether that kind is local. It follows symbolic
+// links. An error means that the system did not answer (dir does not exist, for example);
+// local is then false.
 //
 // Linux and macOS answer through statfs, Windows through the volume's type and
 // name. On other systems no kind is known, and nothing counts as local.

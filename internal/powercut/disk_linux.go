@@ -22,7 +22,7 @@ const (
 	noLogFlush = 2
 )
 
-// makers tell how a file system is made, and how large it must be at least.
+// makers has the command that makes each file system, and the least size in bytes.
 var makers = map[string]struct {
 	command []string
 	size    int64
@@ -129,7 +129,7 @@ func (d *Disk) unmount() {
 		if !errors.Is(err, syscall.EBUSY) {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // a process that was killed is not gone at once
+		time.Sleep(20 * time.Millisecond) // a killed process does not end at once
 	}
 	if err != nil {
 		d.t.Errorf("powercut: unmount: %v (is a file still open?)", err)
@@ -138,8 +138,8 @@ func (d *Disk) unmount() {
 	d.mounted = false
 }
 
-// freeze stops a process, and waits until none of its threads runs. One that is in a
-// system call may finish that, and stops before it can tell anybody.
+// freeze stops a process, and waits until none of its threads runs. A thread that is in a
+// system call may finish that, and stops before it can report the result.
 func freeze(t testing.TB, p *os.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {

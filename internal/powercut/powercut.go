@@ -1,6 +1,6 @@
-// Package powercut tests what survives the loss of power: it makes a small file
-// system in a file, mounts it, and cuts it off, as if the machine had lost its power
-// at that moment. What was not yet flushed to the disk is gone.
+// Package powercut tests what survives the loss of power: it makes a small file system in
+// a file, mounts it, and cuts it off, as if the machine had lost its power at that
+// moment. Everything that was not flushed to the disk is lost.
 //
 // It needs Linux, the right to mount (root, and loop devices), and mkfs.ext4 or
 // mkfs.xfs (packages e2fsprogs and xfsprogs). Where these are missing a test that
@@ -24,7 +24,7 @@ import (
 // FileSystems are the file systems that can be cut off.
 func FileSystems() []string { return []string{"ext4", "xfs"} }
 
-// Disk is a file system of its own, mounted while it has power.
+// Disk is a separate file system, mounted while it has power.
 type Disk struct {
 	t       testing.TB
 	fstype  string
@@ -45,18 +45,18 @@ func New(t testing.TB, fstype string) *Disk {
 // all may write to it.
 func (d *Disk) Dir() string { return d.dir }
 
-// Cut takes the power away: every operation on the disk fails from now on. It is not
-// for processes that are at work on the disk; see [Disk.CutUnder].
+// Cut cuts the power: every operation on the disk fails from now on. If processes use the
+// disk, call [Disk.CutUnder] instead.
 func (d *Disk) Cut() {
 	d.t.Helper()
 	d.cut()
 }
 
-// CutUnder takes the power away under processes that are at work on the disk. They
-// are stopped first, in the middle of whatever they do, and stay so until they are
-// killed: since the system goes on after this kind of cut, a sync that is under way
-// can be told a success that is none, which no real machine lives to see. What a
-// process wrote elsewhere was written before the cut.
+// CutUnder cuts the power while processes use the disk. It stops the processes first,
+// wherever they are, and they stay stopped until they are killed. The system continues
+// after this kind of cut, so a running sync could be reported as a false success, which
+// cannot happen on a real machine. Everything that a process wrote elsewhere was written
+// before the cut.
 func (d *Disk) CutUnder(procs ...*exec.Cmd) {
 	d.t.Helper()
 	for _, cmd := range procs {
@@ -65,8 +65,8 @@ func (d *Disk) CutUnder(procs ...*exec.Cmd) {
 	d.cut()
 }
 
-// Remount gives the power back, after a Cut or without one. Nobody may have files of
-// the disk open: processes that worked on it must have ended, and stores be closed.
+// Remount restores the power, after a Cut or without one. No file of the disk may be
+// open: processes that used it must have ended, and stores must be closed.
 func (d *Disk) Remount() {
 	d.t.Helper()
 	d.unmount()

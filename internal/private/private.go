@@ -1,14 +1,14 @@
-// Package private decides which files and directories only this user can have written
-// and read. What a program keeps between its runs, and what it is handed as a key, is
-// worth no more than that.
+// Package private decides which files and directories only this user can have written and
+// read. A program may trust only such files with what it keeps between its runs, and with
+// the handles that it gets.
 //
 // A file is private if it is a regular file, not a symbolic link, belongs to the
 // effective user, and gives no rights to its group or to others. A directory is private
-// likewise. All of it is looked at on what has been opened, so that an exchange in
-// between changes nothing. The directories above are not looked at: whoever can write
+// likewise. The checks are made on the open file or directory, so that an exchange in
+// between changes nothing. The directories above are not checked: a user who can write
 // there can only put another private file or directory of the same user in the place.
 //
-// On Windows owners and rights are not looked at.
+// On Windows owners and rights are not checked.
 package private
 
 import (
@@ -33,8 +33,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Path + " " + e.Reason }
 
-// Dir is an open directory. Names in it are single ones, without separators, so that
-// it stays the same directory whatever becomes of its path.
+// Dir is an open directory. It stays the same directory even if its path is exchanged.
+// Names in it have no separators.
 type Dir struct {
 	root *os.Root
 }
@@ -80,7 +80,7 @@ func OpenPrivateDir(path string) (*Dir, error) {
 // with mode 0700, as are those above it.
 func MakePrivateDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		// A link in the place, say: the look at it tells more.
+		// For a link in the place, for example, this error says more.
 		if _, lookErr := OpenPrivateDir(path); errors.As(lookErr, new(*Error)) {
 			return nil, lookErr
 		}
@@ -200,8 +200,8 @@ func (d *Dir) Create(prefix string) (*File, error) {
 	return &File{f, d, name}, nil
 }
 
-// Install gives the file its name. It takes the place of what has that name, a link as
-// well, but not that of a directory. The file stays open.
+// Install gives the file its name. It replaces a file or a link of that name, but not a
+// directory. The file stays open.
 func (f *File) Install(name string) error {
 	if err := f.dir.root.Rename(f.name, name); err != nil {
 		return err
@@ -210,22 +210,22 @@ func (f *File) Install(name string) error {
 	return nil
 }
 
-// InstallNew is [File.Install] for a name that nothing has: the error matches
-// [fs.ErrExist] if something does.
+// InstallNew is [File.Install] for a new name: if the name exists, the error matches
+// [fs.ErrExist].
 func (f *File) InstallNew(name string) error {
 	root := f.dir.root
 	switch err := root.Link(f.name, name); {
 	case errors.Is(err, fs.ErrExist):
 		return err
 	case err != nil:
-		// There are no hard links here. Only another program of the same moment can
-		// still come in between.
+		// This file system has no hard links. Only a program that installs the name at
+		// the same moment is not noticed.
 		if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return &fs.PathError{Op: "rename", Path: name, Err: fs.ErrExist}
 		}
 		return f.Install(name)
 	}
-	_ = root.Remove(f.name) // a leftover hurts nobody
+	_ = root.Remove(f.name) // a leftover does no harm
 	f.name = ""
 	return nil
 }

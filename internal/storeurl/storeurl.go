@@ -1,6 +1,6 @@
-// Package storeurl takes the URLs of stores apart. A password or a token that was put
-// into one, by mistake, is refused here and not hidden later: neither what is returned
-// nor an error repeats it, so that nothing has to be careful about printing them.
+// Package storeurl takes the URLs of stores apart. It refuses a URL that contains a
+// password or a token. Neither its results nor its errors repeat the secret, so callers
+// can print both.
 package storeurl
 
 import (
@@ -35,9 +35,9 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 	return u, query, nil
 }
 
-// Parameter is the name of a parameter that nobody knows, as an error may repeat it:
-// quoted if it is a word with a value. What has no value may itself be one, a secret
-// even, and the values always are.
+// Parameter returns the form in which an error may repeat the name of an unknown
+// parameter: quoted if it is a word with a value. A name without a value may itself be a
+// value, even a secret, and is not repeated.
 func Parameter(name string, values []string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 	if len(name) > 30 || strings.Trim(name, letters) != "" || len(values) == 0 || values[0] == "" {

@@ -1,9 +1,9 @@
 // Package suitetest runs the cases of the suites that check stores, buckets and leases:
 // storetest, objecttest, leasetest.
 //
-// A case works with an environment of its own, reports what is wrong to a [Recorder],
-// and stands for a rule, which is told when it fails. So a suite can be run as
-// subtests, and can itself be tested by what it finds in things that are wrong.
+// A case checks one rule, in its own environment, and reports failures to a [Recorder].
+// The report of a failed case states the rule. So a suite can run as subtests, and can
+// itself be tested with broken implementations.
 package suitetest
 
 import (
@@ -100,8 +100,8 @@ func Run[E any](t *testing.T, cases []Case[E], o Options, setup Setup[E]) {
 				t.Error(f)
 			}
 			if why != "" {
-				// An exception that its caller named with a reason, or an ability that
-				// what is checked does not claim to have: to say "passed" would be a lie.
+				// The caller excluded the case with a reason, or the implementation does
+				// not claim the ability: "passed" would be wrong.
 				t.Skip(why)
 			}
 		})
@@ -124,13 +124,13 @@ func Check[E any](t *testing.T, cases []Case[E], o Options, setup Setup[E], name
 	return failures
 }
 
-// run runs one case, and returns its failure, or why what it checks is not asked for.
+// run runs one case, and returns its failure, or why the case does not apply.
 func (c *Case[E]) run(t *testing.T, setup Setup[E]) (f *Failure, absent string) {
 	rec := &Recorder{}
 	env, end := setup(t, rec)
 	done := make(chan struct{})
 	finished := false
-	go func() { // on a goroutine of its own, which Fatalf ends
+	go func() { // on its own goroutine, which Fatalf ends
 		defer close(done)
 		defer end()
 		c.Run(env)
@@ -147,7 +147,7 @@ func (c *Case[E]) run(t *testing.T, setup Setup[E]) (f *Failure, absent string) 
 	return &Failure{Case: c.Name, Rule: c.Why, Errors: errs}, ""
 }
 
-// Failure tells of a case that failed.
+// Failure describes a case that failed.
 type Failure struct {
 	Case   string
 	Rule   string   // the rule that was broken
@@ -189,7 +189,7 @@ func (r *Recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Absent ends the case: what it checks is not asked for here.
+// Absent ends the case: it does not apply here.
 func (r *Recorder) Absent(why string) {
 	r.mu.Lock()
 	r.absent = why

@@ -27,9 +27,8 @@ func Monotonic() (time.Duration, bool) { return clockGettime(clockMonotonic) }
 // Boottime is Monotonic with the time slept.
 func Boottime() (time.Duration, bool) { return clockGettime(clockBoottime) }
 
-// Epoch names the span in which readings of these clocks can be compared between
-// processes: this boot, in this time namespace. It is empty where that cannot be
-// known.
+// Epoch identifies the boot and the time namespace within which processes can compare
+// readings of these clocks. It is empty where that cannot be known.
 func Epoch() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

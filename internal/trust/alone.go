@@ -16,13 +16,14 @@ import (
 // that leads there without symbolic links. besides are the endings of the other files'
 // names. None of the files needs to exist.
 //
-// The rule is stricter than that of [Directory]: the files, their directory, and those
-// above it belong to this user or to root, and other users may write neither to the
-// files nor to their directory. So one that is shared with a group is a risk: who writes
-// there decides what the library opens, changes and removes in the name of this user.
+// The rule is stricter than that of [Directory]. The files, their directory, and the
+// directories above it must belong to this user or to root, and other users may write
+// neither to the files nor to their directory. So a directory that is shared with a group
+// is a risk: its members could decide what the library opens, changes and removes as this
+// user.
 //
-// Of the directories above only the owner is looked at. Who may write to one of them
-// without its sticky bit can exchange what lies below it.
+// Of the directories above only the owner is checked. A user who may write to one of them
+// that has no sticky bit can exchange what is below it.
 func Alone(path string, besides, accepted []string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

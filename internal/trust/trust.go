@@ -1,13 +1,13 @@
-// Package trust tells whether users other than this one can change what a program
-// keeps in a directory, and opens directories without being led elsewhere.
+// Package trust finds out whether other users can change what a program keeps in a
+// directory, and opens directories without following links to other places.
 //
 // # The rule
 //
-// A program trusts itself (its effective user) and root. A directory that its group
-// may write, and whose group this user is in, was made to be shared with that group:
-// its members are trusted with what lies there. Everything else is a risk:
+// A program trusts its own (effective) user and root. If a directory is writable for its
+// group, and this user is in that group, the directory was made to be shared: its members
+// are trusted with what is in it. Everything else is a risk:
 //
-//   - "link": the name is a symbolic link, and leads where its owner wants.
+//   - "link": the name is a symbolic link, whose owner decides where it leads.
 //   - "owner": the directory belongs to another user. Root never takes part in the
 //     directory of another user, since that user could lead it to files that only
 //     root may change. Other users take part where the group's rights let them; where
@@ -17,8 +17,8 @@
 // A risk is refused unless the caller accepts it by its name. Where the system knows no
 // owners (Windows), there is no risk of the last two kinds.
 //
-// What is not looked at are the directories above: their owners can put another
-// directory in the place of this one, which is then judged by its own owner and mode.
+// The directories above are not checked: their owners can put another directory in the
+// place of this one, which is then judged by its own owner and mode.
 package trust
 
 import (
@@ -43,7 +43,7 @@ const (
 	Writable = "writable"
 )
 
-// CheckNames reports a name that is no risk's.
+// CheckNames reports a name that is not the name of a risk.
 func CheckNames(accepted []string) error {
 	for _, name := range accepted {
 		if !slices.Contains([]string{Link, Owner, Writable}, name) {
@@ -105,8 +105,8 @@ func SymbolicLink(path string, accepted []string) error {
 	return fmt.Errorf("%w: %s is a symbolic link (to %.200q); name the directory itself, or accept it (unsafe=%s)", store.ErrUnsafe, path, target, Link)
 }
 
-// OpenDir opens a directory and reports its risks. It returns the directory that was
-// judged, whatever has its name by then.
+// OpenDir opens a directory and reports its risks. It returns the directory that it
+// judged, even if its name leads elsewhere by then.
 func OpenDir(path string, accepted []string) (*os.Root, fs.FileInfo, error) {
 	named, err := os.Lstat(path)
 	if err != nil {
@@ -160,11 +160,11 @@ func OpenBelow(parent *os.Root, name string) (*os.Root, fs.FileInfo, error) {
 	return dir, info, nil
 }
 
-// ErrReplaced says that a name was given to something else between two looks at it.
+// ErrReplaced says that another file got the name between two checks of it.
 var ErrReplaced = errors.New("something else was put in its place while it was opened")
 
 // Escapes reports whether an error is the refusal of an [os.Root] to follow a symbolic
-// link that leads out of it. Package os does not tell it in another way.
+// link that leads out of it. Package os has no other way to recognise it.
 func Escapes(err error) bool {
 	var refusal *fs.PathError
 	return errors.As(err, &refusal) && refusal.Err.Error() == "path escapes from parent"
@@ -178,12 +178,12 @@ func sameDir(dir *os.Root, named fs.FileInfo) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Private makes a directory that only this user can enter, and opens it. What lies in
-// it cannot be replaced by other users, so what is made in it can be given away: its
-// name still leads to what was made.
+// Private makes a directory that only this user can enter, and opens it. Other users
+// cannot replace its contents. So a file that is made in it can safely get another owner:
+// its name still leads to that file.
 //
 // The directory itself can be replaced by the owner of its parent. So it is judged after
-// it was opened: it belongs to this user, lets nobody else in, and is empty.
+// it was opened: it must belong to this user, admit no other user, and be empty.
 func Private(parent *os.Root, name string) (*os.Root, error) {
 	if err := parent.Mkdir(name, 0o700); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func Private(parent *os.Root, name string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = EachName(dir, ".", 0, func(string) {}) // there is none
+	err = EachName(dir, ".", 0, func(string) {}) // fails if there is a name
 	if errors.Is(err, ErrTooMany) {
 		err = &fs.PathError{Op: "open", Path: name, Err: ErrReplaced}
 	}
@@ -217,9 +217,10 @@ func OpenPrivate(parent *os.Root, name string) (*os.Root, error) {
 }
 
 // GiveDir makes a directory for others than this user. It makes it in a stage, a private
-// directory, where give sets its owner, group and mode, and then renames it into place.
-// A directory that has the name already, and is not empty, is left as it is; the error
-// then matches [fs.ErrExist]. What a killed process leaves has the name of the stage.
+// directory, where give sets its owner, group and mode, and then renames it into place. A
+// directory that has the name already, and is not empty, is left as it is; the error then
+// matches [fs.ErrExist]. A directory that a killed process leaves has the name of the
+// stage.
 func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) error {
 	private, err := Private(parent, stage)
 	if err != nil {
@@ -227,7 +228,7 @@ func GiveDir(parent *os.Root, stage, name string, give func(*os.File) error) err
 	}
 	defer func() { _ = parent.Remove(stage) }() // if it is empty, and swept otherwise
 	defer private.Close()
-	inner := rand.Text() // nobody can have another directory of this name
+	inner := rand.Text() // no other directory can have this name
 	if err := private.Mkdir(inner, 0o700); err != nil {
 		return err
 	}
@@ -271,7 +272,7 @@ func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// IsRandom reports whether a name can be one of [rand.Text], which nobody else has.
+// IsRandom reports whether a name has the form of a result of [rand.Text].
 func IsRandom(name string) bool {
 	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }

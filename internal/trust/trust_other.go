@@ -6,7 +6,7 @@ import "io/fs"
 
 const noWait = 0
 
-// OwnerOf returns -1: owners are not told by modes here.
+// OwnerOf returns -1: this system has no owners in its file modes.
 func OwnerOf(fs.FileInfo) int { return -1 }
 
 // GroupOf returns -1.

@@ -94,7 +94,7 @@ func basicCases() []testCase {
 			}
 			for _, key := range e.list("", nil) {
 				if _, ok := versions[key]; !ok {
-					e.errorf("the listing shows %q, which nobody wrote", key)
+					e.errorf("the listing shows %q, which was never written", key)
 				}
 			}
 		}},

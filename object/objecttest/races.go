@@ -42,7 +42,7 @@ func (e *env) oneWinner(what string, try func(i int) error) int {
 		}
 	})
 	if winner.Load() < 0 {
-		e.fatalf("%s: nobody succeeded", what)
+		e.fatalf("%s: no call succeeded", what)
 	}
 	return int(winner.Load())
 }

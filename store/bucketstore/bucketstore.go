@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// DefaultTries is how often a write is sent at most; see [Options].
+	// DefaultTries is the most times that a write is sent; see [Options].
 	DefaultTries = engine.DefaultTries
 
 	// MaxPrefix is the longest prefix, in bytes. It leaves room for every key.
@@ -41,31 +41,31 @@ type Options struct {
 	// It is also taken from the [object.Traits] of the bucket.
 	Trusted bool
 
-	// Unsafe names conditions that the user insists on doing without:
-	// [object.PutIfAbsent], [object.PutIfMatch]. Without them two programs can hold
-	// the same lock.
+	// Unsafe lists conditions that the user accepts to be ignored: [object.PutIfAbsent],
+	// [object.PutIfMatch]. Without them two programs can hold the same lock.
 	Unsafe []object.Ability
 
-	// Tries is how often a write is sent at most while the store answers that
-	// another write is in flight, or not at all, and the register is seen to be
-	// unchanged. 1 to 100; 0 means [DefaultTries]. Between two tries lies a random
-	// pause that grows to 2 s.
+	// Tries is the most times that a write is sent while the store does not answer, or
+	// answers that another write is in progress, and the register is unchanged: 1 to 100.
+	// 0 means [DefaultTries]. Between two tries there is a random pause that grows to 2
+	// s.
 	Tries int
 
-	// MinTTL is told in the traits: the shortest lease that makes sense.
+	// MinTTL is that of the traits: the shortest lease that makes sense.
 	MinTTL time.Duration
 
 	// OnVerified is called when the probe has passed, so that the user can remember it
 	// and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
-	// Log is told of what was settled and of what the probe found. Nil discards.
+	// Log receives what became of writes whose reply was lost, and what the probe could
+	// not remove. Nil discards.
 	Log *slog.Logger
 }
 
-// Store is a space of registers in a bucket. It may be used by any number of
-// goroutines, starts none, and needs no closing. Its methods are those of
-// [engine.Store], which tells what becomes of a write.
+// Store is a space of registers in a bucket. It may be used by any number of goroutines,
+// starts none, and needs no closing. Its methods are those of [engine.Store], which
+// decides what became of a write.
 type Store struct {
 	*engine.Store
 	d driver
@@ -119,7 +119,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	return &Store{registers, d}, nil
 }
 
-// Bucket returns the bucket that the registers lie in.
+// Bucket returns the bucket of the registers.
 func (s *Store) Bucket() object.Bucket { return s.d.bucket }
 
 // ObjectKey returns the key of the object that holds the register key.
@@ -170,9 +170,9 @@ func (d driver) Remove(ctx context.Context, key string) error {
 	return d.bucket.Delete(ctx, d.objectKey(key), nil)
 }
 
-// List implements [engine.Driver]. It reads no bodies: a listing costs one request
-// for each page of the bucket's listing, and one more below a prefix. Objects that
-// are not named as registers are passed over.
+// List implements [engine.Driver]. It reads no bodies: a listing costs one request for
+// each page of the bucket's listing, and one more below a prefix. It skips objects whose
+// names are not those of registers.
 func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		dirs := []string{d.prefix}
@@ -219,7 +219,7 @@ func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 // Outcome is NotApplied.
 func (e *UnsafeError) Outcome() store.Outcome { return store.NotApplied }
 
-// refuse returns the error for what a probe has found, or nil if the user insists.
+// refuse returns the error for what a probe has found, or nil if the user accepts that.
 func (o *Options) refuse(found engine.LackError) error {
 	e := &UnsafeError{Name: o.Name}
 	for ability, text := range map[object.Ability]string{object.PutIfAbsent: found.Create, object.PutIfMatch: found.Swap} {

@@ -17,8 +17,8 @@ const (
 	// objects as files take no more than 255 bytes, and some add to them.
 	maxSegment = 200
 
-	// longDir is where registers lie whose names would be too long otherwise. No
-	// encoded segment is a bare exclamation mark.
+	// longDir is the directory of registers whose names would be too long otherwise. No
+	// encoded segment is a single exclamation mark.
 	longDir = "!/"
 )
 
@@ -43,8 +43,8 @@ func encodeKey(key string) string {
 	return dir + cut(escape(name)) + suffix
 }
 
-// encodeDirs encodes the segments that others lie below. They never end like an
-// object, so that nothing is both.
+// encodeDirs encodes all segments but the last. Their ending differs from that of an
+// object, so that no name is both.
 func encodeDirs(key string) string {
 	segments := strings.Split(key, "/")
 	for i, segment := range segments {
@@ -78,8 +78,8 @@ func cut(segment string) string {
 	return b.String()
 }
 
-// plain reports whether r stands for itself. The rule is fixed: it must not change
-// with the tables of Unicode.
+// plain reports whether r is written as it is. The rule is fixed: it must not change with
+// the tables of Unicode.
 func plain(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':

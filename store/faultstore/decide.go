@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// decide draws whether rule i applies to the n-th call with this identity, and
-// returns what it does then, as a rule for that call alone. It depends on nothing
-// else: not on time, nor on what other calls there were.
+// decide draws whether rule i applies to the n-th call with this identity. It returns
+// what the rule does to that call, as a rule for that call alone. It depends neither on
+// time nor on other calls.
 func (s Schedule) decide(i int, who identity, n int) (Rule, bool) {
 	r := s.Rules[i]
 	exact := Rule{Op: who.op, Key: who.key, First: n, Last: n, Action: r.Action, Wait: r.Wait, Calls: r.Calls}
@@ -26,7 +26,7 @@ func (s Schedule) decide(i int, who identity, n int) (Rule, bool) {
 		return Rule{}, false
 	}
 	if r.Upto > r.Wait {
-		// Never quite Wait: a late write with no time at all waits to be asked.
+		// Never zero: a late write without a time waits for Drain.
 		exact.Wait += 1 + time.Duration(draw.Int64N(int64(r.Upto-r.Wait)))
 	}
 	return exact, true

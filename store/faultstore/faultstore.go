@@ -6,23 +6,23 @@
 //
 // # What it keeps
 //
-// A store with injected faults still keeps the contract of package store: it says
-// "unknown" when it does not tell what happened, and "not applied" only when that is
-// so. What it makes visible is whether its user can live with the contract. Only one
-// promise of the store below becomes weaker: a write with an unknown outcome may
-// take effect later, as over any network.
+// A store with injected faults still keeps the contract of package store: it reports
+// "unknown" when it hides what happened, and "not applied" only when that is true. So it
+// tests whether the code that uses the store can handle the contract. Only one promise of
+// the store below becomes weaker: a write with an unknown outcome may take effect later,
+// as over any network.
 //
 // # Schedules
 //
-// A [Schedule] chooses the calls that suffer by operation, key and number, or by a
-// seed and probabilities. It is a value with a textual form. What was really done is
-// recorded: [Store.Produced] returns a schedule without chances that does the same
-// again, so that a test which failed under a seed can print what to replay.
+// A [Schedule] chooses the calls that get a fault by operation, key and number, or by a
+// seed and probabilities. It is a value with a textual form. The store records the faults
+// that it injected: [Store.Produced] returns a schedule without chances that repeats
+// them. So a test that failed under a seed can print a schedule to replay.
 //
 // # Time
 //
-// Delays and late writes use the timers of package time, and no mutex is held while
-// anything waits: inside a bubble of testing/synctest a day of faults takes no time.
+// Delays and late writes use the timers of package time, and no call waits while it holds
+// a mutex: inside a bubble of testing/synctest a day of faults takes no real time.
 //
 // Late writes with a time are carried out on a goroutine of their timer. That is the
 // one exception to the rule that decorators start none; [Store.Drain] and
@@ -41,7 +41,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ErrInjected is matched by every error that this package made up.
+// ErrInjected matches every error that this package injects.
 var ErrInjected = errors.New("injected fault")
 
 // Store passes calls on to another store, with faults. It has exactly the abilities
@@ -51,16 +51,16 @@ type Store struct {
 
 	mu       sync.Mutex
 	schedule Schedule
-	matched  []int            // for each rule, how many calls its Op and Key have matched
-	calls    map[identity]int // how many calls there were
+	matched  []int            // for each rule, the number of calls that its Op and Key have matched
+	calls    map[identity]int // the number of calls so far
 	produced []Rule
-	late     []*lateWrite // not begun yet, oldest first
+	late     []*lateWrite // not started yet, oldest first
 	running  []*lateWrite // begun
 	fates    map[store.Version]*fate
 	closed   bool
 }
 
-// identity is what calls are counted by.
+// identity is the operation and key by which calls are counted.
 type identity struct {
 	op  store.Kind
 	key string
@@ -84,9 +84,9 @@ func (s *Store) As(target any) bool {
 	return s.Store.(interface{ As(target any) bool }).As(target)
 }
 
-// Set replaces the schedule: an empty one ends all faults. Calls are counted anew,
-// and the record of [Store.Produced] starts anew. Late writes that are under way stay
-// so. After [Store.Close] it has no effect. It panics when the schedule makes no sense.
+// Set replaces the schedule: an empty one ends all faults. The counts of calls and the
+// record of [Store.Produced] start anew. Late writes still take effect. After
+// [Store.Close] Set has no effect. It panics when the schedule makes no sense.
 func (s *Store) Set(schedule Schedule) {
 	if err := schedule.Check(); err != nil {
 		panic("faultstore: " + err.Error())
@@ -156,7 +156,7 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	return err
 }
 
-// sent reports whether the operation is valid. What is not is refused before
+// sent reports whether the operation is valid. The store refuses an invalid one before
 // anything is sent.
 func sent(op *store.Op) bool {
 	switch {
@@ -170,7 +170,7 @@ func sent(op *store.Op) bool {
 	return store.CheckKey(op.Key) == nil
 }
 
-// unknown returns the error of a call whose outcome is not told. That of a write names
+// unknown returns the error of a call whose outcome is hidden. The error of a write names
 // a version by which [Store.settling] finds its fate.
 func (s *Store) unknown(op *store.Op, err error, f *fate) error {
 	if !op.Kind.Write() {
@@ -194,11 +194,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// plan is what happens to one call.
+// plan holds the faults of one call.
 type plan struct {
 	before, after time.Duration
-	fault         Rule         // with an Action, if it suffers one
-	due           []*lateWrite // take effect before it
+	fault         Rule         // with an Action, if there is a fault
+	due           []*lateWrite // the late writes that take effect before it
 }
 
 // plan counts a call and decides what happens to it.
@@ -207,7 +207,7 @@ func (s *Store) plan(op *store.Op) plan {
 	defer s.mu.Unlock()
 	who := identity{op.Kind, op.Key}
 	if op.Kind == store.OpList {
-		who.key = "" // the text of a schedule has no word for the empty prefix
+		who.key = "" // the text of a schedule cannot express the empty prefix
 	}
 	s.calls[who]++
 	n := s.calls[who]
@@ -242,7 +242,7 @@ func (s *Store) plan(op *store.Op) plan {
 	return p
 }
 
-// matches reports whether the rule is about calls like this.
+// matches reports whether the rule applies to such calls.
 func (r Rule) matches(op *store.Op) bool {
 	if r.Key != "" && r.Key != op.Key {
 		return false
@@ -258,7 +258,7 @@ func (r Rule) matches(op *store.Op) bool {
 	return false
 }
 
-// lateWrite is a write that was answered and is yet to be applied.
+// lateWrite is a write that was answered and will be applied later.
 type lateWrite struct {
 	op    store.Op
 	next  store.Handler
@@ -275,7 +275,7 @@ func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return // like those that Close found
+		return // like the late writes that Close drops
 	}
 	f.late = l
 	s.late = append(s.late, l)
@@ -308,8 +308,8 @@ func (s *Store) takeDue(op *store.Op) (due []*lateWrite) {
 	return due
 }
 
-// claim reports whether the caller is to carry out the late write: nobody else has
-// begun or dropped it.
+// claim reports whether the caller must carry out the late write: no other goroutine has
+// started or dropped it.
 func (s *Store) claim(l *lateWrite) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +322,7 @@ func (s *Store) claim(l *lateWrite) bool {
 	return true
 }
 
-// finish carries out a late write that was claimed. Nobody waits for its answer.
+// finish carries out a late write that was claimed. No caller waits for its answer.
 func (s *Store) finish(ctx context.Context, l *lateWrite) {
 	done := fateOf(&l.op, l.next(ctx, &l.op))
 	s.mu.Lock()
@@ -333,7 +333,7 @@ func (s *Store) finish(ctx context.Context, l *lateWrite) {
 	close(l.done)
 }
 
-// Pending returns the number of late writes that are yet to take effect.
+// Pending returns the number of late writes that have not taken effect.
 func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

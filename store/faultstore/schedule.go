@@ -28,10 +28,10 @@ const (
 	// Lose loses the reply: the call is carried out, and its outcome is unknown.
 	Lose Action = "lose"
 
-	// Late answers at once with an unknown outcome, and carries a write out later:
-	// after Wait, or right before the call on the same key that is Calls calls
-	// later, or, with neither, when [Store.Drain] is called. The write may then
-	// meet another state and be refused, which nobody is told. A read is dropped.
+	// Late answers at once with an unknown outcome, and carries a write out later: after
+	// Wait, or right before the call on the same key that is Calls calls later, or, with
+	// neither, when [Store.Drain] is called. The write may then be refused because the
+	// state has changed; no caller learns of that. A read is dropped.
 	Late Action = "late"
 
 	// Delay waits for Wait before the call. When the context ends first, the call

@@ -13,7 +13,7 @@ import (
 type fate struct {
 	version store.Version // that it made, or would have made, in the store below
 	deleted bool          // it was a delete, and was applied
-	unclear bool          // its outcome is unknown below, and nobody can name it
+	unclear bool          // its outcome is unknown in the store below, which gave no version
 	late    *lateWrite    // it is applied later, or was
 }
 

@@ -54,10 +54,10 @@ type search struct {
 	// or replaced it.
 	seen map[store.Version]int
 
-	// orphans are the versions that somebody saw or named and no known write made. A
-	// write with an unknown outcome made them, or nobody did.
+	// orphans are the versions that a call saw or named and that no known write made. A
+	// write with an unknown outcome made them, or they were never written.
 	orphans map[store.Version]*orphan
-	valued  map[string][]store.Version // those whose value somebody saw
+	valued  map[string][]store.Version // those whose value a call saw
 	others  []store.Version            // the others
 	named   []store.Version            // those that a write with an unknown outcome names
 
@@ -75,7 +75,7 @@ type maybe struct {
 
 type orphan struct {
 	value string
-	known bool // somebody saw the value
+	known bool // a call saw the value
 	made  bool // the write that made it is in place
 }
 
@@ -261,7 +261,7 @@ func (s *search) tryWrites(first int, end int64, waiting []int, now store.Entry)
 	return false
 }
 
-// mayLeave reports whether nobody without a place has seen the state.
+// mayLeave reports whether no call without a place has seen the state.
 func (s *search) mayLeave(now store.Entry) bool {
 	return now.Version == "" || s.seen[now.Version] == 0
 }

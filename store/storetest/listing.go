@@ -201,7 +201,7 @@ func caseListDuringWrites(e *env) {
 					err = s.Delete(e.ctx, key, v)
 				}
 				if err != nil && e.ctx.Err() == nil {
-					e.errorf("a register of one's own: %v", err)
+					e.errorf("the caller's own register: %v", err)
 					return
 				}
 			}

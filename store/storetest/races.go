@@ -20,11 +20,11 @@ func raceCases() []testCase {
 		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", caseRaceSwap},
 		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
 		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},
-		{"RaceCreateDelete", "Whoever created a register has it until they delete it: nobody else's creation succeeds in between.", caseRaceCreateDelete},
+		{"RaceCreateDelete", "A caller that created a register has it until it deletes it: no other caller's creation succeeds in between.", caseRaceCreateDelete},
 		{"RaceCounter", "No increment is lost when many count in one register by reading and conditional writing.", caseRaceCounter},
 		{"RaceNeighbours", "Racers on keys that begin alike do not disturb each other.", caseRaceNeighbours},
 		{"RaceReadYourWrite", "A read that starts after a write was acknowledged sees it, or a later one, through every handle.", caseReadYourWrite},
-		{"RaceMonotonicReads", "A read that starts after another has ended does not see an older state than that one, whoever reads.", caseMonotonicReads},
+		{"RaceMonotonicReads", "A read that starts after another read has ended does not see an older state than that one, whichever caller reads.", caseMonotonicReads},
 		{"RaceWholeReads", "A read returns one state: value and version that belong together, and nothing torn.", caseWholeReads},
 		{"RaceHistory", "Every register is linearizable: whatever many callers do to it at once, there is one order that explains all that they saw.", func(e *env) { e.history(false) }},
 		{"RaceHistoryVolatile", "Volatile puts are linearizable together with all else.", func(e *env) {
@@ -171,7 +171,7 @@ func caseRaceCreateDelete(e *env) {
 			breathe()
 			inside.Add(-1)
 			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
-				e.errorf("delete of one's own register: %v", err)
+				e.errorf("delete of the caller's own register: %v", err)
 				return
 			}
 			round++
@@ -235,7 +235,7 @@ func caseRaceNeighbours(e *env) {
 					err = s.Delete(e.ctx, other, v)
 				}
 				if err != nil {
-					e.errorf("a register of one's own: %v", err)
+					e.errorf("the caller's own register: %v", err)
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func caseReadYourWrite(e *env) {
 			var err error
 			value := fmt.Sprintf("%d of %d", n, i)
 			if v, err = s.Put(e.ctx, key, v, []byte(value)); err != nil {
-				e.errorf("put on a register of one's own: %v", err)
+				e.errorf("put on the caller's own register: %v", err)
 				return
 			}
 			for j := range 2 {
@@ -273,7 +273,7 @@ func caseReadYourWrite(e *env) {
 }
 
 // caseMonotonicReads has one writer count up; readers check every read against the
-// highest number that anybody had read before theirs began.
+// highest number that any caller had read before its read began.
 func caseMonotonicReads(e *env) {
 	readers := min(e.Racers, 8)
 	var reading sync.WaitGroup

@@ -99,7 +99,7 @@ func valueCases() []testCase {
 			copy(value, "XXX")
 			e.expect("job", v, "two")
 		}},
-		{"ValueNotShared", "The slices that a store returns belong to the caller: changing them changes nothing for anybody else.", caseValueNotShared},
+		{"ValueNotShared", "The slices that a store returns belong to the caller: changing them changes nothing for other callers.", caseValueNotShared},
 		{"ValueNotChanged", "Put does not write to the slice that it is given.", func(e *env) {
 			value := slices.Grow([]byte(awkwardValue()), 100)
 			rest := value[len(value):cap(value)]
