@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net/url"
@@ -159,6 +160,26 @@ func TestPathsWithAnyCharacters(t *testing.T) {
 		u, err := url.Parse(escaped(shown))
 		if err != nil || u.Scheme+":"+strings.TrimSuffix("//"+u.Host, map[bool]string{true: "//"}[u.Scheme != "postgres"])+u.Path != shown {
 			t.Errorf("%s: %s, %v", shown, u, err)
+		}
+	}
+}
+
+// Names of databases control no terminal, wherever they are repeated.
+func TestDatabaseNamesArePrintedEscaped(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("PGPASSWORD", "")
+	const evil = "%1b[31m%e2%80%ae%c2%9b%0d"
+	for _, store := range []string{
+		"sqlite:" + dir + "/" + evil, "sqlite:" + dir + "/" + evil + "/x.db", "sqlite:" + dir + "/x.db?table=" + evil, "sqlite:" + dir + "/x.db?prefix=" + evil,
+		"postgres://127.0.0.1:1/" + evil, "postgres://127.0.0.1:1/db/" + evil, "postgres://127.0.0.1:1/db?user=" + evil, "postgres://127.0.0.1:1/db?search_path=" + evil,
+	} {
+		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"init"}, {"run", "-v", "-n", "job", "--", "true"}, {"lock", "-n", "job"}, {"doctor"}} {
+			var out bytes.Buffer
+			execute(append([]string{"--store", store}, args...), strings.NewReader(""), &out, &out)
+			if strings.ContainsAny(out.String(), "\x1b\u202e\u009b\r") {
+				t.Errorf("--store %s %q: %q", store, args, out.String())
+			}
 		}
 	}
 }
