@@ -61,7 +61,7 @@ func main() {
 	only := flag.String("only", "", "measure only `what`: files, s3, dynamodb or postgresql")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
-	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library")
+	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
 	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB and PostgreSQL: measure nothing but waiting")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
 	config := flag.String("worker", "", "run as a worker (used by this program itself)")
