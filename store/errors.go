@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,16 +226,38 @@ func MarkUnknown(err error) error {
 	return &marked{err, Unknown}
 }
 
-// OpError names the operation that failed, and its key as the caller gave it. Stores wrap
-// their errors in it once.
+// OpError names the operation, the key and the store of a failure, the key as the caller
+// gave it. Stores wrap their errors in it once.
 type OpError struct {
-	Op  Kind // OpGet, OpPut, ..., or what a layer above calls its own
-	Key string
-	Err error
+	Op    Kind // OpGet, OpPut, ..., or what a layer above calls its own
+	Key   string
+	Store string // [Traits].Name of the store that failed; empty where it has none
+	Err   error
 }
 
-func (e *OpError) Error() string { return string(e.Op) + " " + e.Key + ": " + e.Err.Error() }
+// Error names the store unless Err does so already.
+func (e *OpError) Error() string {
+	text := string(e.Op) + " " + e.Key
+	if e.Store != "" && nameIn(e.Err) == "" {
+		text += " in " + e.Store
+	}
+	return text + ": " + e.Err.Error()
+}
+
 func (e *OpError) Unwrap() error { return e.Err }
+
+// StoreName returns the name of the store that the text of the error has; empty if it
+// has none. Other errors whose text names the store have this method, too, so that no
+// message names it twice.
+func (e *OpError) StoreName() string { return cmp.Or(e.Store, nameIn(e.Err)) }
+
+func nameIn(err error) string {
+	var named interface{ StoreName() string }
+	if errors.As(err, &named) {
+		return named.StoreName()
+	}
+	return ""
+}
 
 // CheckContext returns the cause of a context that has ended, marked as proof that
 // nothing was sent. It returns nil while the context is live. Stores call it before they

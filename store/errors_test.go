@@ -77,12 +77,25 @@ func TestConflictError(t *testing.T) {
 }
 
 func TestOpError(t *testing.T) {
-	err := &store.OpError{Op: "get", Key: "job", Err: store.ErrNotFound}
-	if got, want := err.Error(), "get job: not found"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		t.Error("it hides its cause")
+	below := &store.OpError{Op: "get", Key: "lock/job", Store: "file:/a", Err: store.ErrNotFound}
+	for _, c := range []struct {
+		err        *store.OpError
+		text, name string
+	}{
+		{&store.OpError{Op: "get", Key: "job", Err: store.ErrNotFound}, "get job: not found", ""},
+		{below, "get lock/job in file:/a: not found", "file:/a"},
+		{&store.OpError{Op: "advance", Key: "job", Err: fmt.Errorf("read: %w", below)}, "advance job: read: get lock/job in file:/a: not found", "file:/a"},
+		{&store.OpError{Op: "put", Key: "job", Store: "file:/a", Err: store.MarkUnknown(below)}, "put job: get lock/job in file:/a: not found", "file:/a"},
+	} {
+		if got := c.err.Error(); got != c.text {
+			t.Errorf("got %q, want %q", got, c.text)
+		}
+		if got := c.err.StoreName(); got != c.name {
+			t.Errorf("%s: got the name %q, want %q", c.text, got, c.name)
+		}
+		if !errors.Is(c.err, store.ErrNotFound) {
+			t.Error("it hides its cause")
+		}
 	}
 }
 

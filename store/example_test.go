@@ -108,7 +108,7 @@ func ExampleIntercept() {
 	_, _, err := s.Get(context.Background(), "job")
 	fmt.Println(err)
 	// Output:
-	// get job: not found
+	// get job in memory: not found
 }
 
 func ExampleWatch() {

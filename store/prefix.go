@@ -61,7 +61,7 @@ func trimKey(err error, below string) error {
 	trim := func(key string) string { return strings.TrimSuffix(strings.TrimPrefix(key+"/", below), "/") }
 	switch e := err.(type) {
 	case *OpError:
-		return &OpError{Op: e.Op, Key: trim(e.Key), Err: trimKey(e.Err, below)}
+		return &OpError{Op: e.Op, Key: trim(e.Key), Store: e.Store, Err: trimKey(e.Err, below)}
 	case *ConflictError:
 		return &ConflictError{Key: trim(e.Key), Known: e.Known, Value: e.Value, Version: e.Version}
 	case *UnknownError:

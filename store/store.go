@@ -25,8 +25,8 @@
 //     later what became of it: applied, superseded, not yet, never, or unknown for good.
 //     A put that is known to be applied is a success, even if other writes have
 //     superseded it by then.
-//   - The error of a call is an [OpError], which names the operation and the key as the
-//     caller gave it. An error that refuses an argument need not be one.
+//   - The error of a call is an [OpError], which names the operation, the key as the
+//     caller gave it, and the store by its name, if it has one ([Traits]). An error that refuses an argument need not be one.
 //   - All methods may be called from any number of goroutines. The context bounds the
 //     call. When the context ends a write early, the outcome is unknown unless the error
 //     says otherwise.

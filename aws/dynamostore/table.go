@@ -42,6 +42,9 @@ func (e *UnsafeError) Error() string {
 	return fmt.Sprintf("%s: %s, two programs could hold one lock (holdfast doctor tells more; unsafe=%s would use it all the same)", e.Name, e.Found, e.Lack)
 }
 
+// StoreName returns Name, which the text has; see [store.OpError].
+func (e *UnsafeError) StoreName() string { return e.Name }
+
 // Is makes an UnsafeError match store.ErrUnsafe.
 func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }
 

@@ -52,7 +52,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return err // without the right, and where nobody knows of it, there is none
 	}
 	if err := set.Err(); err != nil {
-		return fmt.Errorf("%s: %w", s.where, err)
+		return err
 	}
 	s.fit.good.Store(true)
 	return nil

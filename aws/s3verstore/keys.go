@@ -23,7 +23,7 @@ import (
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
 		if err := s.keys(ctx, prefix, func(key string) bool { return yield(key, nil) }); err != nil {
-			yield("", opError("list", prefix, err))
+			yield("", s.opError("list", prefix, err))
 		}
 	})
 }

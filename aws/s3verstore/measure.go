@@ -223,7 +223,7 @@ func (s *Store) Erase(ctx context.Context, key string) error {
 	if err == nil {
 		err = s.erase(ctx, r.object)
 	}
-	return opError("erase", key, err)
+	return s.opError("erase", key, err)
 }
 
 // erase removes all versions of an object, those too that are not listed at once.

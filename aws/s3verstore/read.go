@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func opError(op store.Kind, key string, err error) error {
+func (s *Store) opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &store.OpError{Op: op, Key: key, Err: err}
+	return &store.OpError{Op: op, Key: key, Store: s.where, Err: err}
 }
 
 // begin is what all calls do first.
@@ -42,14 +42,14 @@ func result(p *placed) ([]byte, store.Version, error) {
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return nil, "", opError("get", key, err)
+		return nil, "", s.opError("get", key, err)
 	}
 	p, err := s.settled(ctx, r)
 	if err != nil {
-		return nil, "", opError("get", key, err)
+		return nil, "", s.opError("get", key, err)
 	}
 	value, v, err := result(p)
-	return value, v, opError("get", key, err)
+	return value, v, s.opError("get", key, err)
 }
 
 // settled returns the newest entry that is certain, after a pause if it has to; nil
@@ -76,14 +76,14 @@ func (s *Store) settled(ctx context.Context, r *register) (*placed, error) {
 func (s *Store) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return nil, "", opError("peek", key, err)
+		return nil, "", s.opError("peek", key, err)
 	}
 	v, err := s.look(ctx, r, toPeek)
 	if err != nil {
-		return nil, "", opError("peek", key, err)
+		return nil, "", s.opError("peek", key, err)
 	}
 	value, version, err := result(v.tip())
-	return value, version, opError("peek", key, err)
+	return value, version, s.opError("peek", key, err)
 }
 
 // HighestMark implements [store.Marker]. It looks unless this store did so, or
@@ -91,14 +91,14 @@ func (s *Store) Peek(ctx context.Context, key string) ([]byte, store.Version, er
 func (s *Store) HighestMark(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)
 	if err != nil {
-		return 0, opError(store.OpHighestMark, key, err)
+		return 0, s.opError(store.OpHighestMark, key, err)
 	}
 	if b := r.getBase(); !b.at.IsZero() && time.Since(b.at) < s.o.Settle {
 		return b.highest, nil
 	}
 	v, err := s.look(ctx, r, toPeek)
 	if err != nil {
-		return 0, opError(store.OpHighestMark, key, err)
+		return 0, s.opError(store.OpHighestMark, key, err)
 	}
 	return v.highestMark(), nil
 }

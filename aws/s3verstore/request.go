@@ -410,6 +410,6 @@ func (s *Store) removeBatch(ctx context.Context, object string, ids []string) (f
 	if len(refused) == 0 {
 		return 0, nil
 	}
-	return len(refused), fmt.Errorf("%s: %d of %d versions were not deleted, the first for %s: %s", s.where,
+	return len(refused), fmt.Errorf("%d of %d versions were not deleted, the first for %s: %s",
 		len(refused), len(ids), aws.ToString(refused[0].Code), aws.ToString(refused[0].Message))
 }

@@ -15,7 +15,7 @@ import (
 func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
 	for _, v := range append([]store.Version{prev}, writes...) {
 		if _, err := parseVersion(v); err != nil {
-			return store.Settlement{}, opError("settle", key, err)
+			return store.Settlement{}, s.opError("settle", key, err)
 		}
 	}
 	value, v, err := s.Get(ctx, key)

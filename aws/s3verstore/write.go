@@ -21,7 +21,7 @@ const cleanAt = 8
 // context that ends sooner is refused, and nothing is sent.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, true)
-	return v, opError("put", key, err)
+	return v, s.opError("put", key, err)
 }
 
 // PutVolatile implements [store.VolatilePutter]: it is Put without the confirmation,
@@ -30,17 +30,17 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 // allows, the write may be lost; the next Put of anybody who saw it confirms it.
 func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
-	return v, opError("put", key, err)
+	return v, s.opError("put", key, err)
 }
 
 // Delete implements [store.Store]. It writes a tombstone, with the outcomes and the
 // pause of Put.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
-		return opError("delete", key, err)
+		return s.opError("delete", key, err)
 	}
 	_, err := s.write(ctx, key, prev, &entry{deleted: true}, true)
-	return opError("delete", key, err)
+	return s.opError("delete", key, err)
 }
 
 // write appends e, which has a value or none, to the chain after prev.
@@ -150,7 +150,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		s.fit.good.Store(false)
 		err := s.ready(ctx)
 		if err == nil {
-			err = fmt.Errorf("%w: %s: a version was put without an id, although versioning is enabled", store.ErrUnsafe, s.where)
+			err = fmt.Errorf("%w: a version was put without an id, although versioning is enabled", store.ErrUnsafe)
 		}
 		return store.MarkUnknown(err)
 	}

@@ -139,6 +139,7 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 		opts = &object.GetOptions{IfChanged: object.Version(seen)}
 	}
 	body, info, err := object.ReadAll(ctx, d.bucket, name, engine.MaxText, opts)
+	err = bare(err)
 	switch {
 	case errors.Is(err, object.ErrNotChanged):
 		err = engine.ErrUnchanged
@@ -159,10 +160,20 @@ func (d driver) Read(ctx context.Context, key string, seen engine.Tag) (engine.S
 func (d driver) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
 	opts := &object.PutOptions{ContentType: "application/json", IfAbsent: on.Absent(), IfMatch: object.Version(on.Tag)}
 	info, err := d.bucket.Put(ctx, d.objectKey(key), bytes.NewReader(e.Encode()), opts)
+	err = bare(err)
 	if errors.Is(err, object.ErrBusy) {
 		err = fmt.Errorf("%w: %w", engine.ErrBusy, err)
 	}
 	return engine.Tag(info.Version), err
+}
+
+// bare returns the error of a bucket without the operation and the key of the object: the
+// engine names those of the register.
+func bare(err error) error {
+	if of, ok := err.(*store.OpError); ok {
+		return of.Err
+	}
+	return err
 }
 
 // Remove implements [engine.Remover].
@@ -184,7 +195,7 @@ func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		for _, dir := range dirs {
 			for info, err := range d.bucket.List(ctx, dir, nil) {
 				if err != nil {
-					yield("", err)
+					yield("", bare(err))
 					return
 				}
 				key, ok := decodeKey(strings.TrimPrefix(info.Key, d.prefix))
@@ -212,6 +223,9 @@ func (e *UnsafeError) Error() string {
 	return fmt.Sprintf("%s ignores conditions, two programs could hold one lock: %s (holdfast doctor tells more; unsafe=%s would use it all the same)",
 		e.Name, strings.Join(found, "; "), strings.Join(names, ","))
 }
+
+// StoreName returns Name, which the text has; see [store.OpError].
+func (e *UnsafeError) StoreName() string { return e.Name }
 
 // Is makes an UnsafeError match store.ErrUnsafe.
 func (e *UnsafeError) Is(target error) bool { return target == store.ErrUnsafe }

@@ -124,7 +124,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, err
 // adds.
 func (s *Store) GetStored(ctx context.Context, key string) (Stored, error) {
 	current, err := s.read(ctx, key, "")
-	return current, opError("get", key, existing(current, err))
+	return current, s.opError("get", key, existing(current, err))
 }
 
 // GetIfChanged implements [store.ConditionalGetter]. If the driver returns
@@ -139,7 +139,7 @@ func (s *Store) GetIfChanged(ctx context.Context, key string, seen store.Version
 		return nil, seen, false, nil
 	}
 	if err := existing(current, err); err != nil {
-		return nil, "", true, opError("get", key, err)
+		return nil, "", true, s.opError("get", key, err)
 	}
 	if v := current.Version(); v != seen {
 		return current.Value, v, true, nil
@@ -195,7 +195,7 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 	if err == nil {
 		v, err = s.write(ctx, key, prev, Envelope{Value: append([]byte{}, value...)})
 	}
-	return v, opError("put", key, err)
+	return v, s.opError("put", key, err)
 }
 
 // Delete implements [store.Store], with the outcomes of Put. It writes a tombstone.
@@ -204,7 +204,7 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 	if err == nil {
 		_, err = s.write(ctx, key, prev, Envelope{Deleted: true})
 	}
-	return opError("delete", key, err)
+	return s.opError("delete", key, err)
 }
 
 // List implements [store.Lister].
@@ -212,12 +212,12 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return func(yield func(string, error) bool) {
 		if prefix != "" {
 			if err := store.CheckKey(prefix); err != nil {
-				yield("", opError("list", prefix, err))
+				yield("", s.opError("list", prefix, err))
 				return
 			}
 		}
 		if err := store.CheckContext(ctx); err != nil {
-			yield("", opError("list", prefix, err))
+			yield("", s.opError("list", prefix, err))
 			return
 		}
 		for key, err := range s.driver.List(ctx, prefix) {
@@ -225,7 +225,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 				err = store.CheckContext(ctx)
 			}
 			if err != nil {
-				yield("", opError("list", prefix, err))
+				yield("", s.opError("list", prefix, err))
 				return
 			}
 			if !yield(key, nil) {
@@ -261,9 +261,9 @@ func sleep(ctx context.Context, pause time.Duration, try int) bool {
 	}
 }
 
-func opError(op store.Kind, key string, err error) error {
+func (s *Store) opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &store.OpError{Op: op, Key: key, Err: err}
+	return &store.OpError{Op: op, Key: key, Store: s.o.Traits.Name, Err: err}
 }

@@ -231,7 +231,7 @@ func (w *writing) metBase(current Stored, cause error) error {
 // Settle implements [store.Settler], by one read.
 func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
 	found, err := s.settle(ctx, key, prev, writes)
-	return found, opError("settle", key, err)
+	return found, s.opError("settle", key, err)
 }
 
 func (s *Store) settle(ctx context.Context, key string, prev store.Version, writes []store.Version) (store.Settlement, error) {

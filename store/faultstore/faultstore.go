@@ -58,6 +58,8 @@ type Store struct {
 	running  []*lateWrite // begun
 	fates    map[store.Version]*fate
 	closed   bool
+
+	storeName string // of the store below
 }
 
 // identity is the operation and key by which calls are counted.
@@ -69,7 +71,7 @@ type identity struct {
 // New returns inner with the faults of the schedule. It panics when the schedule
 // makes no sense, as [Schedule.Check] reports it.
 func New(inner store.Store, schedule Schedule) *Store {
-	s := new(Store)
+	s := &Store{storeName: store.TraitsOf(inner).Name}
 	s.Store = store.Intercept(inner, s.call)
 	s.Set(schedule)
 	return s
@@ -134,7 +136,7 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
 	switch p.fault.Action {
 	case Fail:
-		return &store.OpError{Op: op.Kind, Key: op.Key, Err: store.MarkNotApplied(fault)}
+		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkNotApplied(fault)}
 	case Drop:
 		return s.unknown(op, fault, new(fate))
 	case Late:
@@ -174,9 +176,9 @@ func sent(op *store.Op) bool {
 // a version by which [Store.settling] finds its fate.
 func (s *Store) unknown(op *store.Op, err error, f *fate) error {
 	if !op.Kind.Write() {
-		return &store.OpError{Op: op.Kind, Key: op.Key, Err: store.MarkUnknown(err)}
+		return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: store.MarkUnknown(err)}
 	}
-	return &store.OpError{Op: op.Kind, Key: op.Key, Err: &store.UnknownError{Version: s.name(f), Err: err}}
+	return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: &store.UnknownError{Version: s.name(f), Err: err}}
 }
 
 // sleep waits, and returns the cause when the context ends first.

@@ -47,7 +47,7 @@ func (s *Store) settling(next store.Handler) store.Handler {
 		for {
 			below, deleted, late, err := s.translate(ctx, op.Writes)
 			if err != nil {
-				return &store.OpError{Op: op.Kind, Key: op.Key, Err: err}
+				return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: err}
 			}
 			asked := *op
 			asked.Writes = nil

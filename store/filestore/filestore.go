@@ -224,7 +224,7 @@ func (s *Store) end() {
 // Traits implements [store.Describer].
 func (s *Store) Traits() store.Traits {
 	return store.Traits{
-		Name:          "file:" + s.dir,
+		Name:          s.name(),
 		ID:            s.id,
 		Local:         !s.network,
 		ConflictTells: true,
@@ -232,11 +232,18 @@ func (s *Store) Traits() store.Traits {
 	}
 }
 
+// name is that of the store for people.
+func (s *Store) name() string { return "file:" + s.dir }
+
+func (s *Store) opError(op store.Kind, key string, err error) error {
+	return &store.OpError{Op: op, Key: key, Store: s.name(), Err: err}
+}
+
 // Get implements [store.Store]. It needs no right to write.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	value, v, err := s.get(ctx, key)
 	if err != nil {
-		return nil, "", &store.OpError{Op: "get", Key: key, Err: err}
+		return nil, "", s.opError("get", key, err)
 	}
 	return value, v, nil
 }
@@ -300,7 +307,7 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 		err = &store.UnknownError{Version: v, Err: err}
 	}
 	if err != nil {
-		return "", &store.OpError{Op: op, Key: c.key, Err: err}
+		return "", s.opError(op, c.key, err)
 	}
 	return v, nil
 }

@@ -42,7 +42,7 @@ func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writ
 		}
 	}
 	if err != nil {
-		return store.Settlement{}, &store.OpError{Op: store.OpSettle, Key: key, Err: err}
+		return store.Settlement{}, s.opError(store.OpSettle, key, err)
 	}
 	return found, nil
 }

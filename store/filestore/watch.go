@@ -81,7 +81,7 @@ type waiter struct {
 // to 250 ms.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := s.waitChange(ctx, key, seen); err != nil {
-		return &store.OpError{Op: "watch", Key: key, Err: err}
+		return s.opError("watch", key, err)
 	}
 	return nil
 }

@@ -55,19 +55,22 @@ var (
 // New returns an empty store; the same as new(Store).
 func New() *Store { return new(Store) }
 
+// name is that of every memory store.
+const name = "memory"
+
 // Traits says that the store is local and trusted, and that its conflicts carry the
 // current state.
 func (s *Store) Traits() store.Traits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", s.identify()), Local: true, ConflictTells: true, Trusted: true}
+	return store.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", s.identify()), Local: true, ConflictTells: true, Trusted: true}
 }
 
 // Get implements [store.Store].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
 	r, err := s.get(ctx, key)
 	if err != nil {
-		return nil, "", &store.OpError{Op: "get", Key: key, Err: err}
+		return nil, "", &store.OpError{Op: "get", Key: key, Store: name, Err: err}
 	}
 	return r.value, r.version, nil
 }
@@ -96,7 +99,7 @@ func (s *Store) get(ctx context.Context, key string) (register, error) {
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.put(ctx, key, prev, value)
 	if err != nil {
-		return "", &store.OpError{Op: "put", Key: key, Err: err}
+		return "", &store.OpError{Op: "put", Key: key, Store: name, Err: err}
 	}
 	return v, nil
 }
@@ -122,7 +125,7 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 		_, err = s.write(ctx, key, prev, nil)
 	}
 	if err != nil {
-		return &store.OpError{Op: "delete", Key: key, Err: err}
+		return &store.OpError{Op: "delete", Key: key, Store: name, Err: err}
 	}
 	return nil
 }
@@ -197,7 +200,7 @@ func (s *Store) takeWaiters(key string) chan struct{} {
 // when that leaves the key absent again or is undone at once.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := store.CheckKey(key); err != nil {
-		return &store.OpError{Op: "watch", Key: key, Err: err}
+		return &store.OpError{Op: "watch", Key: key, Store: name, Err: err}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -256,7 +259,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			}
 		}
 		if err != nil {
-			yield("", &store.OpError{Op: "list", Key: prefix, Err: err})
+			yield("", &store.OpError{Op: "list", Key: prefix, Store: name, Err: err})
 		}
 	}
 }

@@ -128,5 +128,5 @@ func Example() {
 	// Output:
 	// <nil>
 	// <nil>
-	// put job: "job" has another version than the write named
+	// put job in memory: "job" has another version than the write named
 }

@@ -16,7 +16,7 @@ import (
 func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.Settlement, error) {
 	r, err := s.get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Err: err}
+		return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Store: name, Err: err}
 	}
 	found := store.Settlement{Fate: store.FateNever, Current: store.Entry{Key: key, Value: r.value, Version: r.version}}
 	for _, write := range writes {
@@ -27,7 +27,7 @@ func (s *Store) Settle(ctx context.Context, key string, prev store.Version, writ
 			found.Fate, found.Write = store.FateApplied, write
 			return found, nil
 		case !s.issued(write):
-			return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Err: fmt.Errorf("%w: %.80q is no version of this store", store.ErrVersion, write)}
+			return store.Settlement{}, &store.OpError{Op: "settle", Key: key, Store: name, Err: fmt.Errorf("%w: %.80q is no version of this store", store.ErrVersion, write)}
 		default:
 			found.Fate, found.Write = store.FateSuperseded, write
 			return found, nil

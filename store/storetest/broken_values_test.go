@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -264,7 +265,20 @@ func brokenCalls() []broken {
 			return err
 		}), nil},
 		{"returns bare errors", []string{"ErrorsNameTheKey"}, newBare, nil},
+		{"does not name the store in its errors", []string{"ErrorsNameTheKey"}, misnamed(func(op *store.OpError) { op.Store = "" }), nil},
+		{"names the store twice", []string{"ErrorsNameTheKey"}, misnamed(func(op *store.OpError) { op.Err = fmt.Errorf("memory: %w", op.Err) }), nil},
 	}
+}
+
+// misnamed opens a store that changes its errors.
+func misnamed(change func(op *store.OpError)) func() store.Store {
+	return onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
+		err := next(ctx, op)
+		if named, ok := err.(*store.OpError); ok {
+			change(named)
+		}
+		return err
+	})
 }
 
 // newBare returns a store whose errors do not name the key; else it is sound.

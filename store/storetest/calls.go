@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -51,9 +52,13 @@ func callCases() []testCase {
 			e.put("job", v, "two")
 		}},
 		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the outcome is told truly: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
-		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation and the key as the caller gave it. (Programs tell by it the failure of a write from that of a read.)", func(e *env) {
+		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller gave it, and the store by the name in its traits; the text has that name once. (Programs tell by it the failure of a write from that of a read.)", func(e *env) {
 			named := func(what, key string, write bool, err error) {
 				var op *store.OpError
+				name := store.TraitsOf(e.s).Name
+				if errors.As(err, &op) && name != "" && (op.Store != name || strings.Count(err.Error(), name) != 1) {
+					e.errorf("%s %q: got the error %q of the store %q, want the store %q, once", what, key, err, op.Store, name)
+				}
 				if !errors.As(err, &op) || op.Key != key || op.Op.Write() != write || op.Op.Read() == write {
 					e.errorf("%s %q: got the error %v, want a store.OpError with the operation and the key", what, key, err)
 				}

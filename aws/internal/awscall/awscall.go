@@ -220,13 +220,18 @@ func Code(err error) string {
 // store that it matches, and the outcome of a write. It never carries credentials:
 // requests and their signatures are not part of it.
 type Error struct {
+	where    string // the store
 	text     string
 	sentinel error // of package store; may be nil
 	cause    error
 	outcome  store.Outcome
 }
 
-func (e *Error) Error() string { return e.text }
+func (e *Error) Error() string { return e.where + ": " + e.text }
+
+// StoreName returns the name of the store, which the text begins with; see
+// [store.OpError].
+func (e *Error) StoreName() string { return e.where }
 
 // Unwrap gives the error of package store, and that of the SDK.
 func (e *Error) Unwrap() []error {
@@ -241,7 +246,7 @@ func (e *Error) Outcome() store.Outcome { return e.outcome }
 
 // Fail returns an error of this call that matches sentinel, which may be nil.
 func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string, args ...any) error {
-	return &Error{c.where + ": " + fmt.Sprintf(format, args...), sentinel, cause, outcome}
+	return &Error{c.where, fmt.Sprintf(format, args...), sentinel, cause, outcome}
 }
 
 // errTimeout is the cause of the end of a request that took too long.
