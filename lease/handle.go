@@ -87,7 +87,7 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // stand in line: the first looks at the store for all of them, so that together they
 // cost the requests of one, and each has the lock in its turn. Between clients there is
 // no such order. A handle that has met others leaves them a chance before it takes the
-// lock again; see Options.Yield.
+// lock again; see Tuning.Yield.
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
