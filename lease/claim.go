@@ -37,56 +37,31 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	}
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
-	sent := map[string]time.Duration{} // when each nonce was sent
-	pause := c.settling()
-	for {
+	t := h.over(base.version)
+	t.blind = c.set.traits.NoReadBack
+	for pause := c.settling(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
-		value, err := rec.encode()
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(sent) > 0 {
+		f := t.send(settled, rec, at)
+		switch {
+		case f.fate == store.FateApplied:
+			return h.begin(ctx, base, f.now, f.try.at, reason)
+		case f.fate == store.FateNotYet: // the same again, on the same predecessor
+			if pause.wait(settled) != nil {
+				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
+			}
 			at = c.clock.look()
-		}
-		sent[rec.Nonce] = at
-		version, err := c.st.Put(settled, h.key, base.version, value)
-		if err == nil {
-			return h.begin(ctx, base, &seen{version: version, rec: rec, at: c.clock.monotonic(), age: -1}, at, reason)
-		}
-		err = fmt.Errorf("lock %q: %w", h.name, err)
-		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
-			delete(sent, rec.Nonce)
-			if len(sent) == 0 {
-				return nil, nil, err
-			}
-		}
-		if c.set.traits.NoReadBack && store.OutcomeOf(err) == store.Unknown {
-			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", err, c.set.expiry(rec.TTL), ErrUnresolved)
-		}
-		now, seeErr := c.after(settled, h.name, h.key, err)
-		if errors.Is(seeErr, store.ErrCorrupt) {
-			return nil, nil, seeErr // base is gone, so nothing that was sent can land
-		}
-		if seeErr != nil {
-			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
-		}
-		if now.version != base.version {
-			at, ours := time.Duration(0), false
-			if now.rec != nil && now.rec.State == Held && now.rec.Grant == rec.Grant {
-				at, ours = sent[now.rec.Nonce]
-			}
-			if ours {
-				return h.begin(ctx, base, now, at, reason)
-			}
-			if now.rec != nil && now.rec.State == Broken && now.rec.Grant == rec.Grant {
+		case f.now != nil: // base is gone, so nothing that was sent can land
+			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
 				h.abandon(rec.Grant) // broken before it was handed out: it keeps nobody out
 			}
-			return nil, now, nil // base is gone, so nothing that was sent can land
-		}
-		// Not applied yet: the same again, on the same predecessor.
-		if pause.wait(settled) != nil {
-			return nil, nil, errors.Join(err, h.giveUp(ctx, base, rec))
+			return nil, f.now, nil
+		case f.fate == store.FateNever, errors.Is(f.err, store.ErrCorrupt): // so it is here
+			return nil, nil, f.err
+		case t.blind:
+			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
+		default:
+			return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 		}
 	}
 }
@@ -191,40 +166,29 @@ func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration,
 	return guard, nil, nil
 }
 
-// giveUp makes sure that the unresolved claim rec can't be applied later: it
+// giveUp makes sure that the claims of rec, of which t may yet be applied, can't be: it
 // writes a free record over the same predecessor, so that the predecessor is gone.
 // It does not heed the end of ctx, which is usually why it is called. Its error
 // says that the lock may yet be taken for a TTL with nobody holding it.
-func (h *Handle) giveUp(ctx context.Context, base *seen, rec *Record) error {
+func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	c := h.c
 	h.abandon(rec.Grant)
-	if c.set.traits.NoReadBack {
-		return ErrUnresolved
-	}
 	ctx, cancel := c.ending(ctx)
 	defer cancel()
-	free := *rec
-	free.State, free.Presence = Free, ""
-	pause := c.settling()
-	for {
+	free := rec.freed()
+	for pause := c.settling(); ; {
 		free.Nonce = rand.Text()
-		value, err := free.encode()
-		if err != nil {
-			return err
-		}
-		version, err := c.st.Put(ctx, h.key, base.version, value)
-		if err == nil {
-			h.saw(&seen{version: version, rec: &free, at: c.clock.monotonic(), age: -1})
-			return nil
-		}
-		now, err := c.after(ctx, h.name, h.key, err)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), err)
-		case now.version == base.version:
+		f := t.send(ctx, &free, c.clock.look())
+		switch now := f.now; {
+		case f.fate == store.FateNotYet:
 			// Not applied yet, neither the claim nor this.
+		case now == nil && f.fate == store.FateNever:
+			return nil
+		case now == nil:
+			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), f.err)
 		case now.rec != nil && now.rec.State != Free && now.rec.Grant == rec.Grant:
-			base, free.Token = now, now.rec.Token // the claim has landed, and may have been broken: free it where it is
+			// The claim has landed, and may have been broken: free it where it is.
+			t, free.Token = h.over(now.version), now.rec.Token
 		default:
 			h.saw(now)
 			return nil

@@ -221,36 +221,3 @@ func (c *Client) fetch(ctx context.Context, name, key string) (*seen, error) {
 	s.at = c.clock.monotonic()
 	return s, nil
 }
-
-// settle reads until it can tell the state, or ctx ends.
-func (c *Client) settle(ctx context.Context, name, key string) (*seen, error) {
-	pause := c.settling()
-	for {
-		s, err := c.fetch(ctx, name, key)
-		if err == nil {
-			return s, nil
-		}
-		if errors.Is(err, store.ErrCorrupt) || pause.wait(ctx) != nil {
-			return nil, err
-		}
-	}
-}
-
-// after tells the state that a failed write left: the one that its conflict
-// carries, or else what a read says.
-func (c *Client) after(ctx context.Context, name, key string, err error) (*seen, error) {
-	var conflict *store.ConflictError
-	if !errors.As(err, &conflict) || !conflict.Known || store.OutcomeOf(err) != store.NotApplied {
-		return c.settle(ctx, name, key)
-	}
-	var getErr error
-	if conflict.Version == "" {
-		getErr = store.ErrNotFound
-	}
-	s, err := decodeSeen(name, conflict.Value, conflict.Version, getErr)
-	if err != nil {
-		return nil, err
-	}
-	s.at = c.clock.monotonic()
-	return s, nil
-}

@@ -34,8 +34,8 @@ type grant struct {
 	write   chan struct{}
 	version store.Version
 	rec     *Record
-	firm    bool                     // the record survives a power cut
-	pending map[string]time.Duration // nonces sent over version, of unknown outcome, and when
+	firm    bool   // the record survives a power cut
+	tries   *tries // renewals over version, of unknown outcome
 
 	stop     chan struct{} // closed when belief ends
 	renewals sync.WaitGroup
@@ -52,8 +52,8 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
 		guards: map[*Guard]bool{}, data: now.rec.Data,
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: true,
-		pending: map[string]time.Duration{},
-		stop:    make(chan struct{}), finished: make(chan struct{}),
+		tries: h.over(now.version),
+		stop:  make(chan struct{}), finished: make(chan struct{}),
 	}
 	h.mu.Lock()
 	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()

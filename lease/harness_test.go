@@ -85,7 +85,9 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	case refuse:
 		return store.MarkNotApplied(errNetwork)
 	case lose:
-		_ = next(ctx, op)
+		if err := next(ctx, op); err == nil && op.Kind.Write() {
+			return &store.UnknownError{Version: op.Version, Err: errNetwork}
+		}
 		return errNetwork
 	case repeat:
 		_ = next(ctx, op)
@@ -109,6 +111,9 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	}
 	return next(ctx, op)
 }
+
+// reads reports whether the request shows what stands there.
+func reads(op *store.Op) bool { return op.Kind == store.OpGet || op.Kind == store.OpSettle }
 
 // nth makes a script that does f to the n-th write, counted from 1.
 func nth(n int, f fault) func(*store.Op) fault {

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -110,40 +109,27 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	if err != nil {
 		return Record{}, err
 	}
-	sent := map[string]bool{}
-	pause := c.settling()
-	for {
+	t := h.over(base.version)
+	for pause := c.settling(); ; {
 		rec, err := breakable(name, base, token, now)
 		if err != nil {
 			return Record{}, err
 		}
-		value, err := rec.encode()
-		if err != nil {
-			return Record{}, err
-		}
-		if _, err = c.st.Put(ctx, h.key, base.version, value); err == nil {
-			return rec, nil
-		}
-		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
-			return Record{}, fmt.Errorf("lock %q: %w", name, err)
-		}
-		sent[rec.Nonce] = true
-		next, seeErr := c.after(ctx, name, h.key, err)
+		f := t.send(ctx, &rec, c.clock.look())
 		switch {
-		case seeErr != nil:
-			return Record{}, fmt.Errorf("lock %q: %w: %w", name, ErrUnresolved, errors.Join(err, seeErr))
-		case next.version == base.version:
-			// Not applied yet: again.
-		case next.rec != nil && sent[next.rec.Nonce]:
-			return *next.rec, nil
-		default:
+		case f.try.rec != nil:
+			return *f.try.rec, nil
+		case f.fate == store.FateNotYet:
+			if err := pause.wait(ctx); err != nil {
+				return Record{}, fmt.Errorf("%w: %w: %w", f.err, ErrUnresolved, err)
+			}
+		case f.now != nil:
 			// The holder renewed in between, or it is another's by now: the loop tells.
-			base = next
-			clear(sent)
-			continue
-		}
-		if err := pause.wait(ctx); err != nil {
-			return Record{}, fmt.Errorf("lock %q: %w: %w", name, ErrUnresolved, err)
+			base, t = f.now, h.over(f.now.version)
+		case f.fate == store.FateNever:
+			return Record{}, f.err
+		default:
+			return Record{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
 			switch op.Kind {
 			case store.OpPut:
 				return lose
-			case store.OpGet:
+			case store.OpGet, store.OpSettle:
 				if won == nil {
 					won = mustTry(t, b, "job")
 				}
@@ -281,7 +281,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 						first = false
 						return f
 					}
-					if op.Kind == store.OpGet {
+					if reads(op) {
 						return fail // nothing can be read back in time
 					}
 					return pass
@@ -337,7 +337,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 				first = false
 				return lose
 			}
-			if op.Kind == store.OpGet && won == nil {
+			if reads(op) && won == nil {
 				// Our claim was applied; somebody breaks it and takes the lock.
 				rec := wantState(t, b, "job", lease.Held)
 				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
@@ -529,7 +529,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			switch {
 			case op.Kind == store.OpPut && w.counts[store.OpPut] == 1:
 				delay.Store(int64(o.TTL * 9 / 10))
-			case op.Kind == store.OpGet && w.counts[store.OpGet] == 1: // that shows what became of it
+			case op.Kind == store.OpSettle && w.counts[store.OpSettle] == 1: // that shows what became of it
 				delay.Store(int64(o.TTL * 3 / 10))
 			}
 			return pass

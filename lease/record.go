@@ -125,6 +125,13 @@ func (r *Record) encode() ([]byte, error) {
 	return value, nil
 }
 
+// freed returns the record that frees the lock of r. It needs a nonce.
+func (r *Record) freed() Record {
+	free := *r
+	free.State, free.Presence, free.Now, free.Broke, free.Stood = Free, "", false, "", 0
+	return free
+}
+
 // setData puts data into r, unless that is more than a record holds.
 func (r *Record) setData(data []byte) error {
 	r.Data = data

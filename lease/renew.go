@@ -56,10 +56,11 @@ const (
 
 // reply is what became of one request of a renewal.
 type reply struct {
-	rec     *Record       // of a write: what was sent; of a read: nil
-	at      time.Duration // of a write: when it was sent
-	version store.Version // of a write that was applied
-	now     *seen         // of a read: what stands
+	rec     *Record          // of a write: what was sent; of a read: nil
+	at      time.Duration    // of a write: when it was sent
+	version store.Version    // of a write that was applied
+	now     *seen            // of a read: what stands there
+	found   store.Settlement // of a read
 	err     error
 }
 
@@ -87,10 +88,9 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	if left <= 0 {
 		return g.cause()
 	}
-	var sent []string // nonces
+	var sent []*Record
 	defer func() {
-		unclear := func(nonce string) bool { _, pending := g.pending[nonce]; return pending }
-		if err != nil && slices.ContainsFunc(sent, unclear) {
+		if err != nil && slices.ContainsFunc(g.tries.open(), func(s try) bool { return slices.Contains(sent, s.rec) }) {
 			err = store.MarkUnknown(err)
 		}
 	}()
@@ -111,9 +111,10 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	writing, reading := 0, 0
 	read := func() {
 		reading++
+		base, versions := g.tries.base, g.tries.versions()
 		flying.Go(func() {
-			now, err := g.c.fetch(ctx, g.h.name, g.h.key)
-			replies <- reply{now: now, err: err}
+			now, found, err := g.h.settle(ctx, base, versions)
+			replies <- reply{now: now, found: found, err: err}
 		})
 	}
 	write := func() error {
@@ -132,9 +133,9 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		at, prev := g.c.clock.look(), g.version
 		// Before it is sent: a ticket that is made while the write hangs announces it.
 		g.mu.Lock()
-		g.pending[rec.Nonce] = at
+		g.tries.add(&rec, at)
 		g.mu.Unlock()
-		sent = append(sent, rec.Nonce)
+		sent = append(sent, &rec)
 		flying.Go(func() {
 			version, err := put(ctx, g.h.key, prev, value)
 			replies <- reply{rec: &rec, at: at, version: version, err: err}
@@ -178,29 +179,27 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			case r.rec != nil && r.err == nil:
 				return g.renewed(r.version, r.rec, r.at, firm)
 			case r.rec == nil && r.err == nil:
-				if over, err := g.found(r.now); over {
+				if over, err := g.found(r.now, r.found); over {
 					return err
 				}
 			case r.rec == nil:
 				// Unreadable is neither lost nor absent: unknown, until the deadline.
 				problem = errors.Join(problem, r.err)
-			case certain(r.err):
-				g.mu.Lock()
-				delete(g.pending, r.rec.Nonce)
-				g.mu.Unlock()
-				problem = r.err
 			default:
+				problem = r.err
+				g.mu.Lock()
+				g.tries.failed(r.rec, r.err)
+				g.mu.Unlock()
 				// Even a conflict can be with this very write, where a transport repeats
 				// it, and with one that was sent before it.
-				problem = r.err
-				if conflictTells(r.err) {
-					now, err := g.c.after(ctx, g.h.name, g.h.key, r.err)
+				if e, told := met(r.err); told {
+					now, err := g.h.stands(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
-					} else if over, err := g.found(now); over {
+					} else if over, err := g.found(now, store.Settlement{}); over {
 						return err
 					}
-				} else if reading < maxReads {
+				} else if !certain(r.err) && reading < maxReads {
 					read()
 				}
 			}
@@ -219,7 +218,7 @@ func (g *grant) patience(left time.Duration) time.Duration {
 func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
 	g.version, g.rec, g.firm = version, rec, firm
-	clear(g.pending) // their predecessor is gone
+	g.tries = g.h.over(version) // the predecessor of the others is gone
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
 	g.data = rec.Data
@@ -236,16 +235,17 @@ func (g *grant) stands(now *seen) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.version, g.rec, g.firm = now.version, now.rec, false
-	clear(g.pending) // their predecessor is gone
+	g.tries = g.h.over(now.version) // the predecessor of the others is gone
 }
 
 // found judges the state that stands after a write of unknown outcome, and reports
 // whether that settles it: the lease was renewed after all, or it is lost.
-func (g *grant) found(now *seen) (over bool, _ error) {
+func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
 	lost := &LostError{Reason: ErrStolen}
+	f := g.tries.judge(now, found)
 	switch {
-	case now.version == g.version:
-		return false, nil // not applied yet: to be sent again on the same predecessor
+	case f.fate == store.FateNotYet:
+		return false, nil // to be sent again on the same predecessor
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
 	case now.rec.State == Broken:
@@ -257,8 +257,8 @@ func (g *grant) found(now *seen) (over bool, _ error) {
 		if g.c.set.traits.NoReadBack {
 			return false, nil // never adopted: unknown, until the deadline
 		}
-		if at, ours := g.pending[now.rec.Nonce]; ours {
-			return true, g.renewed(now.version, now.rec, at, false)
+		if f.fate == store.FateApplied {
+			return true, g.renewed(now.version, now.rec, f.try.at, f.durable)
 		}
 		lost.By = "a copy of this lease"
 	default:
@@ -266,11 +266,6 @@ func (g *grant) found(now *seen) (over bool, _ error) {
 	}
 	g.lose(lost)
 	return true, g.cause()
-}
-
-func conflictTells(err error) bool {
-	var conflict *store.ConflictError
-	return errors.As(err, &conflict) && conflict.Known && store.OutcomeOf(err) == store.NotApplied
 }
 
 func (g *grant) cause() error {
@@ -340,66 +335,54 @@ func (g *grant) free(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
-	sent := map[string]bool{}
-	unclear := false // whether one of them may have been applied
-	pause := g.c.settling()
+	t := g.h.over(g.version)
 	var last error
-	for {
-		rec := *g.rec
-		broken := rec.State == Broken
-		rec.State, rec.Presence, rec.Now, rec.Broke, rec.Stood = Free, "", false, "", 0
+	for pause := g.c.settling(); ; {
 		if ctx.Err() != nil || end() <= 0 {
-			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
+		rec := g.rec.freed()
 		rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
-		value, err := rec.encode()
-		if err != nil {
-			return err
+		f := t.send(ctx, &rec, g.c.clock.look())
+		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
+			return f.err
 		}
-		version, err := g.c.st.Put(ctx, g.h.key, g.version, value)
-		if err == nil {
-			g.h.saw(&seen{version: version, rec: &rec, at: g.c.clock.monotonic(), age: -1})
-			if broken {
-				return &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
+		if f.now != nil {
+			if over, err := g.freed(f); over {
+				return err
 			}
-			return nil
+			if t.base != g.version {
+				t = g.h.over(g.version)
+			}
 		}
-		last = err
-		if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) && len(sent) == 0 {
-			_ = pause.wait(ctx) // the loop tells when the time is up
-			continue
-		}
-		sent[rec.Nonce] = true
-		unclear = unclear || !conflictTells(err)
-		if over, err := g.freed(ctx, err, sent, unclear); over {
-			return err
-		}
-		_ = pause.wait(ctx)
+		last = f.err
+		_ = pause.wait(ctx) // the loop tells when the time is up
 	}
 }
 
 // errOver says that nothing is sent any more for a lease that has run out.
 var errOver = errors.New("the lease is over")
 
-// freed finds out what a failed release left behind, and whether that is the end.
-func (g *grant) freed(ctx context.Context, err error, sent map[string]bool, unclear bool) (bool, error) {
-	now, seeErr := g.c.after(ctx, g.h.name, g.h.key, err)
+// freed judges what a try to release left behind, and reports whether that is the end.
+func (g *grant) freed(f finding) (over bool, _ error) {
+	now := f.now
+	ours := now.rec != nil && now.rec.Grant == g.id
 	switch {
-	case seeErr != nil, now.version == g.version:
-		return false, nil // not known, or not applied yet: again
-	case now.rec != nil && now.rec.State == Held && now.rec.Grant == g.id:
-		if _, ours := g.pending[now.rec.Nonce]; ours {
-			// A renewal landed late. The release goes over it.
-			g.stands(now)
-			return false, nil
-		}
-	case now.rec != nil && now.rec.State == Broken && now.rec.Grant == g.id:
-		g.stands(now) // so does it over a break
+	case f.fate == store.FateNotYet:
+		return false, nil
+	case f.fate == store.FateApplied && g.rec.State != Broken:
+		g.h.saw(now)
+		return true, nil
+	case f.fate == store.FateApplied:
+		g.h.saw(now)
+		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
+	case ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken:
+		g.stands(now) // a renewal landed late, or it was broken: the release goes over that
 		return false, nil
 	}
 	g.h.saw(now)
-	if unclear || now.rec != nil && sent[now.rec.Nonce] {
-		return true, nil // ours; or another's grant, on top of ours for all that can be known
+	if f.fate != store.FateNever {
+		return true, nil // applied, and followed by another's grant, for all that can be known
 	}
 	lost := &LostError{Name: g.h.name, Token: g.token, Reason: ErrStolen}
 	switch {

@@ -1,12 +1,10 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -111,11 +109,11 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	base := &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
 	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: g.rec.TTL}
 	t.stands(g.c.clock, base, g.sent)
-	nonces := slices.SortedFunc(maps.Keys(g.pending), func(a, b string) int { return cmp.Compare(g.pending[a], g.pending[b]) })
-	for _, nonce := range nonces[max(0, len(nonces)-maxAnnounced):] { // the last ones
-		t.announce(g.c.clock, nonce, g.pending[nonce])
+	open := g.tries.open()
+	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
+		t.announce(g.c.clock, s.rec.Nonce, s.at)
 	}
-	settled := g.firm && len(nonces) == 0 || g.c.set.traits.NoReadBack
+	settled := g.firm && len(open) == 0 || g.c.set.traits.NoReadBack
 	g.mu.Unlock()
 	if !idle || settled && base.rec.Presence == "" {
 		return t, nil
@@ -236,9 +234,6 @@ type ticketUse struct {
 	next func(*Record)      // makes the record to write
 	told func(Ticket) error // hears of the ticket before a write is sent; may be nil
 	at   time.Duration      // when the write that is the base now was sent
-
-	unsent  bool // whether the last write is certainly not applied
-	unclear bool // whether a write may have been applied and written over since
 }
 
 // use reads the record and checks that the ticket is good for it. If the ticket is
@@ -411,10 +406,11 @@ func (u *ticketUse) write(ctx context.Context) error {
 	c := u.c
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	sent := map[string]time.Duration{} // over the present base
+	t := u.over()
 	var rec Record
 	for pause := c.settling(); ; {
 		left, again := u.left(), false
+		at := c.clock.look()
 		switch {
 		case left <= 0:
 			return u.lost(ErrExpired)
@@ -422,40 +418,64 @@ func (u *ticketUse) write(ctx context.Context) error {
 			rec = *u.base.rec
 			u.next(&rec)
 			rec.Nonce, rec.Renewed = rand.Text(), c.clock.wall()
-			at := c.clock.look()
+			at = c.clock.look()
 			u.t.announce(c.clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
 				u.t.retract(rec.Nonce)
 				return err
 			}
-			sent[rec.Nonce] = at
-		case len(sent) == 0:
+		case len(t.sent) == 0:
 			return fmt.Errorf("lock %q: %w: %d writes with this ticket have no known outcome", u.t.Name, ErrUnresolved, maxAnnounced)
 		default:
 			again = true // the last one
 		}
 		bounded, done := context.WithTimeout(ctx, left)
-		now, err := u.send(bounded, &rec)
+		f := t.send(bounded, &rec, at)
 		done()
-		if u.unsent && !again {
+		if f.refused && !again {
 			u.t.retract(rec.Nonce)
 		}
-		switch {
-		case now != nil && err == nil:
-			if at, ours := sent[now.rec.Nonce]; ours {
-				u.base, u.at = now, at
-				u.t.stands(c.clock, now, at)
+		if f.now != nil && f.fate != store.FateNotYet {
+			if f.err != nil {
+				if err := u.found(f.now); err != nil {
+					return err
+				}
+			}
+			u.base = f.now
+			if f.fate == store.FateApplied {
+				u.at = f.try.at
+				u.t.stands(c.clock, f.now, u.at)
 				return nil
 			}
-			clear(sent) // a write that an earlier use of the ticket announced came first
-		case now != nil, store.Permanent(err):
+			t = u.over() // a write that an earlier use of the ticket announced came first
+			continue
+		}
+		if err := u.pause(ctx, pause, f); err != nil {
 			return err
-		default:
-			if ended := pause.wait(ctx); ended != nil {
-				return fmt.Errorf("%w: %w", err, ended)
-			}
 		}
 	}
+}
+
+// over returns no tries yet, over the state where the ticket stands.
+func (u *ticketUse) over() *tries {
+	t := u.h.over(u.base.version)
+	t.blind = u.c.set.traits.NoReadBack
+	return t
+}
+
+// pause waits before the next try, unless that is of no use.
+func (u *ticketUse) pause(ctx context.Context, pause *backoff, f finding) error {
+	err := f.err
+	if f.fate != store.FateNever {
+		err = fmt.Errorf("%w: %w", ErrUnresolved, err)
+	}
+	if store.Permanent(err) {
+		return err
+	}
+	if ended := pause.wait(ctx); ended != nil {
+		return fmt.Errorf("%w: %w", err, ended)
+	}
+	return nil
 }
 
 // tell hands the ticket on before a write is sent.
@@ -466,44 +486,6 @@ func (u *ticketUse) tell() error {
 	t := u.t
 	t.Announced = slices.Clone(t.Announced)
 	return u.told(t)
-}
-
-// send sends one write over the base. It returns the state that stands in the place
-// of the base, with an error if the ticket is not good for it; or no state and an
-// error, after which the base may still stand.
-func (u *ticketUse) send(ctx context.Context, rec *Record) (*seen, error) {
-	value, err := rec.encode()
-	if u.unsent = err != nil; u.unsent {
-		return nil, err
-	}
-	version, err := u.c.st.Put(ctx, u.h.key, u.base.version, value)
-	if err == nil {
-		written := *rec
-		return &seen{version: version, rec: &written, at: u.c.clock.monotonic(), age: -1}, nil
-	}
-	err = fmt.Errorf("lock %q: %w", u.t.Name, err)
-	u.unclear = u.unclear || !certain(err) && !conflictTells(err)
-	if u.unsent = certain(err); u.unsent {
-		return nil, err
-	}
-	err = fmt.Errorf("%w: %w", ErrUnresolved, err)
-	if u.c.set.traits.NoReadBack && store.OutcomeOf(err) == store.Unknown {
-		return nil, err
-	}
-	now, seeErr := u.c.after(ctx, u.h.name, u.h.key, err)
-	switch {
-	case seeErr != nil:
-		return nil, errors.Join(err, seeErr)
-	case now.version == u.base.version:
-		return nil, err // not applied yet
-	}
-	return now, u.found(now)
-}
-
-// certain reports whether err proves that a write was not applied. A conflict does
-// not: it can be with this very write, where a transport repeats it.
-func certain(err error) bool {
-	return store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict)
 }
 
 // failed turns the error of a use into the one for the caller: a lease whose time has
@@ -527,30 +509,29 @@ func (u *ticketUse) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.c.set.ReleaseTimeout)
 	defer cancel()
 	late := u.left() <= 0
-	sent := map[string]bool{}
-	u.unclear = false
+	t := u.over()
 	for pause := u.c.settling(); ; {
-		rec := *u.base.rec
-		rec.State, rec.Presence, rec.Now, rec.Broke, rec.Stood = Free, "", false, "", 0
+		rec := u.base.rec.freed()
 		rec.Nonce, rec.Renewed = rand.Text(), u.c.clock.wall()
-		sent[rec.Nonce] = true
-		now, err := u.send(ctx, &rec)
-		over := now != nil && (err != nil || sent[now.rec.Nonce])
+		f := t.send(ctx, &rec, u.c.clock.look())
 		switch {
-		case over && now.rec != nil && sent[now.rec.Nonce]:
-			u.h.saw(now)
-		case over && u.unclear && !late && !errors.Is(err, ErrUsed):
-			// Another's state, on top of ours for all that can be known.
-		case over, store.Permanent(err):
-			return err
-		default:
-			if err == nil {
-				continue // on a write that the ticket announces
-			}
-			if ended := pause.wait(ctx); ended != nil {
-				return fmt.Errorf("%w: %w", err, ended)
+		case f.now == nil, f.fate == store.FateNotYet:
+			if err := u.pause(ctx, pause, f); err != nil {
+				return err
 			}
 			continue
+		case f.fate == store.FateApplied:
+			u.h.saw(f.now)
+		default:
+			err := u.found(f.now)
+			if err == nil {
+				t = u.over() // on a write that the ticket announces
+				continue
+			}
+			if f.fate == store.FateNever || late || errors.Is(err, ErrUsed) {
+				return err
+			}
+			// Applied, and followed by another's state, for all that can be known.
 		}
 		switch {
 		case u.base.rec.State == Broken:

@@ -226,7 +226,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 				switch op.Kind {
 				case store.OpPutVolatile:
 					return lose
-				case store.OpGet:
+				case store.OpGet, store.OpSettle:
 					return hang
 				}
 				return pass
@@ -322,7 +322,7 @@ func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
 			c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Hour}})
 			g := mustTry(t, c, "job")
 			w.set(func(op *store.Op) fault {
-				if op.Kind == store.OpGet { // what became of it cannot be read
+				if reads(op) { // what became of it cannot be read
 					return fail
 				}
 				return f

@@ -1,0 +1,208 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// tries are writes of a lock's record that were sent over one state of it. At most one
+// of them is ever applied. They are the one place where this package decides what became
+// of a write: by the store's word ([store.Settle]), and by the nonce that each record has.
+//
+// The nonce is needed beside the store's word: a conflict tells what stands there without
+// another request, and a call that was left behind names no version to ask for.
+type tries struct {
+	h    *Handle
+	base store.Version // the state that all of them name
+	sent []try
+
+	// blind is set where a write of unknown outcome must not be adopted: nothing is
+	// read to find out what became of it.
+	blind bool
+}
+
+// try is one write.
+type try struct {
+	rec     *Record
+	at      time.Duration // when it was sent
+	version store.Version // that it would make; zero where the store has not told
+	refused bool          // certainly not applied
+}
+
+// finding is what became of tries.
+type finding struct {
+	fate store.Fate
+	now  *seen // what stands there; nil if it could not be read, or need not
+	try  try   // the one that was applied, with FateApplied and FateSuperseded
+
+	// durable says that the store vouches for it: what was applied survives a power cut.
+	durable bool
+
+	// err is why the last try failed, and why the state could not be read. refused says
+	// that the last try is certainly not applied, for another reason than a conflict.
+	err     error
+	refused bool
+}
+
+// over returns no tries yet, over the state base.
+func (h *Handle) over(base store.Version) *tries { return &tries{h: h, base: base} }
+
+// add notes a try that is about to be sent.
+func (t *tries) add(rec *Record, at time.Duration) {
+	t.sent = append(t.sent, try{rec: rec, at: at})
+}
+
+// failed notes what the error of a try says of it.
+func (t *tries) failed(rec *Record, err error) {
+	for i := range t.sent {
+		if s := &t.sent[i]; s.rec == rec {
+			s.version, s.refused = store.AttemptOf(err), store.OutcomeOf(err) == store.NotApplied
+		}
+	}
+}
+
+// open returns the tries that may have been applied, or may still be.
+func (t *tries) open() []try {
+	return slices.DeleteFunc(slices.Clone(t.sent), func(s try) bool { return s.refused })
+}
+
+// versions returns what to ask the store for.
+func (t *tries) versions() []store.Version {
+	var all []store.Version
+	for _, s := range t.open() {
+		all = append(all, s.version)
+	}
+	return all
+}
+
+// send writes rec over the base and finds out what became of it, and of the tries before
+// it, until it can tell or ctx ends. The caller chose a new nonce. FateNever without a
+// state says that all of them were refused.
+func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding {
+	value, err := rec.encode()
+	if err != nil {
+		return t.never(err)
+	}
+	own := *rec // the caller goes on with rec
+	rec = &own
+	t.add(rec, at)
+	version, err := t.h.c.st.Put(ctx, t.h.key, t.base, value)
+	if err == nil {
+		now := &seen{version: version, rec: rec, at: t.h.c.clock.monotonic(), age: -1}
+		return finding{fate: store.FateApplied, now: now, try: t.sent[len(t.sent)-1], durable: true}
+	}
+	t.failed(rec, err)
+	named := fmt.Errorf("lock %q: %w", t.h.name, err)
+	if f := t.never(named); certain(err) && f.fate == store.FateNever {
+		return f
+	}
+	if t.blind && store.OutcomeOf(err) == store.Unknown {
+		return finding{err: named}
+	}
+	now, found, readErr := t.after(ctx, err)
+	f := finding{}
+	if readErr != nil {
+		named = store.MarkUnknown(errors.Join(named, readErr))
+	} else {
+		f = t.judge(now, found)
+	}
+	f.err, f.refused = named, certain(err)
+	return f
+}
+
+// never is what is known after a try that was refused: if none of the others is open, no
+// try is ever applied.
+func (t *tries) never(err error) finding {
+	if len(t.open()) > 0 {
+		return finding{err: store.MarkUnknown(err), refused: true}
+	}
+	return finding{fate: store.FateNever, err: err, refused: true}
+}
+
+// after returns the state that a failed try left: the one that its conflict carries, or
+// else what reading says. It reads until it can tell the state, or ctx ends.
+func (t *tries) after(ctx context.Context, err error) (*seen, store.Settlement, error) {
+	if e, told := met(err); told {
+		now, err := t.h.stands(e, nil)
+		return now, store.Settlement{}, err
+	}
+	for pause := t.h.c.settling(); ; {
+		now, found, err := t.h.settle(ctx, t.base, t.versions())
+		if err == nil || errors.Is(err, store.ErrCorrupt) || pause.wait(ctx) != nil {
+			return now, found, err
+		}
+	}
+}
+
+// settle reads the record, and what the store knows of writes over the state base.
+func (h *Handle) settle(ctx context.Context, base store.Version, writes []store.Version) (*seen, store.Settlement, error) {
+	found, err := store.Settle(ctx, h.c.st, h.key, base, writes...)
+	now, err := h.stands(found.Current, err)
+	return now, found, err
+}
+
+// stands returns what an entry says that was read just now.
+func (h *Handle) stands(e store.Entry, err error) (*seen, error) {
+	if err == nil && e.Version == "" {
+		err = store.ErrNotFound
+	}
+	now, err := decodeSeen(h.name, e.Value, e.Version, err)
+	if err != nil {
+		return nil, err
+	}
+	now.at = h.c.clock.monotonic()
+	return now, nil
+}
+
+// judge tells what became of the tries by what stands in the place of the base, and by
+// what the store has found out about them.
+func (t *tries) judge(now *seen, found store.Settlement) finding {
+	f := finding{fate: found.Fate, now: now, durable: found.Fate == store.FateApplied}
+	for _, s := range t.sent {
+		if now.rec != nil && s.rec.wrote(now.rec) {
+			f.fate, f.try = store.FateApplied, s
+			return f
+		}
+	}
+	switch {
+	case now.version == t.base:
+		f.fate = store.FateNotYet
+	case f.fate == store.FateSuperseded:
+		for _, s := range t.sent {
+			if s.version == found.Write {
+				f.try = s
+			}
+		}
+	case f.fate == store.FateNever:
+	case len(t.open()) == 0:
+		f.fate = store.FateNever
+	default:
+		f.fate = store.FateUnknown
+	}
+	return f
+}
+
+// wrote reports whether the record that was read is the one that was written.
+func (r *Record) wrote(read *Record) bool {
+	return read.Nonce == r.Nonce && read.Grant == r.Grant && read.State == r.State
+}
+
+// met returns the state that a conflict tells of.
+func met(err error) (e store.Entry, told bool) {
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) || !conflict.Known || store.OutcomeOf(err) != store.NotApplied {
+		return e, false
+	}
+	return store.Entry{Value: conflict.Value, Version: conflict.Version}, true
+}
+
+// certain reports whether err proves that a write was not applied, and was refused for
+// another reason than the state of the record.
+func certain(err error) bool {
+	return store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict)
+}
