@@ -59,7 +59,7 @@ func (l *line) carryOut(ctx context.Context, batch []*call) {
 			l.finish(batch, p, current)
 			return
 		}
-		if !errors.Is(cause, store.ErrConflict) {
+		if !errors.Is(cause, store.ErrConflict) || store.OutcomeOf(cause) != store.NotApplied {
 			l.fail(batch, cause)
 			return
 		}
@@ -203,70 +203,30 @@ func (l *line) unsend(batch []*call) {
 // write writes the plan, and settles an unknown outcome. It returns the state that the
 // write made, or a later one. With a conflict it may return the state that caused it.
 func (l *line) write(ctx context.Context, p plan) (state, error) {
-	s, err := l.put(ctx, p.base.version, p.next, p.value)
-	if err == nil || store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(l.k.st).NoReadBack {
-		return s, err
-	}
-	return l.settle(ctx, p, store.MarkUnknown(err))
-}
-
-// put writes a record once.
-func (l *line) put(ctx context.Context, prev store.Version, next record, value []byte) (state, error) {
-	version, err := l.k.st.Put(ctx, l.register, prev, value)
-	if err != nil {
+	st, prev := l.k.st, p.base.version
+	version, err := st.Put(ctx, l.register, prev, p.value)
+	if err != nil && (store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(st).NoReadBack) {
 		return state{}, err
 	}
-	return state{rec: next, version: version, known: true, certain: true, durable: true}, nil
-}
-
-// confirm makes the state s durable, by writing it once more.
-func (l *line) confirm(ctx context.Context, s state) (state, error) {
-	next := s.rec.follow()
-	value, err := next.encode(l.key)
-	if err != nil {
-		return state{}, err
-	}
-	return l.put(ctx, s.version, next, value)
-}
-
-// settle finds out what became of a write whose outcome is unknown, by reading back. It
-// returns cause if it cannot.
-//
-// If the write's nonce is that of the record, or among the nonces before it, the write
-// was applied; where that does not mean durable, one more write confirms it. If the
-// register is still in the state that the write named, the write is not applied yet: the
-// same bytes are sent again, which can take effect only once. If the nonces reach back to
-// that state without the write's own, another write came first, and this one can never be
-// applied. Otherwise the outcome stays unknown.
-func (l *line) settle(ctx context.Context, p plan, cause error) (state, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.k.opts.SettleTimeout)
 	defer cancel()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		s, err := l.read(ctx)
-		switch yes, known := s.rec.descends(p.next.nonce, p.base.rec.nonce); {
-		case errors.Is(err, store.ErrCorrupt):
-			return state{}, errors.Join(cause, store.MarkUnknown(err))
-		case err != nil:
-			// Not readable now: try again.
-		case yes && s.durable:
-			return s, nil
-		case yes:
-			if s, err = l.confirm(ctx, s); err == nil {
-				return s, nil
-			}
-		case s.version == p.base.version:
-			if s, err = l.put(ctx, p.base.version, p.next, p.value); err == nil {
-				return s, nil
-			}
-		case known:
-			return s, store.ErrConflict
-		default:
-			return state{}, cause
-		}
-		if sleep(ctx, rand.N(pause)) != nil {
-			return state{}, cause
-		}
+	found, err := store.SettlePut(ctx, st, l.register, prev, p.value, version, err)
+	if err != nil {
+		return state{}, err
 	}
+	if found.Fate == store.FateApplied {
+		return state{rec: p.next, version: found.Current.Version, known: true, certain: true, durable: true}, nil
+	}
+	later, err := l.parse(found.Current.Value, found.Current.Version)
+	switch {
+	case found.Fate == store.FateNever && err != nil:
+		return state{}, store.ErrConflict // reading it again tells why
+	case found.Fate == store.FateNever:
+		return later, store.ErrConflict
+	case err != nil: // applied, but what the calls came to cannot be told
+		return state{}, store.MarkUnknown(err)
+	}
+	return later, nil
 }
 
 // finish answers all calls of a batch with the state after the batch. current is that

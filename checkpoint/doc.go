@@ -81,7 +81,7 @@
 //
 //		{"holdfast":1,"kind":"checkpoint","key":"jobs/orders","epoch":3,"sequence":17,
 //		 "event_id":"mars@17","data":"{\"cursor\":\"a\"}","token":1763680000123,"n":41,
-//		 "nonce":"R4KD...","recent":["...", ...],"written":"2026-02-03T04:05:06.789Z"}
+//		 "nonce":"R4KD...","written":"2026-02-03T04:05:06.789Z"}
 //
 //	  - holdfast: the version of the format. A newer one is refused.
 //	  - kind, key: what this is; a record in another key's place is refused.
@@ -90,7 +90,8 @@
 //	  - event_id, data: as the caller gave them; data that is not UTF-8 stands in
 //	    data_base64 instead. Together at most [MaxPayload].
 //	  - token: the highest fencing token; missing for none.
-//	  - nonce, recent: of this write, and of up to eight before it, the latest first.
+//	  - nonce: of this write. (An early release wrote "recent", too: it is read, and not
+//	    kept.)
 //	  - written: the writer's clock, for people only.
 //
 // Other fields are kept as they are when the record is written again. A register

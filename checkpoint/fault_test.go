@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
@@ -39,7 +39,7 @@ func onceLost(st store.Store, n int64, then func()) store.Store {
 		if then != nil {
 			then()
 		}
-		return fmt.Errorf("reply lost: %w", store.ErrUnavailable)
+		return &store.UnknownError{Version: op.Version, Err: fmt.Errorf("reply lost: %w", store.ErrUnavailable)}
 	})
 }
 
@@ -129,26 +129,33 @@ func TestWhatOthersWroteIsConfirmed(t *testing.T) {
 }
 
 func TestReplyLostAndSuperseded(t *testing.T) {
-	for _, others := range []uint64{1, 7, 8, 9, 20} {
-		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st := memstore.New()
-				other := open(t, st, nil)
-				k := open(t, onceLost(st, 1, func() {
-					for i := range others {
-						advance(t, other, "k", at(100+i), nil, checkpoint.Advanced)
+	for _, others := range []uint64{0, 1, 20} {
+		for name, tells := range map[string]bool{"a store that tells": true, "one that does not": false} {
+			t.Run(fmt.Sprint(others, " others, ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st := memstore.New()
+					other := open(t, st, nil)
+					lossy := onceLost(st, 1, func() {
+						for i := range others {
+							advance(t, other, "k", at(100+i), nil, checkpoint.Advanced)
+						}
+					})
+					if !tells {
+						lossy = struct{ store.Store }{lossy} // without its abilities
 					}
-				}), nil)
-				r, err := k.Advance(t.Context(), "k", at(7), nil)
-				if others > 8 {
-					// The record does not remember that far back: nobody can know.
-					unknown(t, err)
-				} else if err != nil || r.Status != checkpoint.Advanced {
-					t.Fatalf("got %v, %v", r.Status, err)
-				}
-				advance(t, k, "k", at(7), nil, checkpoint.Behind)
+					k := open(t, lossy, nil)
+					r, err := k.Advance(t.Context(), "k", at(7), nil)
+					if others > 0 && !tells {
+						unknown(t, err)
+					} else if err != nil || r.Status != checkpoint.Advanced {
+						t.Fatalf("got %v, %v", r.Status, err)
+					}
+					if others > 0 {
+						advance(t, k, "k", at(7), nil, checkpoint.Behind)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -158,14 +165,12 @@ func TestRequestLost(t *testing.T) {
 			st := memstore.New()
 			other := open(t, st, nil)
 			puts := 0
-			k := open(t, onPut(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-				if puts++; puts > 1 {
-					return next(ctx, op)
-				}
-				if taken {
+			lossy := faultstore.New(st, faultstore.MustParse("put checkpoint/k #1 drop"))
+			k := open(t, onPut(lossy, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				if puts++; puts == 1 && taken {
 					advance(t, other, "k", at(9), nil, checkpoint.Advanced)
 				}
-				return store.ErrUnavailable
+				return next(ctx, op)
 			}), nil)
 			if taken {
 				// Another came first: so ours never can.
@@ -184,26 +189,17 @@ func TestRequestLost(t *testing.T) {
 // A write that is delayed on its way is applied after it was sent a second time, or
 // while the second is under way.
 func TestLateApply(t *testing.T) {
-	for _, delay := range []time.Duration{0, time.Microsecond, time.Millisecond, 3 * time.Millisecond, time.Second} {
+	for _, delay := range []string{"1us", "1ms", "3ms", "1s"} {
 		synctest.Test(t, func(t *testing.T) {
-			st := memstore.New()
-			puts := 0
-			var wg sync.WaitGroup
-			k := open(t, onPut(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-				if puts++; puts != 2 {
-					return next(ctx, op)
-				}
-				wg.Go(func() {
-					time.Sleep(delay)
-					late := *op
-					_ = next(context.WithoutCancel(ctx), &late)
-				})
-				return context.DeadlineExceeded
-			}), nil)
+			st := faultstore.New(memstore.New(), faultstore.MustParse("put checkpoint/k #2 late "+delay))
+			defer st.Close()
+			k := open(t, st, nil)
 			advance(t, k, "k", at(1), nil, checkpoint.Advanced)
 			advance(t, k, "k", at(2), nil, checkpoint.Advanced)
 			advance(t, k, "k", at(3), nil, checkpoint.Advanced)
-			wg.Wait()
+			if err := st.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
 			standsAt(t, k, "k", 3)
 			if c, err := k.Get(t.Context(), "k", &checkpoint.GetOptions{Cached: true}); err != nil || c.Sequence != 3 {
 				t.Errorf("memory says %+v, %v", c, err)
@@ -339,18 +335,22 @@ func TestDiskErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := range 5 {
 			for _, fault := range []error{store.MarkNotApplied(syscall.ENOSPC), syscall.EIO} {
-				applied := n%2 == 0 && fault == error(syscall.EIO)
 				puts := 0
-				k := open(t, onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-					if puts++; puts != n+1 {
-						return next(ctx, op)
+				// Of the unknown ones every second is applied.
+				lossy := faultstore.New(memstore.New(), faultstore.MustParse(fmt.Sprintf("put checkpoint/k #%d %s", n+1, []string{"lose", "drop"}[n%2])))
+				if fault != error(syscall.EIO) {
+					lossy.Set(faultstore.Schedule{})
+				}
+				k := open(t, onPut(lossy, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					err := fault
+					if puts++; puts != n+1 || fault == error(syscall.EIO) {
+						err = next(ctx, op)
 					}
-					if applied {
-						if err := next(ctx, op); err != nil {
-							return err
-						}
+					var unclear *store.UnknownError
+					if errors.As(err, &unclear) {
+						unclear.Err = fault
 					}
-					return fault
+					return err
 				}), nil)
 				for i := range uint64(6) {
 					r, err := k.Advance(t.Context(), "k", at(i), nil)

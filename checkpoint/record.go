@@ -28,10 +28,6 @@ const (
 
 	recordKind = "checkpoint"
 
-	// recentNonces is how many other writes may follow a write whose reply was lost
-	// before its writer can no longer find out what became of it.
-	recentNonces = 8
-
 	// maxCount bounds epochs and write counts, so that adding one never wraps.
 	maxCount = math.MaxUint64 >> 1
 )
@@ -43,9 +39,8 @@ type record struct {
 	pos     Position
 	epoch   uint64
 	token   uint64
-	n       uint64   // counts the writes of this register
-	nonce   string   // new in every write
-	recent  []string // the nonces of the writes before this one, the latest first
+	n       uint64 // counts the writes of this register
+	nonce   string // new in every write
 	written time.Time
 
 	// unknown keeps the fields of later versions unchanged.
@@ -57,19 +52,18 @@ func firstRecord() record { return record{epoch: 1} }
 
 // fields is the JSON form of a record.
 type fields struct {
-	Holdfast   int      `json:"holdfast"`
-	Kind       string   `json:"kind"`
-	Key        string   `json:"key"`
-	Epoch      uint64   `json:"epoch"`
-	Sequence   *uint64  `json:"sequence,omitempty"`
-	EventID    string   `json:"event_id,omitempty"`
-	Data       *string  `json:"data,omitempty"`
-	DataBase64 []byte   `json:"data_base64,omitempty"`
-	Token      uint64   `json:"token,omitempty"`
-	N          uint64   `json:"n"`
-	Nonce      string   `json:"nonce"`
-	Recent     []string `json:"recent,omitempty"`
-	Written    string   `json:"written,omitempty"`
+	Holdfast   int     `json:"holdfast"`
+	Kind       string  `json:"kind"`
+	Key        string  `json:"key"`
+	Epoch      uint64  `json:"epoch"`
+	Sequence   *uint64 `json:"sequence,omitempty"`
+	EventID    string  `json:"event_id,omitempty"`
+	Data       *string `json:"data,omitempty"`
+	DataBase64 []byte  `json:"data_base64,omitempty"`
+	Token      uint64  `json:"token,omitempty"`
+	N          uint64  `json:"n"`
+	Nonce      string  `json:"nonce"`
+	Written    string  `json:"written,omitempty"`
 }
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
@@ -86,32 +80,15 @@ func (r *record) follow() record {
 	next := *r
 	next.n++
 	next.nonce = rand.Text()[:16]
-	next.recent = nil
-	if r.nonce != "" {
-		next.recent = append([]string{r.nonce}, r.recent[:min(len(r.recent), recentNonces-1)]...)
-	}
 	next.written = time.Now().UTC().Truncate(time.Millisecond)
 	return next
-}
-
-// descends reports whether r is, or comes after, the write with this nonce. A false
-// answer is certain only if known is true: then the nonces reach back to the state with
-// the nonce base, which that write would have followed.
-func (r *record) descends(nonce, base string) (yes, known bool) {
-	if r.nonce == nonce || slices.Contains(r.recent, nonce) {
-		return true, true
-	}
-	if base == "" { // the register was absent: the nonces must reach its first write
-		return false, r.n == uint64(len(r.recent))+1
-	}
-	return false, r.nonce == base || slices.Contains(r.recent, base)
 }
 
 // encode returns the value of the register.
 func (r *record) encode(key string) ([]byte, error) {
 	f := fields{
 		Holdfast: FormatVersion, Kind: recordKind, Key: key, Epoch: r.epoch, Token: r.token,
-		N: r.n, Nonce: r.nonce, Recent: r.recent,
+		N: r.n, Nonce: r.nonce,
 	}
 	if !r.written.IsZero() {
 		f.Written = r.written.UTC().Format(timeFormat)
@@ -221,7 +198,7 @@ func decodeFields(key string, value []byte) (record, error) {
 	f.Token, errs[7] = take[uint64](all, "token")
 	f.N, errs[8] = take[uint64](all, "n")
 	f.Nonce, errs[9] = take[string](all, "nonce")
-	f.Recent, errs[10] = take[[]string](all, "recent")
+	_, errs[10] = take[[]string](all, "recent") // of an earlier release; not kept
 	f.Written, errs[11] = take[string](all, "written")
 	if err := errors.Join(errs[:]...); err != nil {
 		return record{}, err
@@ -229,11 +206,8 @@ func decodeFields(key string, value []byte) (record, error) {
 	if err := f.check(key); err != nil {
 		return record{}, err
 	}
-	r := record{
-		epoch: f.Epoch, token: f.Token, n: f.N, nonce: f.Nonce,
-		recent: f.Recent[:min(len(f.Recent), recentNonces)],
-	}
-	// The time is for people, so one that cannot be read is no error.
+	r := record{epoch: f.Epoch, token: f.Token, n: f.N, nonce: f.Nonce}
+	// The time is for people; one that cannot be read spoils nothing.
 	r.written, _ = time.Parse(timeFormat, f.Written)
 	if f.Sequence != nil {
 		r.exists = true

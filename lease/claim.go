@@ -45,7 +45,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		f := t.send(settled, rec, at)
 		switch {
 		case f.fate == store.FateApplied:
-			return h.begin(ctx, base, f.now, f.try.at, reason)
+			return h.begin(ctx, base, f, reason)
 		case f.fate == store.FateNotYet: // the same again, on the same predecessor
 			if pause.wait(settled) != nil {
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
@@ -126,15 +126,15 @@ func (c *Client) sign(ctx context.Context, rec *Record) {
 }
 
 // begin makes the grant that was written, and its first guard.
-func (h *Handle) begin(ctx context.Context, base, now *seen, sent time.Duration, reason string) (*Guard, *seen, error) {
-	c := h.c
+func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string) (*Guard, *seen, error) {
+	c, now, sent := h.c, f.now, f.try.at
 	if c.clock.look() >= sent+c.set.trust {
 		// The reply took so long that there is nothing left to trust in. Nobody
 		// was told of this grant, so the next one may follow it at once.
 		h.abandon(now.rec.Grant)
 		return nil, now, nil
 	}
-	g := newGrant(ctx, h, base, now, sent)
+	g := newGrant(ctx, h, base, now, sent, f.durable)
 	guard := g.guard(ctx)
 	if guard == nil { // stopped here until the trust was over
 		h.abandon(g.id)

@@ -47,11 +47,11 @@ type grant struct {
 	result    error
 }
 
-func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration) *grant {
+func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration, firm bool) *grant {
 	g := &grant{
 		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
 		guards: map[*Guard]bool{}, data: now.rec.Data,
-		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: true,
+		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
 		tries: h.over(now.version),
 		stop:  make(chan struct{}), finished: make(chan struct{}),
 	}

@@ -154,7 +154,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err := u.write(ctx); err != nil {
 		return nil, u.failed(ctx, err)
 	}
-	g := newGrant(ctx, u.h, before, u.base, u.at)
+	g := newGrant(ctx, u.h, before, u.base, u.at, u.firm)
 	guard := g.guard(ctx)
 	if guard == nil {
 		g.drain()
@@ -234,6 +234,7 @@ type ticketUse struct {
 	next func(*Record)      // makes the record to write
 	told func(Ticket) error // hears of the ticket before a write is sent; may be nil
 	at   time.Duration      // when the write that is the base now was sent
+	firm bool               // that write survives a power cut
 }
 
 // use reads the record and checks that the ticket is good for it. If the ticket is
@@ -443,7 +444,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 			}
 			u.base = f.now
 			if f.fate == store.FateApplied {
-				u.at = f.try.at
+				u.at, u.firm = f.try.at, f.durable
 				u.t.stands(c.clock, f.now, u.at)
 				return nil
 			}

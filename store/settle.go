@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -168,19 +170,28 @@ func Settle(ctx context.Context, s Store, key string, prev Version, writes ...Ve
 // The write that was applied was sent between the call and the return. A caller that
 // may trust it for a limited time (the holder of a lease) counts from the call.
 func PutAndSettle(ctx context.Context, s Store, key string, prev Version, value []byte) (Settlement, error) {
+	v, err := s.Put(ctx, key, prev, value)
+	return SettlePut(ctx, s, key, prev, value, v, err)
+}
+
+// SettlePut is the rest of [PutAndSettle] after its first Put, which returned v and err:
+// for callers that give the first try another time than what may follow.
+func SettlePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (Settlement, error) {
 	var attempts []Version
+	var lost error // of the first try whose outcome was unknown
 	for pause := time.Millisecond; ; pause = min(2*pause, maxSettlePause) {
-		v, err := s.Put(ctx, key, prev, value)
 		if err == nil {
 			return Settlement{Fate: FateApplied, Write: v, Current: Entry{Key: key, Value: value, Version: v}}, nil
 		}
 		if OutcomeOf(err) == Unknown {
 			attempts = append(attempts, AttemptOf(err))
+			lost = cmp.Or(lost, err)
 		}
 		found, over := settleAfter(ctx, s, key, prev, attempts, err)
 		if over || sleepUpTo(ctx, pause) != nil {
-			return found.orError(err, len(attempts) > 0)
+			return found.orError(err, lost)
 		}
+		v, err = s.Put(ctx, key, prev, value)
 	}
 }
 
@@ -214,16 +225,20 @@ func settleAfter(ctx context.Context, s Store, key string, prev Version, attempt
 	}
 }
 
-// orError returns what PutAndSettle returns when its last try has failed with cause.
-// unclear says that the outcome of at least one try was unknown.
-func (s Settlement) orError(cause error, unclear bool) (Settlement, error) {
+// orError returns what PutAndSettle returns when its last try has failed with cause. lost
+// is the error of a try whose outcome was unknown, if there was one.
+func (s Settlement) orError(cause, lost error) (Settlement, error) {
 	switch {
 	case s.Fate == FateApplied, s.Fate == FateSuperseded, s.Fate == FateNever && s.Current.Key != "":
 		return s, nil
-	case s.Fate == FateNever, !unclear:
+	case s.Fate == FateNever, lost == nil:
 		// The store certainly refused every try, even if nothing is in the way now.
 		s.Fate = FateNever
 		return s, cause
+	}
+	if OutcomeOf(cause) == NotApplied {
+		// It says nothing of the tries before it, and must not look like a conflict.
+		cause = fmt.Errorf("%w; then: %v", lost, cause)
 	}
 	return s, MarkUnknown(cause)
 }

@@ -180,3 +180,31 @@ func TestUnknownError(t *testing.T) {
 		t.Error("an error without a version names one")
 	}
 }
+
+// After an unknown outcome a conflict proves nothing, unless the store can tell: the error
+// is no conflict.
+func TestPutAndSettleConflictAfterUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, puts := memstore.New(), 0
+		v, err := m.Put(t.Context(), "k", "", []byte("before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.Intercept(bareStore{m}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind != store.OpPut {
+				return next(ctx, op)
+			}
+			if puts++; puts == 1 {
+				return store.ErrUnavailable
+			}
+			if _, err := m.Put(ctx, "k", v, []byte("theirs, or ours that came late")); err != nil {
+				t.Error(err)
+			}
+			return next(ctx, op)
+		})
+		found, err := store.PutAndSettle(t.Context(), s, "k", v, []byte("ours"))
+		if found.Fate != store.FateUnknown || store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict) || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("got %v, %v (%v)", found.Fate, err, store.OutcomeOf(err))
+		}
+	})
+}
