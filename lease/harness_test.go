@@ -98,9 +98,9 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 		return context.Cause(ctx)
 	case late:
 		<-ctx.Done()
+		copied := *op
 		w.after.Go(func() {
 			time.Sleep(2 * time.Second)
-			copied := *op
 			_ = next(context.WithoutCancel(ctx), &copied)
 		})
 		return context.Cause(ctx)

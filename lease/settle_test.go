@@ -89,7 +89,7 @@ func TestRefusalAfterALostReply(t *testing.T) {
 		want     store.Outcome
 	}{
 		"refused":            {"put lock/job fail", store.NotApplied},
-		"lost, then refused": {"put lock/job #1 drop; put lock/job fail; settle lock/job fail", store.Unknown},
+		"lost, then refused": {"put lock/job #1 drop; put lock/job #2 fail; settle lock/job #2- fail", store.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
