@@ -30,15 +30,15 @@ type Options struct {
 	// checkpoint is KeyPrefix/key. Default: [DefaultKeyPrefix].
 	KeyPrefix string
 
-	// HeldBy, if not nil, tells who holds the lease that guards a key, if anybody
-	// does. Reset and Delete ask it after they have read the checkpoint and before
-	// they write, and are refused while another holds the lease: one whose token is
-	// not the caller's own. An error of HeldBy refuses them, too. Default: nobody
-	// is asked, and nothing held.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held
+	// false if there is none. Reset and Delete call it after they have read the
+	// checkpoint and before they write. They are refused while another holder has the
+	// lease: one whose token is not the caller's. An error of HeldBy refuses them, too.
+	// Default: leases are not checked.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
-	// SettleTimeout bounds how long a write whose outcome is unknown is followed up by
-	// reading back, in time; the call's context bounds it besides. From 1 ms to
+	// SettleTimeout is the most time in which the keeper tries to settle a write of
+	// unknown outcome by reading back; the call's context bounds it as well. From 1 ms to
 	// 1 h. Default: [DefaultSettleTimeout].
 	SettleTimeout time.Duration
 

@@ -40,15 +40,16 @@ type Options struct {
 	//   - "link": the path leads through a symbolic link that belongs to another user.
 	Unsafe []string
 
-	// HeldBy, if not nil, tells who holds the lease that guards a key, if anybody
-	// does. Reset and Delete ask it before they write, without the file's lock, and
-	// are refused while another holds the lease: one whose token is not the caller's
-	// own. An error of HeldBy refuses them, too. Default: nobody is asked, and
-	// nothing held.
+	// HeldBy, if not nil, returns the holder of the lease that guards a key, and held
+	// false if there is none. Reset and Delete call it before they write, without the
+	// file's lock. They are refused while another holder has the lease: one whose token
+	// is not the caller's. An error of HeldBy refuses them, too. Default: leases are not
+	// checked.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
-	// Poll is how often Watch looks at the file, from 1 ms to 1 h, jittered. Changes
-	// through the same Store are seen at once. Default: [DefaultPoll].
+	// Poll is how often Watch reads the file, from 1 ms to 1 h; each wait is a random
+	// time between half of it and all of it. Watch sees changes through the same Store at
+	// once. Default: [DefaultPoll].
 	Poll time.Duration
 
 	// OnCommit, if not nil, is called each time the store has released the lock, by the

@@ -250,7 +250,7 @@ func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (
 	return s.answer(), nil
 }
 
-// answer is what a caller is told of a state, and may keep.
+// answer is the description of a state that a caller gets, and may keep.
 func (s stored) answer() object.Info {
 	info := s.info
 	info.Now = time.Now()

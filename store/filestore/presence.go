@@ -196,8 +196,8 @@ func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 }
 
 // Judge implements [store.Presence]. It answers Dead only if the file of the process
-// is there, is the very one that was announced, and nobody holds its lock: neither
-// the process nor a child that it gave a [Store.PresenceFile].
+// exists, is the very one that was announced, and its lock is free: neither the process
+// nor a child that inherited a [Store.PresenceFile] holds it.
 func (s *Store) Judge(ctx context.Context, announcement string) store.Liveness {
 	name, id, ok := s.parse(announcement)
 	if !ok || ctx.Err() != nil || s.begin() != nil {

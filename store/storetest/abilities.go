@@ -13,8 +13,8 @@ import (
 // volatileCases are the rules of [store.VolatilePutter].
 func volatileCases() []testCase {
 	return []testCase{
-		{"VolatilePut", "PutVolatile obeys the rules of Put: it creates, swaps, is seen by everybody at once, and is refused for a wrong version.", caseVolatilePut},
-		{"VolatileThenDurable", "Durable and volatile writes follow each other as they like, with versions that never return.", func(e *env) {
+		{"VolatilePut", "PutVolatile obeys the rules of Put: it creates, swaps, is visible to all readers at once, and is refused for a wrong version.", caseVolatilePut},
+		{"VolatileThenDurable", "Durable and volatile writes may follow each other in any order, and no version is used twice.", func(e *env) {
 			p := e.volatilePutter()
 			seen := make(versions)
 			v := e.create("job", "same")
@@ -103,7 +103,7 @@ func caseVolatilePut(e *env) {
 func readCases() []testCase {
 	return []testCase{
 		{"Age", "GetAge is Get with an age that is never above the truth: a lower bound, or negative where it is not known. (Leases are taken over by it.)", caseAge},
-		{"GetIfChanged", "GetIfChanged is Get, except that it does not tell the value of the version that was seen.", caseGetIfChanged},
+		{"GetIfChanged", "GetIfChanged is Get, except that it returns no value if the version is the one that was seen.", caseGetIfChanged},
 		{"Peek", "Peek sees a state that is good as the base of a write, and does not call a read error \"absent\".", casePeek},
 		{"HighestMark", "HighestMark is a number that no mark of a write to the key exceeds, refused writes, volatile ones, those without a mark and deleted registers included. (A fencing token that was shown once must not be given again.)", caseHighestMark},
 		{"Traits", "Traits are the same at each call and in another opening of the store, name no secret, and bound no lease below zero.", func(e *env) {
@@ -271,7 +271,7 @@ func presenceCases() []testCase {
 				}
 			}
 		}},
-		{"PresenceUnknown", "Dead is only said for certain: what is no announcement, or one of another place, is unknown. (a live holder in another container was judged dead.)", func(e *env) {
+		{"PresenceUnknown", "The answer is dead only if that is certain: for a text that is no announcement, or one of another place, it is unknown. (a live holder in another container was judged dead.)", func(e *env) {
 			p := e.presence(e.s)
 			own, err := p.Announce(e.ctx)
 			if err != nil {

@@ -51,8 +51,8 @@ func callCases() []testCase {
 			e.expect("job", v, "one")
 			e.put("job", v, "two")
 		}},
-		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the outcome is told truly: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
-		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller gave it, and the store by the name in its traits; the text has that name once. (Programs tell by it the failure of a write from that of a read.)", func(e *env) {
+		{"DeadlinesTellTheTruth", "When a context ends in the middle of a call, the store reports the true outcome: applied means applied, not applied means never, and all else is unknown.", caseDeadlines},
+		{"ErrorsNameTheKey", "An error of a store is a store.OpError, which names the operation, the key as the caller gave it, and the store by the name in its traits; the text has that name once. (Programs use it to distinguish a failed write from a failed read.)", func(e *env) {
 			named := func(what, key string, write bool, err error) {
 				var op *store.OpError
 				name := store.TraitsOf(e.s).Name

@@ -16,8 +16,8 @@ var errCut = errors.New("storetest: the connection was cut")
 // cutCases are the rules of calls whose connection is cut; see [Options.Cut].
 func cutCases() []testCase {
 	return []testCase{
-		{"CutWrites", "When the connection is cut before or after a write took effect, the outcome is told truly: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseCutWrites},
-		{"CutReads", "A read whose connection is cut fails: it is not \"not found\", and it shows no state that never was. (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
+		{"CutWrites", "When the connection is cut before or after a write took effect, the store reports the true outcome: applied means applied, not applied means never, all else is unknown. A write that was applied is never its own conflict.", caseCutWrites},
+		{"CutReads", "A read whose connection is cut fails: it is not \"not found\", and it returns no state that never existed. (a read error taken for absence is a lock taken from its holder.)", func(e *env) {
 			s, c := e.cuttable()
 			v := e.create("job", "one")
 			c.each(e, "get", func(ctx context.Context, what string) {
@@ -33,7 +33,7 @@ func cutCases() []testCase {
 	}
 }
 
-// cutPlan tells which requests of one call are cut.
+// cutPlan says which requests of one call are cut.
 type cutPlan struct {
 	first int  // the request that is cut, from 0
 	all   bool // those that follow it too
@@ -57,7 +57,7 @@ func (c *cutter) set(to cutPlan) (cuts int) {
 	return cuts
 }
 
-// next counts a request and tells what happens to it.
+// next counts a request and returns what happens to it.
 func (c *cutter) next() (cut, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -56,7 +56,7 @@ func decoratorCases() []testCase {
 				e.expectAbsent("job")
 			}
 		}},
-		{"DecoratorHides", "What is found as a store.Store below a decorator is the decorator: no call gets past it.", caseDecoratorHides},
+		{"DecoratorHides", "As[store.Store] of a decorator is the decorator itself: no call bypasses it.", caseDecoratorHides},
 		{"PrefixApart", "Two prefixes of one space are two spaces, unless one lies below the other: neither sees nor changes the other's keys.", casePrefixApart},
 	}
 }

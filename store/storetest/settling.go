@@ -12,7 +12,7 @@ import (
 // suite knows what became of them, as if their replies had been lost.
 func settleCases() []testCase {
 	return []testCase{
-		{"SettleApplied", "Settle says of a write that was applied, and stands there, that it was applied, with the version to go on from; or that it cannot know. It never says that the write was not applied.", func(e *env) {
+		{"SettleApplied", "If a write was applied and is the current state, Settle says so, with the version to write against next, or says that it cannot know. It never says that the write was not applied.", func(e *env) {
 			v := e.create("job", "one")
 			e.settled("a create that stands there", "", v, v, entry("job", v, "one"), store.FateApplied)
 			w := e.put("job", v, "two")
@@ -35,7 +35,7 @@ func settleCases() []testCase {
 			e.settled("a write without a name", v, unnamed, "", entry("job", v, "one"), store.FateNotYet)
 			e.settled("no create", "", "", "", store.Entry{Key: "absent"}, store.FateNotYet)
 		}},
-		{"SettleOthers", "Settle never takes another's write for the one it is asked for, not even with the same value; and of a write without a name it knows nothing once the state has changed.", func(e *env) {
+		{"SettleOthers", "Settle never mistakes another write for the one in question, not even with the same value. The fate of a write without a version is unknown once the state has changed.", func(e *env) {
 			v := e.create("job", "one")
 			w := e.put("job", v, "two")
 			e.settled("no write, and another's", v, "", "", entry("job", w, "two"), store.FateNever)
@@ -53,7 +53,7 @@ func settleCases() []testCase {
 				e.errorf("of a key that is none: got %v, %v", found.Fate, err)
 			}
 		}},
-		{"PutAndSettle", "PutAndSettle writes, and tells the state in its way where another was faster.", func(e *env) {
+		{"PutAndSettle", "PutAndSettle writes, or returns the current state where another writer was faster.", func(e *env) {
 			found, err := store.PutAndSettle(e.ctx, e.s, "job", "", []byte("one"))
 			if err != nil || found.Fate != store.FateApplied {
 				e.fatalf("create: got %v, %v", found.Fate, err)

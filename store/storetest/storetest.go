@@ -6,20 +6,19 @@
 //
 // # What it checks
 //
-// Each case stands for one rule of the contract, and says which when it fails. Run
-// it for a backend as it is, under [store.Prefix], and for every decorator: a
-// decorator must keep the contract, and the abilities, of the store below it.
-// Abilities that a store does not offer are not asked of it.
+// Each case checks one rule of the contract, and its failure states the rule. Run the
+// suite for a backend as it is, under [store.Prefix], and for every decorator: a
+// decorator must keep the contract, and the abilities, of the store below it. Cases of
+// abilities that a store does not offer are skipped.
 //
-// A pass does not prove a store right: no test can show that a race never happens,
-// nor what a power cut leaves behind. But most of the cases stand for a failure
-// that was seen in a real system.
+// A pass does not prove a store right: no test can show that a race never happens, nor
+// what a power cut leaves. But most of the cases come from a failure of a real system.
 //
 // # Histories
 //
-// A [History] records what concurrent callers did to a store and saw in it, and
-// [History.Check] tells whether one register for each key explains it. The suite
-// uses it; so can any test that runs real work on a store, under faults too.
+// A [History] records the calls of concurrent callers and their results. [History.Check]
+// finds out whether one register for each key explains them. The suite uses it; any test
+// that runs real work on a store, under faults too, can use it as well.
 package storetest
 
 import (
@@ -32,27 +31,27 @@ import (
 
 // Options adapt the suite to a store. The zero value suits a fast one.
 type Options struct {
-	// Second opens another handle on the space of first, as another process would
-	// have it. Where it is given, half of the racers use it, and what one handle
-	// wrote is read through the other. Nil: there is only one handle.
+	// Second opens another handle on the space of first, as another process would. If it
+	// is set, half of the racers use it, and the suite reads through one handle what it
+	// wrote through the other. Nil: there is only one handle.
 	Second func(t *testing.T, first store.Store) store.Store
 
-	// Cut opens another handle on the space of first, each of whose requests goes
-	// through carry: it calls carry with a function that sends the request and takes
-	// the answer. The suite cuts the connection there, before or after a request took
-	// effect: carry then returns an error of its own, without calling the function, or
-	// after it. So a backend over HTTP gives the handle an [http.RoundTripper] that
-	// calls carry. Without Cut, the suite cannot see whether a write that failed is
-	// told truly, nor whether a write becomes its own conflict; see the cases whose
-	// names begin with Cut. carry may be called from several goroutines.
+	// Cut opens another handle on the space of first, each of whose requests goes through
+	// carry: it calls carry with a function that sends the request and receives the
+	// answer. The suite cuts the connection there, before or after a request took effect:
+	// carry then returns the suite's error, without calling the function, or after the
+	// call. So a backend over HTTP gives the handle an [http.RoundTripper] that calls
+	// carry. Without Cut, the suite cannot check whether the store reports the true
+	// outcome of a failed write, nor whether a write becomes its own conflict; see the
+	// cases whose names begin with Cut. carry may be called from several goroutines.
 	Cut func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store
 
 	// Skip names cases that this store is known to fail, each with the reason. A
 	// name that is no case is an error.
 	Skip map[string]string
 
-	// VerifySkips runs the cases of Skip too, and fails when one of them passes: an
-	// exception that is no longer needed is to be removed.
+	// VerifySkips runs the cases of Skip too, and fails when one of them passes: remove
+	// an exception that is no longer needed.
 	VerifySkips bool
 
 	// Racers is the number of goroutines that compete; 0 means 16, else at least 2.
@@ -145,7 +144,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts *Options) {
 	suitetest.Run(t, cases(), suitetest.Options{Skip: o.Skip, VerifySkips: o.VerifySkips, Parallel: o.Parallel, Bubble: o.Bubble}, setup(open, o))
 }
 
-// Failure tells of a case that failed.
+// Failure describes a case that failed.
 type Failure = suitetest.Failure
 
 // Check runs the cases like [Run], but returns those that failed in place of

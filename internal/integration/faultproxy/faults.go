@@ -118,7 +118,7 @@ func LateAfterDrop(d time.Duration) Fault {
 	}}
 }
 
-// later sends the request d from now, and nobody sees the answer.
+// later sends the request d from now, and no client sees the answer.
 func (x *exchange) later(d time.Duration) {
 	if !x.p.begin() {
 		return

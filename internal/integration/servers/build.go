@@ -31,9 +31,9 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "holdfast-test"), nil
 }
 
-// cached returns the directory of that name in the cache. If it is not there, make
-// fills it under another name first, so that nobody meets half a directory, and
-// only one process at a time does so.
+// cached returns the directory of that name in the cache. If it is not there, make fills
+// it under another name first, so that no process finds half a directory, and only one
+// process at a time does so.
 func cached(name string, make func(dir string) error) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {

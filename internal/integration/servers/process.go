@@ -109,7 +109,7 @@ func run(sh, dir string, inner *exec.Cmd) (p *process, output string, err error)
 	cmd := exec.Command(sh, append([]string{"-c", watchdog, "sh", dir}, inner.Args...)...)
 	cmd.Env = append(os.Environ(), inner.Env...)
 	cmd.Dir = dir
-	// A file, not a pipe: go test waits for whoever holds its own output open.
+	// A file, not a pipe: go test waits for every process that holds its own output open.
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{r}
 	detach(cmd)
@@ -152,7 +152,7 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// freeAddress returns a loopback address that nobody listened on a moment ago.
+// freeAddress returns a loopback address on which no process listened a moment ago.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -192,8 +192,8 @@ func (s S3) CreateBucket(ctx context.Context, name string, versioned bool) error
 	return err
 }
 
-// NewBucket makes an empty bucket of a name that nobody else uses, and returns the
-// name. It stays until the server ends.
+// NewBucket makes an empty bucket with a unique name, and returns the name. It stays
+// until the server ends.
 func (s S3) NewBucket(t testing.TB, versioned bool) string {
 	t.Helper()
 	name := Unique("bucket")
@@ -241,7 +241,7 @@ func env(endpointVar, endpoint, region, access, secret string) []string {
 	}
 }
 
-// Unique returns a name for a bucket or a table that nobody else uses.
+// Unique returns a unique name for a bucket or a table.
 func Unique(kind string) string {
 	return fmt.Sprintf("holdfast-%s-%s", kind, strings.ToLower(rand.Text()[:12]))
 }
