@@ -82,7 +82,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) < 2 {
-		return errors.New("usage: sbom VERSION BINARY.")
+		return errors.New("usage: sbom VERSION BINARY, with any number of binaries")
 	}
 	version := args[0]
 	created := time.Unix(0, 0)
