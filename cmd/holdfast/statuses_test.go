@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,10 @@ func serveS3(t *testing.T, change func(*awstest.S3)) (store string, stand *awste
 		_, _ = io.Copy(w, resp.Body) // the client may have gone
 	}))
 	t.Cleanup(server.Close)
-	return "s3://bucket/app?region=us-east-1&path_style=true&endpoint=" + server.URL, stand
+	// A region of its own: a port may be used again, and the command remembers for a week
+	// which servers are good, for root in one place for all tests.
+	region := strings.ToLower(rand.Text()[:8])
+	return "s3://bucket/app?region=" + region + "&path_style=true&endpoint=" + server.URL, stand
 }
 
 // onStore are the command lines of all commands that ask a store, on names that are
