@@ -192,6 +192,35 @@ func TestOwnBrokenGrant(t *testing.T) {
 	})
 }
 
+// A break that meets a renewal tells nothing of the age of the write before: others would
+// take the lock while its holder believes.
+func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
+	for _, renews := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			const age = 20 * time.Second
+			aged := &agedStore{Store: st, age: age}
+			g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
+			want := age
+			if renews {
+				want = 0
+			}
+			between := store.Intercept(aged, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				if op.Kind.Write() && renews {
+					renews = false
+					if err := g.Renew(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				return next(ctx, op)
+			})
+			rec, err := client(t, between, nil).Break(t.Context(), "job", g.Token(), nil)
+			if err != nil || rec.Stood != want {
+				t.Errorf("Break = %+v, %v; want an age of %v", rec, err, want)
+			}
+		})
+	}
+}
+
 // A break that meets a renewal keeps what the renewal wrote.
 func TestBreakBesideSetData(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

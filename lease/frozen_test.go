@@ -303,6 +303,32 @@ func (b blockedLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
+// Renewals of which a handler has not heard leave room for what changes what a holder may
+// do.
+func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		block := make(chan struct{})
+		told := map[lease.EventKind]int{}
+		c := client(t, st, &lease.Options{TTL: 5 * time.Second, OnEvent: func(e lease.Event) {
+			<-block
+			told[e.Kind]++
+		}})
+		g := mustTry(t, c, "job")
+		time.Sleep(time.Hour)
+		if c.Stats().Events == 0 {
+			t.Fatal("no event was dropped")
+		}
+		mustRelease(t, g)
+		close(block)
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if told[lease.EventRenewed] == 0 || told[lease.EventReleased] != 1 {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
 // A slow handler hears of everything, in order, and of how much it missed.
 func TestSlowHandler(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
