@@ -203,13 +203,13 @@ func TestGreedyHolders(t *testing.T) {
 // A holder that cannot know of a waiter in another process leaves it a chance if it is
 // told to; and pays no time for it otherwise.
 func TestYield(t *testing.T) {
-	first := func(yield time.Duration) (took time.Duration) {
+	first := func(yield, work time.Duration) (took time.Duration) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{Yield: yield}}), "job")
 			var all sync.WaitGroup
-			all.Go(func() { greedy(t, ctx, h, 20*time.Second) })
+			all.Go(func() { greedy(t, ctx, h, work) })
 			time.Sleep(time.Second)
 			began := time.Now()
 			if g, err := client(t, remoteOf(st, 5), nil).Acquire(ctx, "job"); err == nil {
@@ -221,10 +221,15 @@ func TestYield(t *testing.T) {
 		})
 		return took
 	}
-	if took := first(lease.DefaultMaxPoll); took == 0 || took > 25*time.Second {
-		t.Errorf("another one waited %v beside a holder that yields", took)
+	for _, work := range []time.Duration{20 * time.Second, 100 * time.Millisecond} {
+		if took := first(lease.DefaultMaxPoll, work); took == 0 || took > work+2*lease.DefaultMaxPoll {
+			t.Errorf("another one waited %v beside a holder that works for %v and yields", took, work)
+		}
 	}
-	t.Logf("beside one that does not: %v", first(-1))
+	// The control: beside one that never yields, ten minutes are not enough.
+	if took := first(-1, 20*time.Second); took != 0 {
+		t.Errorf("another one waited %v beside a holder that does not yield", took)
+	}
 }
 
 // A loop that no one else disturbs sends two requests a round and loses no time, also
