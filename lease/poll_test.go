@@ -226,9 +226,23 @@ func TestYield(t *testing.T) {
 			t.Errorf("another one waited %v beside a holder that works for %v and yields", took, work)
 		}
 	}
-	// The control: beside one that never yields, ten minutes are not enough.
-	if took := first(-1, 20*time.Second); took != 0 {
-		t.Errorf("another one waited %v beside a holder that does not yield", took)
+	// The option decides, and not what the handle knows of others.
+	for _, yield := range []time.Duration{3 * time.Second, -1} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			h := handle(t, client(t, remoteOf(st, 5), &lease.Options{Tuning: lease.Tuning{Yield: yield}}), "job")
+			began := time.Now()
+			for range 10 {
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, g)
+			}
+			took := time.Since(began)
+			if want := 9 * max(yield, 0); took < want || took > want+time.Second {
+				t.Errorf("with Yield %v ten rounds took %v, want %v and what the requests take", yield, took, want)
+			}
+		})
 	}
 }
 
