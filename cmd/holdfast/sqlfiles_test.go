@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"net/url"
@@ -175,10 +174,19 @@ func TestDatabaseNamesArePrintedEscaped(t *testing.T) {
 		"postgres://127.0.0.1:1/" + evil, "postgres://127.0.0.1:1/db/" + evil, "postgres://127.0.0.1:1/db?user=" + evil, "postgres://127.0.0.1:1/db?search_path=" + evil,
 	} {
 		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"init"}, {"run", "-v", "-n", "job", "--", "true"}, {"lock", "-n", "job"}, {"doctor"}} {
-			var out bytes.Buffer
-			execute(append([]string{"--store", store}, args...), strings.NewReader(""), &out, &out)
-			if strings.ContainsAny(out.String(), "\x1b\u202e\u009b\r") {
-				t.Errorf("--store %s %q: %q", store, args, out.String())
+			// A file, which the command and its child can write at the same time.
+			f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			execute(append([]string{"--store", store}, args...), strings.NewReader(""), f, f)
+			out, err := os.ReadFile(f.Name())
+			f.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.ContainsAny(string(out), "\x1b\u202e\u009b\r") {
+				t.Errorf("--store %s %q: %q", store, args, out)
 			}
 		}
 	}
