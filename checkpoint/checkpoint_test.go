@@ -518,3 +518,20 @@ func TestStoreWentBack(t *testing.T) {
 	}
 	advance(t, k, "k", at(1), &checkpoint.AdvanceOptions{Token: 1}, checkpoint.Advanced)
 }
+
+// TestResetReadsFirst: a Reset or Delete is judged by what is saved, and not by what
+// its keeper remembers.
+func TestResetReadsFirst(t *testing.T) {
+	st := memstore.New()
+	first, second := open(t, st, nil), open(t, st, nil)
+	advance(t, first, "k", at(10), nil, checkpoint.Advanced)
+	advance(t, second, "k", at(20), nil, checkpoint.Advanced)
+	expect := uint64(20)
+	if _, err := first.Reset(t.Context(), "k", at(5), &checkpoint.ChangeOptions{Expect: &expect}); err != nil {
+		t.Errorf("a reset of what another keeper has saved: %v", err)
+	}
+	expect = 5
+	if _, err := second.Delete(t.Context(), "k", &checkpoint.ChangeOptions{Expect: &expect}); err != nil {
+		t.Errorf("a delete of what another keeper has saved: %v", err)
+	}
+}
