@@ -180,9 +180,7 @@ func TestFileIdle(t *testing.T) {
 				children[i].ask("wait")
 			}
 			for _, c := range children {
-				for range test.waiters {
-					c.hear("waiting")
-				}
+				c.hear("waiting") // once for all waiters of a client
 			}
 			time.Sleep(1500 * time.Millisecond) // until all sleep
 			const span = 3 * time.Second
