@@ -139,7 +139,7 @@ func (f *fight) fight(workers int, d time.Duration) {
 	}
 	// On a machine under load it takes longer until there was a fight.
 	end := time.Now().Add(d)
-	for patience := end.Add(2 * time.Minute); time.Now().Before(end) || f.grants() < leastGrants && time.Now().Before(patience); {
+	for patience := end.Add(4 * time.Minute); time.Now().Before(end) || f.grants() < leastGrants && time.Now().Before(patience); {
 		time.Sleep(time.Duration(f.rnd.Int64N(int64(f.job.TTL))))
 		i := f.rnd.IntN(len(f.alive))
 		w := f.alive[i]
