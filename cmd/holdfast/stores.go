@@ -139,7 +139,7 @@ var makes = map[string]making{
 }
 
 // missing looks whether a directory is there, and what the command may do if not: a
-// name that was mistyped must not become a store in which nobody else looks. The store
+// name that was mistyped must not become a store that no other program uses. The store
 // of this user that nothing was ever kept in is an empty one for those that read.
 func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	path, _, err := directoryOf(u)

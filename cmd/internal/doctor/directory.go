@@ -106,7 +106,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	if err != nil {
 		return explain(err)
 	}
-	// Only this user can enter ours, so that nobody can put something else into it.
+	// Only this user can enter ours, so that no other user can put something else into it.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
 		return explain(err)
@@ -173,7 +173,7 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 		_ = st.Close() // what it holds goes away
 	}
 	if p.dir != "" {
-		// Not by its name: whoever owns the directory above may have given that to
+		// Not by its name: the owner of the directory above may have given that to
 		// another one.
 		err := removeAllIn(p.own)
 		p.own.Close()
