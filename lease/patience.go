@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // patience ends a context when the store has answered no request for long: the time
@@ -18,6 +20,16 @@ type patience struct {
 }
 
 type patienceKey struct{}
+
+// silentError ends a context whose patience is over. It matches [store.ErrUnavailable],
+// and states no outcome: the write that it interrupts may have been applied.
+type silentError struct{ limit time.Duration }
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("the store has answered no request for %v", e.limit)
+}
+
+func (e *silentError) Is(target error) bool { return target == store.ErrUnavailable }
 
 // withPatience returns a context that ends with the options' patience. Without one it
 // lasts as long as ctx does.
@@ -47,7 +59,7 @@ func (p *patience) asked() {
 	defer p.mu.Unlock()
 	if p.timer == nil {
 		p.timer = time.AfterFunc(p.limit, func() {
-			p.end(fmt.Errorf("the store has answered no request for %v", p.limit))
+			p.end(&silentError{p.limit})
 		})
 	}
 }
