@@ -28,6 +28,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
+# By default each process with the race detector sleeps for a second before it ends. The
+# tests start hundreds of processes.
+export GORACE="${GORACE:-atexit_sleep_ms=0}"
+
 echo "== go test"
 go test -race -timeout 25m "$@" "${released[@]}"
 

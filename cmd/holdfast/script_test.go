@@ -23,8 +23,16 @@ func TestMain(m *testing.M) {
 	// Under nohup the hang-up signal is ignored, and programs that the tests start
 	// would inherit that. A signal that is handled here has its default effect there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// The race detector lets each process sleep for a second before it ends, and the
+	// tests start some 400 of them.
+	if os.Getenv(raceOptions) == "" {
+		os.Setenv(raceOptions, "atexit_sleep_ms=0")
+	}
 	testscript.Main(m, programs)
 }
+
+// raceOptions is the variable with the options of the race detector.
+const raceOptions = "GORACE"
 
 // The scripts in testdata/script are the tests of the command, in the words of
 // those who use it.
@@ -40,6 +48,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(env.WorkDir, "store"))
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv(raceOptions, os.Getenv(raceOptions))
 			return nil
 		},
 		// On a machine of CI nothing may be missing.
