@@ -69,6 +69,9 @@ type S3 struct {
 	// 5 MiB.
 	MinPart int
 
+	// MaxCopy is the largest object that one request copies, in bytes; 0 means 5 GiB.
+	MaxCopy int
+
 	mu      sync.Mutex
 	buckets map[string]*s3Bucket
 	ids     int
@@ -92,9 +95,15 @@ type s3Object struct {
 }
 
 type s3Upload struct {
-	key    string
-	header http.Header
-	parts  map[int][]byte
+	key     string
+	header  http.Header
+	started time.Time
+	parts   map[int]s3Part
+}
+
+type s3Part struct {
+	body     []byte
+	modified time.Time
 }
 
 // s3Host is the endpoint of the stand-in; a bucket may also stand before it.
@@ -199,6 +208,8 @@ func (r s3Request) name() string {
 			return "GetObjectLockConfiguration"
 		case has("lifecycle"):
 			return "GetBucketLifecycleConfiguration"
+		case has("uploads"):
+			return "ListMultipartUploads"
 		}
 		return "ListObjectsV2"
 	}
@@ -216,6 +227,8 @@ func (r s3Request) name() string {
 		return "CopyObject"
 	case r.Method == http.MethodPut:
 		return "PutObject"
+	case r.Method == http.MethodGet && has("uploadId"):
+		return "ListParts"
 	case r.Method == http.MethodDelete && has("uploadId"):
 		return "AbortMultipartUpload"
 	case r.Method == http.MethodDelete:
@@ -256,6 +269,10 @@ func (s *S3) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *S3) now() time.Time { return time.Now().Add(s.Broken.Skew) }
 
 func (s *S3) fail(r s3Request, status int, code string) *http.Response {
+	return s.failWith(r, status, code, "this is a test: "+code)
+}
+
+func (s *S3) failWith(r s3Request, status int, code, message string) *http.Response {
 	h := http.Header{"Content-Type": {"application/xml"}, "X-Test-Code": {code}}
 	if r.Method == http.MethodHead || status == http.StatusNotModified {
 		return respond(status, h, nil)
@@ -265,7 +282,7 @@ func (s *S3) fail(r s3Request, status int, code string) *http.Response {
 		Code      string
 		Message   string
 		RequestID string `xml:"RequestId"`
-	}{Code: code, Message: "this is a test: " + code, RequestID: "TEST"})
+	}{Code: code, Message: message, RequestID: "TEST"})
 	return respond(status, h, body)
 }
 
@@ -283,6 +300,8 @@ func (s *S3) serve(r s3Request, body []byte) *http.Response {
 		return s.configuration(r)
 	case "ListObjectsV2":
 		return s.list(r, b)
+	case "ListMultipartUploads":
+		return s.listUploads(r, b)
 	case "GetObject", "HeadObject":
 		return s.get(r, b)
 	case "DeleteObject":
@@ -493,6 +512,9 @@ func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
 	if resp != nil {
 		return resp
 	}
+	if len(from.body) > cmp.Or(s.MaxCopy, 5<<30) {
+		return s.failWith(r, http.StatusBadRequest, "InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+	}
 	header := from.header
 	if r.Header.Get("X-Amz-Metadata-Directive") == "REPLACE" {
 		header = objectHeader(r.Header)
@@ -503,5 +525,5 @@ func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
 
 func copyResult(name string, o *s3Object) []byte {
 	return fmt.Appendf(nil, "<%s><ETag>%s</ETag><LastModified>%s</LastModified></%s>",
-		name, strings.ReplaceAll(o.etag, `"`, "&quot;"), o.modified.UTC().Format("2006-01-02T15:04:05.000Z"), name)
+		name, strings.ReplaceAll(o.etag, `"`, "&quot;"), isoTime(o.modified), name)
 }

@@ -3,10 +3,13 @@ package awstest
 import (
 	"cmp"
 	"encoding/xml"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type s3Contents struct {
@@ -52,12 +55,78 @@ func (s *S3) list(r s3Request, b *s3Bucket) *http.Response {
 			o = &s3Object{} // a stale listing
 		}
 		result.NextContinuationToken = key
-		result.Contents = append(result.Contents, s3Contents{escape(key), o.modified.UTC().Format("2006-01-02T15:04:05.000Z"), o.etag, len(o.body)})
+		result.Contents = append(result.Contents, s3Contents{escape(key), isoTime(o.modified), o.etag, len(o.body)})
 	}
 	if !result.IsTruncated {
 		result.NextContinuationToken = ""
 	}
 	result.KeyCount = len(result.Contents)
+	body, _ := xml.Marshal(result)
+	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+}
+
+// isoTime is how listings write a time.
+func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// listUploads answers with the uploads that are neither completed nor aborted, ordered by
+// key and then by id.
+func (s *S3) listUploads(r s3Request, b *s3Bucket) *http.Response {
+	type upload struct{ Key, UploadId, Initiated string }
+	result := struct {
+		XMLName            xml.Name `xml:"ListMultipartUploadsResult"`
+		IsTruncated        bool
+		EncodingType       string `xml:",omitempty"`
+		NextKeyMarker      string `xml:",omitempty"`
+		NextUploadIdMarker string `xml:",omitempty"`
+		Upload             []upload
+	}{EncodingType: "url"}
+	var ids []string
+	for id, u := range b.uploads {
+		after := [2]string{r.query.Get("key-marker"), r.query.Get("upload-id-marker")}
+		if strings.HasPrefix(u.key, r.query.Get("prefix")) && (u.key > after[0] || u.key == after[0] && id > after[1]) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(x, y string) int {
+		return cmp.Or(strings.Compare(b.uploads[x].key, b.uploads[y].key), strings.Compare(x, y))
+	})
+	if size := cmp.Or(s.PageSize, 1000); len(ids) > size {
+		ids, result.IsTruncated = ids[:size], true
+		result.NextKeyMarker, result.NextUploadIdMarker = url.QueryEscape(b.uploads[ids[size-1]].key), ids[size-1]
+	}
+	for _, id := range ids {
+		result.Upload = append(result.Upload, upload{url.QueryEscape(b.uploads[id].key), id, isoTime(b.uploads[id].started)})
+	}
+	body, _ := xml.Marshal(result)
+	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+}
+
+// listParts answers with the parts of an upload.
+func (s *S3) listParts(r s3Request, u *s3Upload) *http.Response {
+	type part struct {
+		PartNumber         int
+		LastModified, ETag string
+		Size               int
+	}
+	result := struct {
+		XMLName              xml.Name `xml:"ListPartsResult"`
+		IsTruncated          bool
+		NextPartNumberMarker int `xml:",omitempty"`
+		Part                 []part
+	}{}
+	after, _ := strconv.Atoi(r.query.Get("part-number-marker"))
+	for _, n := range slices.Sorted(maps.Keys(u.parts)) {
+		if n <= after {
+			continue
+		}
+		if len(result.Part) == cmp.Or(s.PageSize, 1000) {
+			result.IsTruncated = true
+			break
+		}
+		p := u.parts[n]
+		result.NextPartNumberMarker = n
+		result.Part = append(result.Part, part{n, isoTime(p.modified), etagOf(p.body), len(p.body)})
+	}
 	body, _ := xml.Marshal(result)
 	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
 }

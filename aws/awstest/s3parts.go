@@ -16,7 +16,7 @@ func (s *S3) multipart(r s3Request, b *s3Bucket, body []byte) *http.Response {
 	if r.op == "CreateMultipartUpload" {
 		s.ids++
 		id := fmt.Sprintf("upload-%d", s.ids)
-		b.uploads[id] = &s3Upload{key: r.key, header: objectHeader(r.Header), parts: make(map[int][]byte)}
+		b.uploads[id] = &s3Upload{key: r.key, header: objectHeader(r.Header), started: s.now(), parts: make(map[int]s3Part)}
 		return respond(http.StatusOK, nil, fmt.Appendf(nil,
 			"<InitiateMultipartUploadResult><Bucket>%s</Bucket><Key>x</Key><UploadId>%s</UploadId></InitiateMultipartUploadResult>", r.bucket, id))
 	}
@@ -29,8 +29,10 @@ func (s *S3) multipart(r s3Request, b *s3Bucket, body []byte) *http.Response {
 	case "AbortMultipartUpload":
 		delete(b.uploads, id)
 		return respond(http.StatusNoContent, nil, nil)
+	case "ListParts":
+		return s.listParts(r, u)
 	case "UploadPart":
-		return respond(http.StatusOK, http.Header{"Etag": {u.put(r, body)}}, nil)
+		return respond(http.StatusOK, http.Header{"Etag": {s.putPart(r, u, body)}}, nil)
 	case "UploadPartCopy":
 		from, resp := s.source(r)
 		if resp != nil {
@@ -41,16 +43,16 @@ func (s *S3) multipart(r s3Request, b *s3Bucket, body []byte) *http.Response {
 			return s.fail(r, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 		}
 		part := *from
-		part.etag = u.put(r, from.body[first:end])
+		part.etag = s.putPart(r, u, from.body[first:end])
 		return respond(http.StatusOK, nil, copyResult("CopyPartResult", &part))
 	}
 	return s.complete(r, b, u, body)
 }
 
-// put keeps a part and returns its ETag.
-func (u *s3Upload) put(r s3Request, body []byte) string {
+// putPart keeps a part and returns its ETag.
+func (s *S3) putPart(r s3Request, u *s3Upload, body []byte) string {
 	n, _ := strconv.Atoi(r.query.Get("partNumber"))
-	u.parts[n] = bytes.Clone(body)
+	u.parts[n] = s3Part{bytes.Clone(body), s.now()}
 	return etagOf(body)
 }
 
@@ -75,7 +77,8 @@ func (s *S3) complete(r s3Request, b *s3Bucket, u *s3Upload, body []byte) *http.
 	var whole []byte
 	sums := md5.New()
 	for i, p := range named.Part {
-		part, ok := u.parts[p.PartNumber]
+		stored, ok := u.parts[p.PartNumber]
+		part := stored.body
 		if !ok || etagOf(part) != p.ETag {
 			return s.fail(r, http.StatusBadRequest, "InvalidPart")
 		}
