@@ -30,7 +30,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, client, err := a.use(t.Context(), place)
+			f, client, err := a.use(t.Context(), place, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,8 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// defaultLockTTL is the TTL of a lock that is held by a file and not by a process.
-const defaultLockTTL = time.Hour
+// defaultLockTTL is for how long a lock can be relied on that is held by a file and not
+// by a process, defaultKeptTTL the same where a process renews it.
+const (
+	defaultLockTTL = time.Hour
+	defaultKeptTTL = time.Minute
+)
 
 // handleFile is what lock writes, and renew and unlock read. Whoever has it can
 // renew and release the lock.
@@ -40,44 +44,69 @@ const handleKind = "handle"
 
 func (a *app) lockCommand() *cobra.Command {
 	f := &runFlags{}
-	var path string
+	var path, keep string
 	cmd := &cobra.Command{
 		Use:     "lock NAME",
 		Short:   "Take a lock that outlives this command",
 		GroupID: groupLocks,
 		Long: `Take a lock that outlives this command, for the steps of a script or a pipeline.
 
-It prints the path of a handle file, with which renew and unlock go on. Nobody renews
-the lock in between: it lasts for the TTL, one hour unless --ttl says otherwise, and
-its holder should be done by the deadline in the file. With --handle, a file that
-is there already is written over only if it is a handle whose lease is over.`,
+It prints the path of a handle file, with which renew and unlock go on. The lock can be
+relied on for --ttl, one hour by default: until the deadline that it tells, and that the
+file has. Other programs wait longer, by the margin and the grace. No process renews the
+lock in between, unless --keep says until when: "unlock", "parent" for as long as the
+process that started this one lives, or the id of another process of this machine. A
+process in the background then renews it, and releases it when that process has ended.
+
+With --handle, a file that is there already is written over only if it is a handle whose
+lease is over.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   ./build.sh
   holdfast renew "$handle"       # 20 more minutes; 76 if it is lost
   ./deploy.sh
-  holdfast unlock "$handle"`,
+  holdfast unlock "$handle"
+
+  # however long it takes, and no longer than this script lives
+  handle=$(holdfast lock deploy --keep $$)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, []string{"lock"}); err != nil {
 				return err
 			}
-			return a.lock(cmd.Context(), f, args[0], path)
+			if emptyFlag(cmd.Flags(), "keep") {
+				return usagef("--keep is empty: it is unlock, parent, or the id of a process")
+			}
+			if f.ttl == 0 {
+				f.ttl = defaultLockTTL
+				if keep != "" {
+					f.ttl = defaultKeptTTL
+				}
+			}
+			if err := f.trusted(); err != nil {
+				return err
+			}
+			return a.lock(cmd.Context(), f, args[0], path, keep)
 		},
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	flags.Lookup("ttl").Usage = "how long the lock lasts without a renewal (default 1h)"
+	flags.Lookup("ttl").Usage = "how long the lock can be relied on without a renewal (default 1h; with --keep 1m)"
 	f.onLost = "kill"
 	f.addWait(flags)
 	flags.StringVar(&path, "handle", "", "where to write the handle file (default: below the directory of this user's locks)")
+	flags.StringVar(&keep, "keep", "", "renew it in the background until unlock, until the parent of this process ends, or the process with an id: unlock, parent or PID")
 	return cmd
 }
 
-func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
-	if f.ttl == 0 {
-		f.ttl = defaultLockTTL
-	}
+func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) error {
 	f.detached = true
+	var until process
+	if keep != "" {
+		var err error
+		if until, err = keptFor(keep); err != nil {
+			return err
+		}
+	}
 	defer surviveClosedPipe()()
 	place, err := openHandlePlace(path)
 	if err != nil {
@@ -116,15 +145,31 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path string) error {
 	}
 	file.Holder = f.holder
 	written, err := out.write(file)
+	var kept *keeper
+	if err == nil && keep != "" {
+		if kept, err = startKeeper(written, file.Ticket.Grant, until); err == nil {
+			err = kept.ready()
+		}
+	}
 	switch {
 	case err != nil:
 	case a.json:
-		err = a.printJSON(map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store})
+		result := map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store}
+		if kept != nil {
+			result["keeper"] = kept.cmd.Process.Pid
+		}
+		err = a.printJSON(result)
 	default:
 		_, err = fmt.Fprintln(a.stdout, written)
 	}
 	if err == nil {
+		if kept == nil {
+			a.heldUntil(name, file.Deadline)
+		}
 		return nil
+	}
+	if kept != nil {
+		kept.stop()
 	}
 	// Nobody knows of the file, or there is none: nobody would release the lock.
 	releaseErr := clients[0].ReleaseTicket(ctx, *file.Ticket)
@@ -397,14 +442,17 @@ func existingHandle(path string) (*handlePlace, error) {
 }
 
 // use reads a handle file, keeps it from other commands until the place is closed, and
-// makes a client for its lease.
-func (a *app) use(ctx context.Context, place *handlePlace) (f *handleFile, c openClient, err error) {
+// makes a client for its lease. If grant is not empty it must be a handle of that one.
+func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *handleFile, c openClient, err error) {
 	path := place.path
 	if err := place.lock(ctx); err != nil {
 		return nil, c, err
 	}
 	if f, err = place.read(); err != nil {
 		return nil, c, err
+	}
+	if grant != "" && grant != f.Ticket.Grant {
+		return nil, c, noHandle(path)
 	}
 	url := f.Store
 	if a.storeURL != "" {
@@ -447,11 +495,11 @@ func handleError(path string, err error) error {
 }
 
 func (a *app) renewCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock taken with lock",
 		GroupID: groupLocks,
-		Long: `Renew a lock taken with lock, for another TTL from now.
+		Long: `Renew a lock taken with lock: from now on it can be relied on for its --ttl again.
 
 The handle file is written anew: a copy of the old one is good for nothing any more.
 
@@ -462,20 +510,33 @@ is changed.`,
 		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.renew(cmd.Context(), args[0])
+			f, err := a.renewed(cmd.Context(), args[0], "")
+			if err == nil {
+				a.heldUntil(f.Ticket.Name, f.Deadline)
+			}
+			return err
 		},
 	}
+	cmd.AddCommand(a.keeperCommand())
+	return cmd
 }
 
-func (a *app) renew(ctx context.Context, path string) error {
+// heldUntil tells until when a lock can be relied on.
+func (a *app) heldUntil(name string, deadline time.Time) {
+	a.notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
+}
+
+// renewed renews the lock of a handle file, and returns what that is then. If grant is
+// not empty, the handle of another grant counts as none.
+func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, error) {
 	place, err := existingHandle(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer place.close()
-	f, client, err := a.use(ctx, place)
+	f, client, err := a.use(ctx, place, grant)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer clients{client}.close(ctx)
 	// A command that dies in the middle leaves a handle that is good.
@@ -484,15 +545,14 @@ func (a *app) renew(ctx context.Context, path string) error {
 		return place.replace(f)
 	})
 	if err != nil {
-		return handleError(path, err)
+		return nil, handleError(path, err)
 	}
 	o := client.Options()
 	f.Ticket, f.Deadline = &ticket, ticket.Sent.Add(o.TTL-o.Margin-o.Grace)
 	if err := place.replace(f); err != nil {
-		return fmt.Errorf("lock %q was renewed, but the handle does not tell: use it again: %w", ticket.Name, err)
+		return nil, fmt.Errorf("lock %q was renewed, but the handle does not tell: use it again: %w", ticket.Name, err)
 	}
-	a.notef("lock %q is held until %s", ticket.Name, f.Deadline.Local().Format(time.RFC3339))
-	return nil
+	return f, nil
 }
 
 func (a *app) unlockCommand() *cobra.Command {
@@ -509,18 +569,19 @@ nothing is changed, and the lock stays with the handle that was renewed.`,
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.unlock(cmd.Context(), args[0])
+			return a.unlock(cmd.Context(), args[0], "")
 		},
 	}
 }
 
-func (a *app) unlock(ctx context.Context, path string) error {
+// unlock releases the lock of a handle file. A grant is as for [app.renewed].
+func (a *app) unlock(ctx context.Context, path, grant string) error {
 	place, err := existingHandle(path)
 	if err != nil {
 		return err
 	}
 	defer place.close()
-	f, client, err := a.use(ctx, place)
+	f, client, err := a.use(ctx, place, grant)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type lockView struct {
 	Granted  *time.Time `json:"granted"`  // by the holder's clock
 	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
 	TTL      int64      `json:"ttl_ms"`
+	Expires  *time.Time `json:"expires"` // by the holder's clock, if it is held or broken
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
 	Store    string     `json:"store"`
@@ -45,6 +46,10 @@ func viewOf(info lease.Info, url string) lockView {
 	}
 	if !r.Renewed.IsZero() {
 		v.Renewed = &r.Renewed
+		if r.State != lease.Free && !r.Now {
+			end := r.Renewed.Add(r.TTL)
+			v.Expires = &end
+		}
 	}
 	if text := string(r.Data); r.Data != nil && utf8.ValidString(text) {
 		v.Data = &text
@@ -210,6 +215,14 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
+// away prints how far away a time is.
+func away(d time.Duration) string {
+	if d < 0 {
+		return ago(-d) + " ago"
+	}
+	return "in " + ago(d)
+}
+
 func (a *app) printJSON(v any) error {
 	enc := printable.JSON(a.stdout)
 	enc.SetIndent("", "  ")
@@ -267,6 +280,9 @@ func (a *app) show(ctx context.Context, name string) error {
 		line("renewed", "%s (%s ago)", v.Renewed.Local().Format(time.RFC3339), ago(time.Since(*v.Renewed)))
 	}
 	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
+	if v.Expires != nil {
+		line("expires", "%s (%s), unless it is renewed", v.Expires.Local().Format(time.RFC3339), away(time.Until(*v.Expires)))
+	}
 	if v.Data != nil {
 		line("data", "%s", *v.Data)
 	}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// keeperName is the hidden command of the process that renews a lock for lock --keep.
+const keeperName = "help-keep"
+
+// maxKeptMargin bounds the margin of a lock that is held by a file: what it covers, a
+// command that is slow to start, does not grow with the TTL.
+const maxKeptMargin = 10 * time.Second
+
+// trusted makes the lease long enough to be trusted for the time that was asked for:
+// the margin and the grace are added to it.
+func (f *leaseFlags) trusted() error {
+	asked := f.ttl
+	if asked <= 0 || asked > lease.MaxTTL {
+		return usagef("--ttl is from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
+	}
+	if f.grace == 0 {
+		f.grace = min(asked/4, lease.MaxGrace)
+	}
+	grace := max(f.grace, 0)
+	if f.margin == 0 { // a tenth of the whole
+		f.margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
+	}
+	f.ttl = (asked + f.margin + grace).Truncate(time.Millisecond)
+	if f.ttl > lease.MaxTTL || f.ttl < asked {
+		return usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.margin, grace, lease.MaxTTL)
+	}
+	return nil
+}
+
+// process is another process of this machine, told apart from a later one with its pid.
+type process struct {
+	pid   int
+	start string // when it was started, as the system says; empty where it does not
+}
+
+// keptFor reads the value of --keep: "unlock", "parent" or a process id. The first has
+// no process.
+func keptFor(text string) (process, error) {
+	var p process
+	switch {
+	case text == "unlock":
+		return p, nil
+	case text == "parent":
+		p.pid = os.Getppid()
+	default:
+		pid, err := strconv.Atoi(text)
+		if err != nil || pid <= 0 {
+			return p, usagef("--keep is unlock, parent, or the id of a process, not %q", text)
+		}
+		p.pid = pid
+	}
+	start, alive := startOf(p.pid)
+	if !alive {
+		return p, usagef("--keep %s: there is no process %d", text, p.pid)
+	}
+	p.start = start
+	return p, nil
+}
+
+// ended reports whether a process has ended.
+func (p process) ended() bool {
+	if p.pid == 0 {
+		return false
+	}
+	start, alive := startOf(p.pid)
+	return !alive || start != p.start
+}
+
+// keeper is the process that renews a lock that lock has taken.
+type keeper struct {
+	cmd  *exec.Cmd
+	said *bufio.Reader
+	out  io.Closer
+}
+
+// startKeeper starts a process that renews the lock of a handle file, in a session of
+// its own. It begins when the handle file is no longer in use by this process.
+func startKeeper(path, grant string, until process) (*keeper, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "renew", keeperName, path, grant, strconv.Itoa(until.pid), until.start)
+	cmd.Dir = os.TempDir() // it keeps no other directory busy
+	detachProcess(cmd)
+	// The handle says what to do; settings of ours in the environment are of other commands.
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &keeper{cmd, bufio.NewReader(out), out}, nil
+}
+
+// ready waits until the process does its work, for a few seconds.
+func (k *keeper) ready() error {
+	done := make(chan error, 1)
+	go func() {
+		line, err := k.said.ReadString('\n')
+		if err == nil && line != keeperReady {
+			err = errors.New(strings.TrimSpace(line))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("the process that was to renew the lock has ended: %w", err)
+	case <-time.After(10 * time.Second):
+		return errors.New("the process that was to renew the lock does not start")
+	}
+}
+
+// stop ends a keeper that was not ready.
+func (k *keeper) stop() {
+	_ = k.cmd.Process.Kill()
+	_ = k.cmd.Wait()
+}
+
+const keeperReady = "ready\n"
+
+// keeperCommand is that process.
+func (a *app) keeperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    keeperName,
+		Hidden: true,
+		Args:   cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pid, err := strconv.Atoi(args[2])
+			if err != nil {
+				return usagef("no process id: %q", args[2])
+			}
+			a.quiet = true
+			return a.keep(cmd.Context(), args[0], args[1], process{pid, args[3]})
+		},
+	}
+}
+
+// lookAtJob is how often a keeper looks whether its job goes on.
+const lookAtJob = 500 * time.Millisecond
+
+// keep renews the lock of a handle file until that is gone, or is of another grant, or
+// the process has ended: then it releases the lock.
+func (a *app) keep(ctx context.Context, path, grant string, until process) error {
+	fmt.Fprint(a.stdout, keeperReady)
+	due := time.Now() // the first renewal finds out the TTL
+	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
+		if until.ended() {
+			return a.unlock(ctx, path, grant)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			return nil
+		}
+		if time.Now().Before(due) {
+			continue
+		}
+		f, err := a.renewed(ctx, path, grant)
+		switch {
+		case err == nil:
+			due = time.Now().Add(f.Ticket.TTL / 3)
+		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound:
+			return err
+		default: // as soon as the store answers; the deadline ends it
+			due = time.Now().Add(lookAtJob)
+		}
+	}
+}

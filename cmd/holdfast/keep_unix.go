@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// detachProcess gives a process a session of its own: it outlives the terminal.
+func detachProcess(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// startOf tells when a process was started, in a form that the system chooses and is
+// empty where it does not tell, and whether it lives. A zombie does not.
+func startOf(pid int) (start string, alive bool) {
+	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
+		return "", false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", true
+	}
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 20 {
+		return "", true
+	}
+	return string(fields[19]), fields[0][0] != 'Z' && fields[0][0] != 'X'
+}

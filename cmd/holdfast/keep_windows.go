@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// detachProcess gives a process no console: it outlives the one of its parent.
+func detachProcess(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
+}
+
+// startOf tells when a process was started, and whether it lives.
+func startOf(pid int) (start string, alive bool) {
+	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION|windows.SYNCHRONIZE, false, uint32(pid))
+	if err != nil {
+		return "", false
+	}
+	defer windows.CloseHandle(h)
+	var created, exited, kernel, user windows.Filetime
+	if windows.GetProcessTimes(h, &created, &exited, &kernel, &user) == nil {
+		start = fmt.Sprint(created.Nanoseconds())
+	}
+	event, err := windows.WaitForSingleObject(h, 0)
+	return start, err == nil && event == uint32(windows.WAIT_TIMEOUT)
+}
