@@ -45,6 +45,9 @@ type CopyOptions struct {
 	// keeps both, and ContentType must then be empty.
 	Metadata    map[string]string
 	ContentType string
+
+	// Progress is told how much was copied; nil tells nothing.
+	Progress Progress
 }
 
 // Copier is a bucket that can copy an object without sending its body twice.

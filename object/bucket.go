@@ -21,7 +21,8 @@
 //   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from
 //     its error: nil is applied and durable, a definite failure was not applied,
 //     everything else is unknown.
-//   - A bucket sends a conditional write once. Its error matches [store.ErrConflict] when
+//   - A bucket sends a conditional write once, or in a way in which the store applies it
+//     once at most (the completion of an upload in parts). Its error matches [store.ErrConflict] when
 //     the store answered that the condition does not hold. A proxy between the two may
 //     repeat requests, so the conflict may be with the caller's own write. A caller that
 //     must know puts a mark into the body or the metadata, reads back and looks for it.
@@ -121,6 +122,21 @@ type PutOptions struct {
 	// Metadata is kept beside the body. Names are lower-case letters, digits and
 	// hyphens; values are printable ASCII. See [MaxMetadata] and [CheckMetadata].
 	Metadata map[string]string
+
+	// Length is that of the body in bytes, where the caller knows it; 0 means that it is
+	// not known. A body of another length is refused with [ErrInvalid], and nothing is
+	// written.
+	Length int64
+
+	// Progress is told how much of the body the store has; nil tells nothing.
+	Progress Progress
+
+	// Keep is told of the upload in parts that the bucket makes for a large body, before
+	// the first part is sent. Where it is set, an upload that does not complete is left in
+	// place, and the error is an [UnfinishedError]; the parts cost money until [Resume]
+	// completes or [Uploader] aborts the upload. Where it is nil, and the outcome is not
+	// success, the upload is aborted. A bucket without such uploads ignores it.
+	Keep func(Upload)
 }
 
 // DeleteOptions are the options of [Bucket.Delete].

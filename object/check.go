@@ -70,6 +70,9 @@ func CheckPut(key string, opts *PutOptions) (PutOptions, error) {
 	if opts.IfAbsent && opts.IfMatch != "" {
 		return PutOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
 	}
+	if opts.Length < 0 {
+		return PutOptions{}, fmt.Errorf("%w: a negative length", ErrInvalid)
+	}
 	return *opts, CheckMetadata(opts.Metadata)
 }
 

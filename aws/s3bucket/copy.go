@@ -16,12 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// copyPart is the size of a part of a large copy, in bytes. The protocol allows
-// 5 GiB, in one request as well as in a part.
+// copyPart is the size of a part of a large copy, in bytes, where 10,000 of them are
+// enough. The protocol allows 5 GiB, in one request as well as in a part.
 const copyPart = 1 << 30
-
-// maxParts is how many parts an upload can have, by the protocol.
-const maxParts = 10_000
 
 // Copy implements [object.Copier]. Where the server ignores a condition on the
 // destination of a copy but keeps it when an upload in parts is completed, or where
@@ -100,7 +97,7 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 	if o.Metadata != nil {
 		in.MetadataDirective = types.MetadataDirectiveReplace
 		in.Metadata = o.Metadata
-		in.ContentType = aws.String(cmp.Or(o.ContentType, "application/octet-stream"))
+		in.ContentType = aws.String(cmp.Or(o.ContentType, defaultType))
 	}
 	cond := condition{o.IfAbsent, o.IfMatch}
 	in.IfMatch, in.IfNoneMatch = cond.headers()
@@ -152,58 +149,72 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 	if o.Metadata == nil {
 		o.Metadata, o.ContentType = from.Metadata, from.ContentType
 	}
-	u, err := b.begin(ctx, destination, cmp.Or(o.ContentType, "application/octet-stream"), o.Metadata)
+	if from.Size > maxPartSize*maxParts {
+		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
+	}
+	u, err := b.begin(ctx, destination, o.ContentType, o.Metadata)
 	if err != nil {
 		return object.Info{}, err
 	}
+	u.progress, u.total = o.Progress, from.Size
 	if err := u.copyFrom(ctx, from); err != nil {
-		u.abort(ctx)
+		err = u.fail(ctx, store.MarkNotApplied(err), false)
 		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
-			return object.Info{}, &object.ConflictError{Key: source}
+			err = &object.ConflictError{Key: source}
 		}
-		return object.Info{}, store.MarkNotApplied(err)
+		return object.Info{}, err
 	}
-	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch})
+	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch}, false)
 }
 
+// copyFrom has the server make all parts from the source. An empty source is one empty
+// part.
 func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 	if from.Size == 0 {
-		return u.sendPart(ctx, nil)
+		return u.sendPart(ctx, 1, nil, nil)
 	}
-	if from.Size > copyPart*maxParts {
-		return fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(copyPart*maxParts))
+	c := newCrew(ctx, u.b.o.Parallel, 0)
+	defer c.stop(nil)
+	size := max(u.b.copyPart, (from.Size+maxParts-1)/maxParts)
+	for at := int64(0); at < from.Size && c.wait(0); at += size {
+		c.work(0, func(ctx context.Context) error {
+			return u.copyPart(ctx, int32(at/size+1), from, at, min(size, from.Size-at))
+		})
 	}
-	for at := int64(0); at < from.Size; at += copyPart {
-		number := int32(len(u.parts) + 1)
-		in := &s3.UploadPartCopyInput{
-			Bucket:                    &u.b.name,
-			Key:                       &u.key,
-			UploadId:                  &u.id,
-			PartNumber:                &number,
-			CopySource:                u.b.copySource(from.Key),
-			CopySourceIfMatch:         aws.String(string(from.Version)),
-			CopySourceRange:           aws.String(fmt.Sprintf("bytes=%d-%d", at, min(at+copyPart, from.Size)-1)),
-			ExpectedBucketOwner:       strOrNil(u.b.o.Owner),
-			ExpectedSourceBucketOwner: strOrNil(u.b.o.Owner),
-		}
-		var out *s3.UploadPartCopyOutput
-		err := u.b.repeat(ctx, func() error {
-			_, err := u.b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-				out, err = u.b.client.UploadPartCopy(ctx, in, opt)
-				return err
-			})
+	return c.finish()
+}
+
+func (u *upload) copyPart(ctx context.Context, number int32, from object.Info, at, size int64) error {
+	in := &s3.UploadPartCopyInput{
+		Bucket:                    &u.b.name,
+		Key:                       &u.Key,
+		UploadId:                  &u.ID,
+		PartNumber:                &number,
+		CopySource:                u.b.copySource(from.Key),
+		CopySourceIfMatch:         aws.String(string(from.Version)),
+		CopySourceRange:           aws.String(fmt.Sprintf("bytes=%d-%d", at, at+size-1)),
+		ExpectedBucketOwner:       strOrNil(u.b.o.Owner),
+		ExpectedSourceBucketOwner: strOrNil(u.b.o.Owner),
+	}
+	var made *types.CopyPartResult
+	err := u.repeatPart(ctx, func() error {
+		c, err := u.b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) error {
+			out, err := u.b.client.UploadPartCopy(ctx, in, opt)
+			if err == nil {
+				made = out.CopyPartResult
+			}
 			return err
 		})
-		if err != nil {
-			return err
+		if err == nil && (made == nil || aws.ToString(made.ETag) == "") {
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 		}
-		part := types.CompletedPart{PartNumber: &number}
-		if r := out.CopyPartResult; r != nil {
-			part.ETag, part.ChecksumCRC32, part.ChecksumCRC32C = r.ETag, r.ChecksumCRC32, r.ChecksumCRC32C
-			part.ChecksumCRC64NVME, part.ChecksumSHA1, part.ChecksumSHA256 = r.ChecksumCRC64NVME, r.ChecksumSHA1, r.ChecksumSHA256
-		}
-		u.parts = append(u.parts, part)
+		return err
+	})
+	if err == nil {
+		u.add(number, size, types.CompletedPart{
+			ETag: made.ETag, ChecksumCRC32: made.ChecksumCRC32, ChecksumCRC32C: made.ChecksumCRC32C,
+			ChecksumCRC64NVME: made.ChecksumCRC64NVME, ChecksumSHA1: made.ChecksumSHA1, ChecksumSHA256: made.ChecksumSHA256,
+		})
 	}
-	u.size = from.Size
-	return nil
+	return err
 }

@@ -16,10 +16,22 @@
 // connections, with growing random pauses. Each request has a time limit of its
 // own.
 //
-// Bodies are streamed. What is larger than a part goes up in parts, one at a time,
+// # Large bodies
+//
+// Bodies are streamed. What is larger than a part goes up in parts, a few at a time,
 // with the condition on the request that completes the upload, since one that is
-// sent at its start is not kept. An upload that fails for certain is aborted; one
-// whose outcome is unknown is left to the bucket's rule for incomplete uploads.
+// sent at its start is not kept. That request is sent again when no answer came: an
+// upload is completed once at most. A conflict, or an upload that is gone, in the answer
+// to the repetition may be the effect of the first, and is an unknown outcome.
+//
+// An upload that does not complete is aborted, so that its parts cost nothing; also after
+// an unknown outcome, since an abort never touches an object. A program that crashes
+// leaves parts: [object.SweepUploads] removes what is old, and a lifecycle rule (see
+// [LifecycleRule]) does so without a program. With [object.PutOptions].Keep the upload stays, and [Bucket.Resume] goes on:
+// it compares the parts by their MD5, and sends those that differ. Where the bucket is
+// encrypted with SSE-KMS or SSE-C, ETags are no MD5, and all parts are sent again.
+//
+// A put holds [Options].Parallel parts in memory: 40 MiB by default.
 //
 // # What a server can do
 //
@@ -46,7 +58,9 @@
 // need no s3:DeleteObject on Amazon S3; on other servers the probe of conditions
 // removes what it made with it. Objects of one's own need s3:DeleteObject to
 // delete (with a condition, s3:GetObject as well) and s3:AbortMultipartUpload to
-// clean up after failed uploads. SSE-KMS needs kms:GenerateDataKey and kms:Decrypt
+// clean up after failed uploads. To resume an upload needs s3:ListMultipartUploadParts,
+// and a sweep of uploads that as well as s3:ListBucketMultipartUploads on the bucket. A
+// copy needs s3:GetObject of its source. SSE-KMS needs kms:GenerateDataKey and kms:Decrypt
 // on the key. [Bucket.Settings] needs s3:GetBucketVersioning,
 // s3:GetBucketObjectLockConfiguration and s3:GetLifecycleConfiguration.
 //

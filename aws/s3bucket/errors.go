@@ -30,8 +30,8 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "NoSuchBucket":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 	case code == "NoSuchUpload":
-		// Somebody aborted it, or a copy of our own request completed it.
-		return c.Fail(err, nil, store.Unknown, "the upload is gone")
+		// Another program aborted it, or a copy of our own request completed it.
+		return c.Fail(err, errNoUpload, store.Unknown, "%v", errNoUpload)
 	case code == "NoSuchKey":
 		// Only this: 404 also stands for a user that does not exist, and for a path
 		// that an endpoint does not know.

@@ -5,53 +5,115 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// abortTimeout is how long an upload that failed is tried to be aborted, whatever
-// became of the caller's context.
-const abortTimeout = 10 * time.Second
+const (
+	// maxParts is how many parts an upload can have, and maxPartSize how large one can
+	// be, in bytes, by the protocol.
+	maxParts    = 10_000
+	maxPartSize = 5 << 30
+
+	// abortTimeout is how long the bucket tries to abort an upload that failed, also after
+	// the caller's context has ended.
+	abortTimeout = 10 * time.Second
+)
 
 // upload is an upload in parts on its way.
 type upload struct {
-	b     *Bucket
-	key   string
-	id    string
-	parts []types.CompletedPart
-	size  int64
+	object.Upload
+	b        *Bucket
+	progress object.Progress
+	total    int64 // of all parts, in bytes; -1: not known
+
+	mu    sync.Mutex
+	parts []types.CompletedPart // the part of number n at n-1
+	done  int64
+	lost  bool // a part was sent and not answered, so that it may be stored later
 }
 
-// putParts uploads a large body. Only its completion is conditional, and sent once;
-// the rest has no effect by itself and is repeated.
-func (b *Bucket) putParts(ctx context.Context, key string, body io.Reader, o object.PutOptions) (object.Info, error) {
-	u, err := b.begin(ctx, key, cmp.Or(o.ContentType, "application/octet-stream"), o.Metadata)
+// putParts uploads a large body, of which first was read already. Only its completion is
+// conditional; the rest has no effect by itself and is repeated.
+func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io.Reader, length int64, o object.PutOptions) (object.Info, error) {
+	u, err := b.begin(ctx, key, o.ContentType, o.Metadata)
 	if err != nil {
 		return object.Info{}, err
 	}
-	err = u.send(ctx, body)
-	if err != nil {
-		u.abort(ctx)
-		return object.Info{}, store.MarkNotApplied(err)
+	u.PartSize = b.partSize(length)
+	u.progress, u.total = o.Progress, cmp.Or(length, -1)
+	if o.Keep != nil {
+		o.Keep(u.Upload)
 	}
-	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch})
+	if err := u.send(ctx, first, rest, nil); err != nil {
+		return object.Info{}, u.fail(ctx, store.MarkNotApplied(err), o.Keep != nil)
+	}
+	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch}, o.Keep != nil)
+}
+
+// Resume implements [object.Uploader].
+func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	o, err := object.CheckPut(up.Key, opts)
+	switch {
+	case err != nil:
+	case up.ID == "" || up.PartSize < 0 || up.PartSize > maxPartSize:
+		err = fmt.Errorf("%w: an upload without an id, or with parts of %d bytes", object.ErrInvalid, up.PartSize)
+	default:
+		err = checkVersions(up.Key, o.IfMatch)
+	}
+	if err == nil {
+		err = store.CheckContext(ctx)
+	}
+	if err != nil {
+		return object.Info{}, opError("put", up.Key, err)
+	}
+	info, err := b.resume(ctx, up, object.Body(body, o), o)
+	return info, opError("put", up.Key, err)
+}
+
+func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o object.PutOptions) (object.Info, error) {
+	c := condition{o.IfAbsent, o.IfMatch}
+	needed := c.of(object.PartsIfAbsent, object.PartsIfMatch)
+	if err := b.require(ctx, needed); err != nil {
+		return object.Info{}, err
+	}
+	length := cmp.Or(o.Length, lengthOf(body))
+	up.PartSize = cmp.Or(up.PartSize, b.partSize(length))
+	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1)}
+	have, err := b.listParts(ctx, up)
+	if err == nil {
+		err = u.send(ctx, nil, body, have)
+	}
+	var info object.Info
+	switch {
+	case err == nil:
+		info, err = u.complete(ctx, c, o.Keep != nil)
+	case errors.Is(err, errNoUpload): // an earlier completion may have been applied
+	default:
+		err = u.fail(ctx, store.MarkNotApplied(err), o.Keep != nil)
+	}
+	return info, about(up.Key, o.IfMatch, needed, err)
 }
 
 func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata map[string]string) (*upload, error) {
 	var out *s3.CreateMultipartUploadOutput
+	var now time.Time
 	err := b.repeat(ctx, func() error {
-		_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
 			out, err = b.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 				Bucket:               &b.name,
 				Key:                  &key,
-				ContentType:          &contentType,
+				ContentType:          aws.String(cmp.Or(contentType, defaultType)),
 				Metadata:             metadata,
 				ExpectedBucketOwner:  strOrNil(b.o.Owner),
 				ServerSideEncryption: b.o.Encryption,
@@ -60,46 +122,133 @@ func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata ma
 			}, opt)
 			return err
 		})
+		if err == nil && aws.ToString(out.UploadId) == "" {
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer names no upload")
+		}
+		now = c.Now()
 		return err
 	})
 	if err != nil {
 		return nil, store.MarkNotApplied(err)
 	}
-	return &upload{b: b, key: key, id: aws.ToString(out.UploadId)}, nil
+	up := object.Upload{Key: key, ID: *out.UploadId, Started: now, Now: now, Metadata: metadata}
+	return &upload{Upload: up, b: b, total: -1}, nil
 }
 
-// send uploads all parts of body. An empty body is one empty part.
-func (u *upload) send(ctx context.Context, body io.Reader) error {
-	size := u.b.o.PartSize
-	for {
-		part, err := io.ReadAll(io.LimitReader(body, size))
-		if err != nil {
+// partSize is the size of the parts of a body of this length, in bytes; a length of 0 is
+// not known.
+func (b *Bucket) partSize(length int64) int64 {
+	const unit = 1 << 20
+	least := (length/maxParts + unit) / unit * unit
+	if length <= b.o.PartSize*maxParts {
+		least = 0
+	}
+	return max(b.o.PartSize, least)
+}
+
+// sizeOf is the size of the part of this number. Where the length of the body is not
+// known, parts grow, so that 5 TiB fit into 10,000 of them: they are larger than 8 MiB
+// after 5 GiB, than 25 MiB after 10 GiB and than 120 MiB after 100 GiB.
+func (u *upload) sizeOf(number int) int64 {
+	if u.total > 0 {
+		return u.PartSize
+	}
+	return max(u.PartSize, 17*int64(number)*int64(number))
+}
+
+// send uploads all parts of a body of which first was read already; a nil body has no
+// more. Of the parts that the
+// store has, none is sent again that has the same bytes. An empty body is one empty part.
+func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have map[int32]types.Part) error {
+	c := newCrew(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
+	defer c.stop(nil)
+	free := make(chan []byte, u.b.o.Parallel)
+	for number := 1; ; number++ {
+		size := u.sizeOf(number)
+		if !c.wait(size) {
+			break
+		}
+		part, ended := first, body == nil
+		if first = nil; part == nil {
+			buf := recycled(free, size)
+			n, err := fill(body, buf)
+			if err != nil && err != io.EOF {
+				c.stop(err)
+				break
+			}
+			part, ended = buf[:n], err == io.EOF
+		}
+		if len(part) == 0 && number > 1 {
+			break
+		}
+		if number > maxParts || size > maxPartSize {
+			c.stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts))
+			break
+		}
+		c.work(size, func(ctx context.Context) error {
+			err := u.sendPart(ctx, int32(number), part, have)
+			// The SDK takes the body away from the connection before it returns, so
+			// that nothing reads the part any more.
+			select {
+			case free <- part[:cap(part)]:
+			default:
+			}
 			return err
-		}
-		if len(part) == 0 && len(u.parts) > 0 {
-			return nil
-		}
-		if err := u.sendPart(ctx, part); err != nil {
-			return err
-		}
-		if int64(len(part)) < size {
-			return nil
-		}
-		if len(u.parts)%1000 == 0 {
-			size *= 2
+		})
+		if ended {
+			break
 		}
 	}
+	return c.finish()
 }
 
-func (u *upload) sendPart(ctx context.Context, part []byte) error {
-	number := int32(len(u.parts) + 1)
+// recycled returns a buffer of this size.
+func recycled(free chan []byte, size int64) []byte {
+	select {
+	case buf := <-free:
+		if int64(cap(buf)) >= size {
+			return buf[:size]
+		}
+	default:
+	}
+	return make([]byte, size)
+}
+
+// fill reads until buf is full. At the end of body it returns io.EOF, whatever was read.
+func fill(body io.Reader, buf []byte) (n int, err error) {
+	for idle := 0; n < len(buf); {
+		m, err := body.Read(buf[n:])
+		n += m
+		switch {
+		case err != nil:
+			return n, err
+		case m > 0:
+			idle = 0
+		case idle == 100:
+			return n, io.ErrNoProgress
+		default:
+			idle++
+		}
+	}
+	return n, nil
+}
+
+func (u *upload) sendPart(ctx context.Context, number int32, part []byte, have map[int32]types.Part) error {
+	if p, ok := have[number]; ok && aws.ToInt64(p.Size) == int64(len(part)) && isMD5Of(versionOf(p.ETag), part) {
+		u.add(number, int64(len(part)), types.CompletedPart{
+			ETag: p.ETag, ChecksumCRC32: p.ChecksumCRC32, ChecksumCRC32C: p.ChecksumCRC32C,
+			ChecksumCRC64NVME: p.ChecksumCRC64NVME, ChecksumSHA1: p.ChecksumSHA1, ChecksumSHA256: p.ChecksumSHA256,
+		})
+		return nil
+	}
 	var out *s3.UploadPartOutput
-	err := u.b.repeat(ctx, func() error {
-		_, err := u.b.call(ctx, u.b.timeoutFor(len(part)), func(ctx context.Context, opt func(*s3.Options)) (err error) {
+	err := u.repeatPart(ctx, func() error {
+		// All parts that are on their way share the line.
+		c, err := u.b.call(ctx, u.b.timeoutFor(len(part)*u.b.o.Parallel), func(ctx context.Context, opt func(*s3.Options)) (err error) {
 			out, err = u.b.client.UploadPart(ctx, &s3.UploadPartInput{
 				Bucket:              &u.b.name,
-				Key:                 &u.key,
-				UploadId:            &u.id,
+				Key:                 &u.Key,
+				UploadId:            &u.ID,
 				PartNumber:          &number,
 				Body:                bytes.NewReader(part),
 				ContentLength:       aws.Int64(int64(len(part))),
@@ -107,30 +256,75 @@ func (u *upload) sendPart(ctx context.Context, part []byte) error {
 			}, opt)
 			return err
 		})
+		if err == nil && aws.ToString(out.ETag) == "" {
+			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		u.add(number, int64(len(part)), types.CompletedPart{
+			ETag: out.ETag, ChecksumCRC32: out.ChecksumCRC32, ChecksumCRC32C: out.ChecksumCRC32C,
+			ChecksumCRC64NVME: out.ChecksumCRC64NVME, ChecksumSHA1: out.ChecksumSHA1, ChecksumSHA256: out.ChecksumSHA256,
+		})
 	}
-	u.size += int64(len(part))
-	u.parts = append(u.parts, types.CompletedPart{
-		PartNumber:        &number,
-		ETag:              out.ETag,
-		ChecksumCRC32:     out.ChecksumCRC32,
-		ChecksumCRC32C:    out.ChecksumCRC32C,
-		ChecksumCRC64NVME: out.ChecksumCRC64NVME,
-		ChecksumSHA1:      out.ChecksumSHA1,
-		ChecksumSHA256:    out.ChecksumSHA256,
-	})
-	return nil
+	return err
 }
 
-// complete makes the object appear, under the condition.
-func (u *upload) complete(ctx context.Context, cond condition) (object.Info, error) {
+// repeatPart is repeat for a request that makes a part.
+func (u *upload) repeatPart(ctx context.Context, f func() error) error {
+	return u.b.repeat(ctx, func() error {
+		err := f()
+		if err != nil && store.OutcomeOf(err) == store.Unknown {
+			u.mu.Lock()
+			u.lost = true
+			u.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// add notes a part that the store has.
+func (u *upload) add(number int32, size int64, part types.CompletedPart) {
+	part.PartNumber = &number
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for len(u.parts) < int(number) {
+		u.parts = append(u.parts, types.CompletedPart{})
+	}
+	u.parts[number-1] = part
+	u.done += size
+	u.progress.Tell(u.done, u.total)
+}
+
+// complete makes the object appear, under the condition. The request is sent again when
+// no answer came: an upload is completed once at most, whatever the request says. What
+// the server answers to the repetition may be about the first.
+func (u *upload) complete(ctx context.Context, cond condition, keep bool) (object.Info, error) {
+	var lost error // of the first try that may have been applied
+	for try := 1; ; try++ {
+		info, err := u.completeOnce(ctx, cond)
+		if err == nil {
+			return info, nil
+		}
+		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.o.Tries || !awscall.Pause(ctx, firstPause, try)
+		switch {
+		case last && lost != nil && errors.Is(err, errNoUpload):
+			return object.Info{}, fmt.Errorf("%w; sent again: %w", lost, errNoUpload)
+		case last && lost != nil:
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %v", lost, err), keep)
+		case last:
+			return object.Info{}, u.fail(ctx, err, keep)
+		case lost == nil && store.OutcomeOf(err) == store.Unknown:
+			lost = err
+		}
+	}
+}
+
+func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info, error) {
 	in := &s3.CompleteMultipartUploadInput{
 		Bucket:              &u.b.name,
-		Key:                 &u.key,
-		UploadId:            &u.id,
+		Key:                 &u.Key,
+		UploadId:            &u.ID,
 		MultipartUpload:     &types.CompletedMultipartUpload{Parts: u.parts},
 		ExpectedBucketOwner: strOrNil(u.b.o.Owner),
 	}
@@ -144,29 +338,121 @@ func (u *upload) complete(ctx context.Context, cond condition) (object.Info, err
 		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}
 	if err != nil {
-		if store.OutcomeOf(err) == store.NotApplied || errors.Is(err, store.ErrNotFound) {
-			u.abort(ctx)
-		}
 		return object.Info{}, err
 	}
-	return object.Info{Key: u.key, Version: versionOf(out.ETag), Size: u.size, Now: c.Now()}, nil
+	return object.Info{Key: u.Key, Version: versionOf(out.ETag), Size: u.done, Now: c.Now()}, nil
 }
 
-// abort removes the parts. If that fails the bucket's rule for incomplete uploads
-// has to.
-func (u *upload) abort(ctx context.Context) {
+// fail ends an upload that did not succeed. It is kept where that is wanted and it can
+// still be completed, and aborted otherwise; also when the outcome of its completion is
+// unknown, since an abort does not touch an object, and no late completion can follow it.
+func (u *upload) fail(ctx context.Context, err error, keep bool) error {
+	refused := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound)
+	switch {
+	case errors.Is(err, errNoUpload):
+		return err
+	case keep && !refused:
+		return &object.UnfinishedError{Upload: u.Upload, Err: err}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
-	err := u.b.repeat(ctx, func() error {
-		_, err := u.b.call(ctx, u.b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
-			_, err := u.b.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-				Bucket: &u.b.name, Key: &u.key, UploadId: &u.id, ExpectedBucketOwner: strOrNil(u.b.o.Owner),
-			}, opt)
-			return err
-		})
-		return err
-	})
-	if err != nil {
-		u.b.o.Log.Warn("the parts of a failed upload could not be removed", "key", u.key, "upload", u.id, "error", err)
+	if err := u.abort(ctx); err != nil {
+		u.b.o.Log.Warn("the parts of a failed upload could not be removed", "key", u.Key, "upload", u.ID, "error", err)
 	}
+	return err
+}
+
+// abort removes the parts. A part that is still on its way can survive an abort: where
+// one may be, abort looks whether the upload is gone, and aborts it again.
+func (u *upload) abort(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := u.b.abortUpload(ctx, u.Upload)
+		if err != nil || !u.lost {
+			return err
+		}
+		_, err = u.b.listParts(ctx, u.Upload)
+		switch {
+		case errors.Is(err, errNoUpload):
+			return nil
+		case err != nil || try >= u.b.o.Tries:
+			return fmt.Errorf("a part may have arrived after the abort: %w", cmp.Or(err, errStillThere))
+		}
+		awscall.Pause(ctx, time.Second, try)
+	}
+}
+
+var errStillThere = errors.New("the upload is still there")
+
+// crew runs a job for each part, in goroutines of its own. A few are at work at a time,
+// and what they hold is bounded.
+type crew struct {
+	ctx    context.Context // of the jobs of one call
+	cancel context.CancelCauseFunc
+	most   int
+	budget int64
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	working int
+	held    int64
+	err     error
+	wg      sync.WaitGroup
+}
+
+func newCrew(ctx context.Context, most int, budget int64) *crew {
+	c := &crew{most: most, budget: budget}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.changed = sync.NewCond(&c.mu)
+	return c
+}
+
+// wait waits until there is room for a job that holds so many bytes. One job alone may
+// hold any number. It returns false when a job has failed, or the context has ended.
+func (c *crew) wait(size int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && c.working > 0 && (c.working == c.most || c.held+size > c.budget) {
+		c.changed.Wait()
+	}
+	if c.err == nil && c.ctx.Err() != nil {
+		c.err = context.Cause(c.ctx)
+	}
+	return c.err == nil
+}
+
+// work starts a job.
+func (c *crew) work(size int64, job func(context.Context) error) {
+	c.mu.Lock()
+	c.working++
+	c.held += size
+	c.mu.Unlock()
+	c.wg.Go(func() {
+		err := job(c.ctx)
+		if err != nil {
+			c.stop(err)
+		}
+		c.mu.Lock()
+		c.working--
+		c.held -= size
+		c.changed.Broadcast()
+		c.mu.Unlock()
+	})
+}
+
+// stop ends the jobs. The first error is that of the crew.
+func (c *crew) stop(err error) {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = err
+	}
+	c.mu.Unlock()
+	c.cancel(err)
+}
+
+// finish waits for all jobs.
+func (c *crew) finish() error {
+	c.wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }

@@ -60,12 +60,14 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 }
 
 func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.PutOptions) (object.Info, error) {
-	first, more, err := readPart(body, b.o.PartSize)
+	body = object.Body(body, o)
+	length := cmp.Or(o.Length, lengthOf(body))
+	first, rest, err := readFirst(body, length, b.partSize(length))
 	if err != nil {
 		return object.Info{}, store.MarkNotApplied(err)
 	}
 	c := condition{o.IfAbsent, o.IfMatch}
-	large := b.parts || more
+	large := b.parts || rest != nil
 	needed := c.of(object.PutIfAbsent, object.PutIfMatch)
 	if large {
 		needed = c.of(object.PartsIfAbsent, object.PartsIfMatch)
@@ -76,7 +78,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 	var info object.Info
 	switch {
 	case large:
-		info, err = b.putParts(ctx, key, io.MultiReader(bytes.NewReader(first), body), o)
+		info, err = b.putParts(ctx, key, first, rest, length, o)
 	case c.any():
 		info, err = b.putOnce(ctx, key, first, o)
 	default:
@@ -85,17 +87,46 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 			return err
 		})
 	}
+	if err == nil && !large {
+		o.Progress.Tell(info.Size, info.Size)
+	}
 	return info, about(key, o.IfMatch, needed, err)
 }
 
-// readPart reads up to size bytes, and tells whether there are more.
-func readPart(body io.Reader, size int64) (part []byte, more bool, err error) {
-	var buf bytes.Buffer
-	// One byte more tells whether this is the end.
-	if _, err := io.CopyN(&buf, body, size+1); err != nil && err != io.EOF {
-		return nil, false, err
+// lengthOf is the length of a body that knows its own; 0 if it does not.
+func lengthOf(body io.Reader) int64 {
+	if l, ok := body.(interface{ Len() int }); ok {
+		return int64(l.Len())
 	}
-	return buf.Bytes(), int64(buf.Len()) > size, nil
+	return 0
+}
+
+// readFirst reads the first part, of up to size bytes, of a body whose length is expected
+// to be this, if it is not 0. It returns the rest; nil: there is none.
+func readFirst(body io.Reader, length, size int64) (first []byte, rest io.Reader, err error) {
+	const least = 4 << 10
+	// One byte more than expected finds the end without another buffer.
+	buf := make([]byte, min(size, max(length+1, least)))
+	n := 0
+	for {
+		m, err := fill(body, buf[n:])
+		n += m
+		switch {
+		case err == io.EOF:
+			return buf[:n], nil, nil
+		case err != nil:
+			return nil, nil, err
+		case int64(n) == size:
+			var next [1]byte
+			if _, err := fill(body, next[:]); err == io.EOF {
+				return buf, nil, nil
+			} else if err != nil {
+				return nil, nil, err
+			}
+			return buf, io.MultiReader(bytes.NewReader(next[:]), body), nil
+		}
+		buf = append(buf, make([]byte, min(int64(n), size-int64(n)))...)
+	}
 }
 
 func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.PutOptions) (object.Info, error) {
@@ -104,7 +135,7 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 		Key:                  &key,
 		Body:                 bytes.NewReader(body),
 		ContentLength:        aws.Int64(int64(len(body))),
-		ContentType:          aws.String(cmp.Or(o.ContentType, "application/octet-stream")),
+		ContentType:          aws.String(cmp.Or(o.ContentType, defaultType)),
 		Metadata:             o.Metadata,
 		ExpectedBucketOwner:  strOrNil(b.o.Owner),
 		ServerSideEncryption: b.o.Encryption,
@@ -129,6 +160,9 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 	}
 	return object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
 }
+
+// defaultType is the content type of an object without one.
+const defaultType = "application/octet-stream"
 
 var (
 	errNoVersion = errors.New("the answer names no version")

@@ -30,6 +30,9 @@ const (
 	// DefaultPartSize is the size of a part of a large upload, in bytes.
 	DefaultPartSize = 8 << 20
 
+	// DefaultParallel is how many parts are sent or copied at a time; see [Options].
+	DefaultParallel = 5
+
 	// DefaultScratch is where objects lie on which conditions are tried.
 	DefaultScratch = ".holdfast/probe"
 
@@ -67,10 +70,15 @@ type Options struct {
 	Tries int
 
 	// PartSize is the size of the parts of a large upload, in bytes, and the size
-	// from which a body is large. At least 5 MiB; 0 means [DefaultPartSize]. One
-	// part at a time is held in memory. Parts grow after the first thousand, so that
-	// every object of the allowed size fits into 10,000.
+	// from which a body is large. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. Parts are
+	// larger where 10,000 of them would not hold a body: 12 MiB for 100 GB of known
+	// length. Where the length is not known they grow on the way, to 120 MiB after 100 GB.
 	PartSize int64
+
+	// Parallel is how many parts are sent, or copied by the server, at a time. A Put
+	// holds so many parts of PartSize in memory, or one that is larger than all of them
+	// together. 1 to 64; 0 means [DefaultParallel].
+	Parallel int
 
 	// Scratch is the prefix of the keys of objects on which conditions are tried;
 	// empty means [DefaultScratch].
@@ -98,8 +106,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Bucket is a bucket on S3. It may be used by any number of goroutines, starts
-// none, and needs no closing.
+// Bucket is a bucket on S3. It may be used by any number of goroutines, and needs no
+// closing. Calls that move parts start goroutines and wait for them.
 type Bucket struct {
 	client *s3.Client
 	http   *transport.Client
@@ -113,6 +121,8 @@ type Bucket struct {
 	// trying: this view is used to try conditions; it sends what it is told.
 	// parts: it uploads everything in parts.
 	trying, parts bool
+
+	copyPart int64 // the size of the parts of a copy, in bytes
 }
 
 var (
@@ -121,6 +131,7 @@ var (
 	_ object.Verifier    = (*Bucket)(nil)
 	_ object.WholeReader = (*Bucket)(nil)
 	_ object.Describer   = (*Bucket)(nil)
+	_ object.Uploader    = (*Bucket)(nil)
 )
 
 // New returns the bucket of this name, reached through client. It sends nothing.
@@ -135,7 +146,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o}
+	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o, copyPart: copyPart}
 	b.onAWS = endpoint.IsS3(client.Options())
 	b.id = endpoint.S3ID("s3", client.Options(), bucket)
 	b.where = "s3://" + bucket
@@ -162,6 +173,9 @@ func (o *Options) check() error {
 	if o.PartSize == 0 {
 		o.PartSize = DefaultPartSize
 	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
 	if o.Scratch == "" {
 		o.Scratch = DefaultScratch
 	}
@@ -179,8 +193,10 @@ func (o *Options) check() error {
 		wrong = fmt.Sprintf("Timeout is %v, at least 100ms is needed", o.Timeout)
 	case o.Tries < 1 || o.Tries > 20:
 		wrong = fmt.Sprintf("Tries is %d, not within 1 and 20", o.Tries)
-	case o.PartSize < minPartSize:
-		wrong = fmt.Sprintf("PartSize is %d, at least %d is needed", o.PartSize, int64(minPartSize))
+	case o.PartSize < minPartSize || o.PartSize > maxPartSize:
+		wrong = fmt.Sprintf("PartSize is %d, not within %d and %d", o.PartSize, int64(minPartSize), int64(maxPartSize))
+	case o.Parallel < 1 || o.Parallel > 64:
+		wrong = fmt.Sprintf("Parallel is %d, not within 1 and 64", o.Parallel)
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
 		wrong = "KMSKey needs an Encryption with KMS"
 	case o.Encryption != "" && !slices.Contains(o.Encryption.Values(), o.Encryption):

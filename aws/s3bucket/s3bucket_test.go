@@ -35,9 +35,10 @@ func newBucket(t *testing.T, f *awstest.S3, opts *s3bucket.Options) *s3bucket.Bu
 	return b
 }
 
-// trusted is a bucket whose abilities are all taken for granted.
+// trusted is a bucket whose abilities are all taken for granted, and which sends one
+// part at a time, so that the order of requests is known.
 func trusted(t *testing.T, f *awstest.S3) *s3bucket.Bucket {
-	return newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()})
+	return newBucket(t, f, &s3bucket.Options{Assume: object.Abilities(), Parallel: 1})
 }
 
 func TestBucket(t *testing.T) {
@@ -150,11 +151,13 @@ func TestRequests(t *testing.T) {
 		{"swap", "", 1, awstest.Fault{Hang: true}, store.Unknown, "PutObject"},
 		{"upload", "", 0, lost, store.Applied, parts + "CompleteMultipartUpload"},
 		{"upload", "UploadPart", 1, lost, store.Applied, "CreateMultipartUpload UploadPart UploadPart UploadPart CompleteMultipartUpload"},
-		{"upload", "CompleteMultipartUpload", 1, lost, store.Unknown, parts + "CompleteMultipartUpload"},
+		{"upload", "CompleteMultipartUpload", 1, lost, store.Unknown, parts + "CompleteMultipartUpload CompleteMultipartUpload"},
+		{"upload", "CompleteMultipartUpload", 1, awstest.Fault{Drop: true}, store.Applied, parts + "CompleteMultipartUpload CompleteMultipartUpload"},
+		{"upload", "CompleteMultipartUpload", 9, awstest.Fault{Drop: true}, store.Unknown, parts + strings.Repeat("CompleteMultipartUpload ", 4) + "AbortMultipartUpload"},
 		{"upload", "CompleteMultipartUpload", 1, awstest.Fault{Status: 409, Code: "ConditionalRequestConflict"}, store.NotApplied, parts + "CompleteMultipartUpload AbortMultipartUpload"},
-		{"upload", "CompleteMultipartUpload", 1, awstest.Fault{Status: 200, Code: "InternalError"}, store.Unknown, parts + "CompleteMultipartUpload"},
+		{"upload", "CompleteMultipartUpload", 1, awstest.Fault{Status: 200, Code: "InternalError"}, store.Applied, parts + "CompleteMultipartUpload CompleteMultipartUpload"},
 		{"upload", "CompleteMultipartUpload", 1, awstest.Fault{Twice: true}, store.Unknown, parts + "CompleteMultipartUpload"},
-		{"upload", "UploadPart", 9, unavailable, store.NotApplied, "CreateMultipartUpload UploadPart UploadPart UploadPart UploadPart AbortMultipartUpload"},
+		{"upload", "UploadPart", 9, unavailable, store.NotApplied, "CreateMultipartUpload UploadPart UploadPart UploadPart UploadPart AbortMultipartUpload ListParts"},
 		{"delete", "", 1, lost, store.Applied, "DeleteObject DeleteObject"},
 		{"delete if", "", 1, lost, store.Unknown, "DeleteObject"},
 		{"copy", "", 1, unavailable, store.Applied, "CopyObject CopyObject"},

@@ -69,6 +69,14 @@ func (b *Bucket) fits(v object.Version, body []byte) bool {
 	if b.onAWS || len(tag) != 2*md5.Size || b.known.notMD5.Load() || fips140.Enabled() {
 		return true
 	}
+	return isMD5Of(v, body)
+}
+
+// isMD5Of reports whether an ETag is the MD5 of body.
+func isMD5Of(v object.Version, body []byte) bool {
+	if fips140.Enabled() {
+		return false
+	}
 	sum := md5.Sum(body)
-	return strings.EqualFold(tag, hex.EncodeToString(sum[:]))
+	return strings.EqualFold(strings.Trim(string(v), `"`), hex.EncodeToString(sum[:]))
 }

@@ -31,7 +31,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	}
 	start := time.Now()
 	e := entry{Key: key, ContentType: cmp.Or(o.ContentType, "application/octet-stream"), Metadata: o.Metadata}
-	e.File, e.Size, err = b.write(func(f *os.File) (int64, error) { return io.Copy(f, body) })
+	e.File, e.Size, err = b.write(func(f *os.File) (int64, error) { return io.Copy(f, object.Body(body, o)) })
 	if err != nil {
 		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
 	}
@@ -39,6 +39,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	if err != nil {
 		return object.Info{}, opError("put", key, err)
 	}
+	o.Progress.Tell(info.Size, info.Size)
 	return info, nil
 }
 
@@ -147,6 +148,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 	if err != nil {
 		return object.Info{}, opError("copy", destination, err)
 	}
+	o.Progress.Tell(info.Size, info.Size)
 	return info, nil
 }
 

@@ -113,7 +113,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	if err != nil {
 		return object.Info{}, opError("put", key, err)
 	}
-	all, err := io.ReadAll(body)
+	all, err := io.ReadAll(object.Body(body, o))
 	if err != nil {
 		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
 	}
@@ -124,6 +124,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 	if err != nil {
 		return object.Info{}, opError("put", key, err)
 	}
+	o.Progress.Tell(info.Size, info.Size)
 	return info, nil
 }
 
@@ -155,6 +156,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 	if err != nil {
 		return object.Info{}, opError("copy", destination, err)
 	}
+	o.Progress.Tell(info.Size, info.Size)
 	return info, nil
 }
 

@@ -51,6 +51,38 @@ func callCases() []testCase {
 			}
 			e.expect("a", v, "one")
 		}},
+		{"Length", "A body of another length than the declared one is refused with ErrInvalid, and nothing is written.", func(e *env) {
+			v := e.put("a", "one", nil)
+			large := e.large()
+			for _, c := range []struct {
+				body   string
+				length int
+			}{{"", 1}, {"some", 3}, {"some", 5}, {large, len(large) - 1}, {large, len(large) + 1}, {large, 4}, {"some", len(large)}, {"one", -1}} {
+				_, err := e.b.Put(e.ctx, "a", readerOnly{strings.NewReader(c.body)}, &object.PutOptions{Length: int64(c.length)})
+				if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("%d bytes, %d declared: got %v (%v), want ErrInvalid", len(c.body), c.length, err, store.OutcomeOf(err))
+				}
+			}
+			e.expect("a", v, "one")
+			for _, body := range []string{"two", large} {
+				v = e.put("a", body, &object.PutOptions{Length: int64(len(body))})
+				e.expect("a", v, body)
+			}
+		}},
+		{"Progress", "Progress never falls, is told by one goroutine at a time, and ends with the size.", func(e *env) {
+			for _, body := range []string{"", "some", e.large()} {
+				var last int64 // without a lock: the race detector sees two callers at once
+				e.put("a", body, &object.PutOptions{Length: int64(len(body)), Progress: func(done, total int64) {
+					if done < last || total != int64(len(body)) {
+						e.errorf("%d of %d after %d, of a body of %d bytes", done, total, last, len(body))
+					}
+					last = done
+				}})
+				if last != int64(len(body)) {
+					e.errorf("a put of %d bytes ends at %d", len(body), last)
+				}
+			}
+		}},
 		{"Cancelled", "A call with a context that has ended does nothing, and says so.", func(e *env) {
 			v := e.put("a", "one", nil)
 			ctx, cancel := context.WithCancel(e.ctx)

@@ -100,7 +100,7 @@ type testCase struct {
 }
 
 func cases() []suitetest.Case[*env] {
-	return suitetest.Cases[*env](basicCases(), readCases(), conditionCases(), copyCases(), listCases(), callCases(), raceCases())
+	return suitetest.Cases[*env](basicCases(), readCases(), conditionCases(), copyCases(), listCases(), callCases(), uploadCases(), raceCases())
 }
 
 // Cases returns the names of all cases.

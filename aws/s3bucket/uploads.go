@@ -1,0 +1,186 @@
+package s3bucket
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// errNoUpload: the upload was completed, or aborted, or never there.
+var errNoUpload = errors.New("the upload is gone: it was completed, or another program or a rule of the bucket removed it")
+
+// Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a
+// time. MinIO lists the uploads of one key only when prefix is that whole key.
+func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
+	return func(yield func(object.Upload, error) bool) {
+		var key, id *string
+		var pages awscall.Pages
+		for {
+			page, nextKey, nextID, err := b.uploadPage(ctx, prefix, key, id)
+			if err == nil && nextKey != nil {
+				err = pages.Next(*nextKey+"\x00"+*nextID, len(page))
+			}
+			if err != nil {
+				yield(object.Upload{}, opError("list", prefix, err))
+				return
+			}
+			for _, u := range page {
+				if !yield(u, nil) {
+					return
+				}
+			}
+			if nextKey == nil {
+				return
+			}
+			key, id = nextKey, nextID
+		}
+	}
+}
+
+func (b *Bucket) uploadPage(ctx context.Context, prefix string, key, id *string) (page []object.Upload, nextKey, nextID *string, err error) {
+	err = b.repeat(ctx, func() error {
+		var out *s3.ListMultipartUploadsOutput
+		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+			out, err = b.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{
+				Bucket:              &b.name,
+				Prefix:              strOrNil(prefix),
+				KeyMarker:           key,
+				UploadIdMarker:      id,
+				EncodingType:        types.EncodingTypeUrl,
+				ExpectedBucketOwner: strOrNil(b.o.Owner),
+			}, opt)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		decoded := func(text *string) (string, error) {
+			key := aws.ToString(text)
+			if out.EncodingType != types.EncodingTypeUrl {
+				return key, nil
+			}
+			key, err := url.QueryUnescape(key)
+			if err != nil {
+				err = c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(text))
+			}
+			return key, err
+		}
+		page = page[:0]
+		for _, u := range out.Uploads {
+			key, err := decoded(u.Key)
+			if err != nil {
+				return err
+			}
+			// Not every server looks at the prefix.
+			if id := aws.ToString(u.UploadId); id != "" && strings.HasPrefix(key, prefix) {
+				page = append(page, object.Upload{Key: key, ID: id, Started: aws.ToTime(u.Initiated), Now: c.Now()})
+			}
+		}
+		nextKey, nextID = nil, nil
+		if aws.ToBool(out.IsTruncated) {
+			next, err := decoded(out.NextKeyMarker)
+			if err != nil {
+				return err
+			}
+			nextKey, nextID = &next, aws.String(aws.ToString(out.NextUploadIdMarker))
+		}
+		return nil
+	})
+	return page, nextKey, nextID, err
+}
+
+// LastPart implements [object.Uploader].
+func (b *Bucket) LastPart(ctx context.Context, u object.Upload) (last, now time.Time, err error) {
+	last = u.Started
+	now, err = b.eachPart(ctx, u, func(p types.Part) {
+		if t := aws.ToTime(p.LastModified); t.After(last) {
+			last = t
+		}
+	})
+	if errors.Is(err, errNoUpload) {
+		err = store.ErrNotFound
+	}
+	return last, now, opError("stat", u.Key, err)
+}
+
+// AbortUpload implements [object.Uploader].
+func (b *Bucket) AbortUpload(ctx context.Context, u object.Upload) error {
+	err := object.CheckKey(u.Key)
+	if err == nil && u.ID == "" {
+		err = object.ErrInvalid
+	}
+	if err == nil {
+		err = b.abortUpload(ctx, u)
+	}
+	return opError("delete", u.Key, err)
+}
+
+func (b *Bucket) abortUpload(ctx context.Context, u object.Upload) error {
+	err := b.repeat(ctx, func() error {
+		_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
+			_, err := b.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+				Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, ExpectedBucketOwner: strOrNil(b.o.Owner),
+			}, opt)
+			return err
+		})
+		return err
+	})
+	if errors.Is(err, errNoUpload) {
+		return nil
+	}
+	return err
+}
+
+// listParts returns the parts of an upload.
+func (b *Bucket) listParts(ctx context.Context, u object.Upload) (map[int32]types.Part, error) {
+	parts := make(map[int32]types.Part)
+	_, err := b.eachPart(ctx, u, func(p types.Part) {
+		if n := aws.ToInt32(p.PartNumber); n >= 1 && n <= maxParts {
+			parts[n] = p
+		}
+	})
+	return parts, err
+}
+
+// eachPart calls f for each part of an upload, and returns the time of the last answer.
+func (b *Bucket) eachPart(ctx context.Context, u object.Upload, f func(types.Part)) (now time.Time, err error) {
+	var marker *string
+	var pages awscall.Pages
+	for {
+		var out *s3.ListPartsOutput
+		err := b.repeat(ctx, func() error {
+			c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+				out, err = b.client.ListParts(ctx, &s3.ListPartsInput{
+					Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, PartNumberMarker: marker, ExpectedBucketOwner: strOrNil(b.o.Owner),
+				}, opt)
+				return err
+			})
+			now = c.Now()
+			return err
+		})
+		if err != nil {
+			return now, err
+		}
+		for _, p := range out.Parts {
+			f(p)
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return now, nil
+		}
+		marker = aws.String(aws.ToString(out.NextPartNumberMarker))
+		if err := pages.Next(*marker, len(out.Parts)); err != nil {
+			return now, err
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package objecttest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// uploader returns the bucket's ability to upload in parts, or ends the case.
+func (e *env) uploader() object.Uploader {
+	up, ok := object.As[object.Uploader](e.b)
+	if !ok {
+		e.rec.Absent("this bucket has no uploads in parts")
+	}
+	return up
+}
+
+// uploads returns the unfinished uploads of a key.
+func (e *env) uploads(key string) []object.Upload {
+	var all []object.Upload
+	for u, err := range e.uploader().Uploads(e.ctx, key) {
+		if err != nil {
+			e.fatalf("listing the uploads of %q: %v", key, err)
+		}
+		if u.Key == key {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// cut puts a large body whose reader fails at its end, and returns the upload that is
+// kept.
+func (e *env) cut(key, body string, opts object.PutOptions) object.Upload {
+	var begun object.Upload
+	opts.Keep = func(u object.Upload) { begun = u }
+	_, err := e.b.Put(e.ctx, key, io.MultiReader(strings.NewReader(body), failing{errCut}), &opts)
+	var unfinished *object.UnfinishedError
+	if !errors.As(err, &unfinished) || !errors.Is(err, errCut) || store.OutcomeOf(err) != store.NotApplied {
+		e.fatalf("a put that was cut: got %v (%v), want an UnfinishedError", err, store.OutcomeOf(err))
+	}
+	if begun.Key != key || begun.ID == "" || begun.ID != unfinished.Upload.ID {
+		e.errorf("Keep was told of %+v, the error names %+v", begun, unfinished.Upload)
+	}
+	return unfinished.Upload
+}
+
+var errCut = errors.New("the line was cut")
+
+func uploadCases() []testCase {
+	return []testCase{
+		{"UploadFails", "A large put that fails leaves no upload behind.", func(e *env) {
+			e.uploader()
+			e.put("a", "one", nil)
+			_, err := e.b.Put(e.ctx, "a", io.MultiReader(strings.NewReader(e.large()), failing{errCut}), nil)
+			if !errors.Is(err, errCut) {
+				e.errorf("got %v", err)
+			}
+			e.conflict("a large create of what exists", e.tryPut("a", e.large(), &object.PutOptions{IfAbsent: true}))
+			if left := e.uploads("a"); len(left) > 0 {
+				e.errorf("left behind: %+v", left)
+			}
+		}},
+		{"Resume", "An upload that was cut is listed, makes no object, and is completed by Resume with the metadata with which it began.", func(e *env) {
+			e.uploader()
+			meta := map[string]string{"write": "first"}
+			u := e.cut("a", e.large(), object.PutOptions{ContentType: "text/plain", Metadata: meta})
+			e.expectAbsent("a")
+			listed := e.uploads("a")
+			if len(listed) != 1 || listed[0].ID != u.ID || listed[0].Started.IsZero() || listed[0].Now.IsZero() {
+				e.errorf("the listing shows %+v, want upload %q with its times", listed, u.ID)
+			}
+			body := e.large() + "and the end"
+			info, err := object.Resume(e.ctx, e.b, u, readerOnly{strings.NewReader(body)}, &object.PutOptions{IfAbsent: true, Length: int64(len(body))})
+			if err != nil {
+				e.fatalf("resume: %v", err)
+			}
+			e.expect("a", info.Version, body)
+			if _, got := e.read("a", nil); got.Metadata["write"] != "first" || got.ContentType != "text/plain" {
+				e.errorf("got metadata %q, type %q", got.Metadata, got.ContentType)
+			}
+			if left := e.uploads("a"); len(left) > 0 {
+				e.errorf("left behind: %+v", left)
+			}
+			_, err = object.Resume(e.ctx, e.b, u, strings.NewReader(body), nil)
+			if store.OutcomeOf(err) != store.Unknown {
+				e.errorf("resume of an upload that is complete: got %v (%v), want an unknown outcome", err, store.OutcomeOf(err))
+			}
+			e.expect("a", info.Version, body)
+		}},
+		{"ResumeOther", "Resume with another body writes that body, and no mixture.", func(e *env) {
+			e.uploader()
+			u := e.cut("a", e.large(), object.PutOptions{})
+			body := "x" + e.large()[1:]
+			info, err := object.Resume(e.ctx, e.b, u, strings.NewReader(body), nil)
+			if err != nil {
+				e.fatalf("resume: %v", err)
+			}
+			e.expect("a", info.Version, body)
+		}},
+		{"ResumeConflict", "The condition of Resume is that of the completion; an upload that lost is removed.", func(e *env) {
+			e.uploader()
+			e.needs(object.PartsIfAbsent)
+			u := e.cut("a", e.large(), object.PutOptions{})
+			v := e.put("a", "another's", nil)
+			_, err := object.Resume(e.ctx, e.b, u, strings.NewReader(e.large()), &object.PutOptions{IfAbsent: true})
+			e.conflict("a resume of a create of what exists", err)
+			e.expect("a", v, "another's")
+			if left := e.uploads("a"); len(left) > 0 {
+				e.errorf("left behind: %+v", left)
+			}
+		}},
+		{"AbortUpload", "AbortUpload removes an upload, and no object; an upload that is not there is no error.", func(e *env) {
+			up := e.uploader()
+			v := e.put("a", "one", nil)
+			u := e.cut("a", e.large(), object.PutOptions{})
+			last, now, err := up.LastPart(e.ctx, u)
+			if err != nil || last.IsZero() || now.IsZero() || last.After(now.Add(2*time.Second)) {
+				e.errorf("last part: %v, %v, %v", last, now, err)
+			}
+			for range 2 {
+				if err := up.AbortUpload(e.ctx, u); err != nil {
+					e.errorf("abort: %v", err)
+				}
+			}
+			if left := e.uploads("a"); len(left) > 0 {
+				e.errorf("left behind: %+v", left)
+			}
+			if _, _, err := up.LastPart(e.ctx, u); !errors.Is(err, store.ErrNotFound) {
+				e.errorf("last part of what was aborted: got %v, want ErrNotFound", err)
+			}
+			e.expect("a", v, "one")
+		}},
+	}
+}
