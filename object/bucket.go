@@ -78,6 +78,10 @@ type Info struct {
 	// them out.
 	ContentType string
 	Metadata    map[string]string
+
+	// Stamp is what a [Client] has kept beside the object. Only a client fills it in. A
+	// [Bucket] has it in Metadata, and a listing leaves it out.
+	Stamp Stamp
 }
 
 // Reader is an open object. It reads the body from the requested offset and must be
@@ -137,6 +141,10 @@ type PutOptions struct {
 	// completes or [Uploader] aborts the upload. Where it is nil, and the outcome is not
 	// success, the upload is aborted. A bucket without such uploads ignores it.
 	Keep func(Upload)
+
+	// Parts asks a bucket that uploads large bodies in parts to upload this one so,
+	// whatever its size. Then its conditions need [PartsIfAbsent] and [PartsIfMatch].
+	Parts bool
 }
 
 // DeleteOptions are the options of [Bucket.Delete].

@@ -23,7 +23,35 @@ var (
 	// ErrInvalid: the arguments contradict each other or break a rule. Nothing was
 	// done.
 	ErrInvalid = store.NewSentinel("invalid argument", store.NotApplied, store.ErrInvalid)
+
+	// ErrFenced: the object carries a higher fencing token, or that of another lock, or a
+	// token while the write has none. Nothing was written. See [FencedError].
+	ErrFenced = store.NewSentinel("fenced", store.NotApplied, store.ErrPermanent)
 )
+
+// FencedError is a write that was refused for the fence of the object. It matches
+// [ErrFenced]; its outcome is NotApplied.
+type FencedError struct {
+	Key   string
+	Fence Fence  // of the object
+	Write *Fence // of the write; nil if it had none
+}
+
+func (e *FencedError) Error() string {
+	switch {
+	case e.Write == nil:
+		return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has no token", e.Key, e.Fence.Token, e.Fence.Lock)
+	case folded(e.Write.Lock) != folded(e.Fence.Lock):
+		return fmt.Sprintf("%q is fenced by the lock %q, and the write has a token of %q", e.Key, e.Fence.Lock, e.Write.Lock)
+	}
+	return fmt.Sprintf("%q is fenced by token %d of the lock %q, and the write has token %d", e.Key, e.Fence.Token, e.Fence.Lock, e.Write.Token)
+}
+
+// Is makes a FencedError match ErrFenced, and the errors that ErrFenced matches.
+func (e *FencedError) Is(target error) bool { return errors.Is(ErrFenced, target) }
+
+// Outcome is NotApplied.
+func (e *FencedError) Outcome() store.Outcome { return store.NotApplied }
 
 // Outcome makes an UnsupportedError a definite failure.
 func (e *UnsupportedError) Outcome() store.Outcome { return store.NotApplied }

@@ -67,7 +67,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 		return object.Info{}, store.MarkNotApplied(err)
 	}
 	c := condition{o.IfAbsent, o.IfMatch}
-	large := b.parts || rest != nil
+	large := b.parts || o.Parts || rest != nil
 	needed := c.of(object.PutIfAbsent, object.PutIfMatch)
 	if large {
 		needed = c.of(object.PartsIfAbsent, object.PartsIfMatch)

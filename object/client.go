@@ -1,0 +1,392 @@
+package object
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultTries is the most times that a write is sent; see [Options].
+	DefaultTries = 5
+
+	// DefaultPause bounds the pause before the second try; see [Options].
+	DefaultPause = 50 * time.Millisecond
+
+	// DefaultScratch is where a client tries what a store can do; see [Options].
+	DefaultScratch = ".holdfast/probe"
+
+	maxTries = 100
+	maxPause = 2 * time.Second
+)
+
+// Options are the options of [New].
+type Options struct {
+	// Reserver is asked before every conditional write, also where the store honours the
+	// condition: other programs may rely on the reservation alone. The store's own
+	// condition is sent along wherever the store honours it. Without a Reserver, what the
+	// store cannot do is refused. Writes without a condition are not reserved.
+	Reserver Reserver
+
+	// Abilities tells what the store is known to honour, or to ignore, from an earlier
+	// run. What is missing here is asked of the bucket where it is a [Verifier], taken for
+	// granted where its [Traits] say Trusted, and tried once otherwise ([Probe]).
+	Abilities map[Ability]bool
+
+	// Scratch is the prefix below which the client tries abilities. Empty means
+	// [DefaultScratch]. A Verifier has its own.
+	Scratch string
+
+	// DistinctBodies promises that no two writes to one key have equal bodies: each body
+	// has something unique, an id for example. Then a fence can be checked also where
+	// equal bodies have equal versions, as on S3. Every writer of the objects must keep
+	// the promise.
+	DistinctBodies bool
+
+	// Tries is the most times that a write is sent while its outcome is not known, and
+	// the most times that the state is then read: 1 to 100. 0 means [DefaultTries].
+	Tries int
+
+	// Pause bounds the random pause before the second try; it doubles with each further
+	// one, to 2 s. 0 means [DefaultPause].
+	Pause time.Duration
+
+	// Log receives what became of writes whose reply was lost. Nil discards.
+	Log *slog.Logger
+}
+
+func (o *Options) check() error {
+	o.Tries = cmp.Or(o.Tries, DefaultTries)
+	o.Pause = cmp.Or(o.Pause, DefaultPause)
+	o.Scratch = cmp.Or(o.Scratch, DefaultScratch)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Abilities = maps.Clone(o.Abilities)
+	switch {
+	case o.Tries < 1 || o.Tries > maxTries:
+		return fmt.Errorf("%w: Options.Tries is %d, not within 1 and %d", ErrInvalid, o.Tries, maxTries)
+	case o.Pause < 0 || o.Pause > maxPause:
+		return fmt.Errorf("%w: Options.Pause is %v, not within 0 and %v", ErrInvalid, o.Pause, maxPause)
+	}
+	for a := range o.Abilities {
+		if _, err := ParseAbility(string(a)); err != nil {
+			return fmt.Errorf("%w: Options.Abilities: %w", ErrInvalid, err)
+		}
+	}
+	return nil
+}
+
+// WriteOptions are the options of the writes of a [Client]: the condition, the fence, and
+// what the object gets. At most one of IfAbsent, IfMatch and Base is given.
+type WriteOptions struct {
+	// IfAbsent: only if there is no object.
+	IfAbsent bool
+
+	// IfMatch: only if the object is in this state. After a lost reply the client can
+	// recognise its own write, but it cannot always tell that the write was not applied;
+	// Base is better.
+	IfMatch Version
+
+	// Base: only if the object is in this state, which was returned by Get, Stat, or a
+	// write. Base also has the ids of the writes before ([Info].Stamp). So a lost reply
+	// costs no outcome, and the fence is checked without another request.
+	Base *Info
+
+	// SourceIfMatch: only if the source of a Copy or Rename is in this state.
+	SourceIfMatch Version
+
+	// Fence is the lock under which the write is made. An object that is fenced refuses
+	// all writes without a fence, with that of another lock, and with a lower token. The
+	// error matches [ErrFenced]. A write with a fence leaves it on the object. A delete
+	// with a fence leaves a tombstone, which reads do not see.
+	//
+	// A fence needs versions that are never used twice ([Traits].UniqueVersions, or
+	// [Options].DistinctBodies) and the store's own conditions. Elsewhere a write with a
+	// fence is refused with an [UnsupportedError].
+	Fence *Fence
+
+	// Force writes in spite of the fence of the object. Without a Fence in these options
+	// the object keeps its own.
+	Force bool
+
+	// ContentType is a MIME type; empty means application/octet-stream, and with Copy and
+	// Rename that of the source.
+	ContentType string
+
+	// Metadata is kept beside the body; see [PutOptions] for its form, and
+	// [MaxClientMetadata] for its size. Names that begin with [ReservedMetadata] are
+	// refused. Nil means none, and with Copy and Rename that of the source.
+	Metadata map[string]string
+
+	// Length, Progress and Keep are those of [PutOptions]. The client does not send a body
+	// again whose upload is kept; see [Client.Resume]. A Copy and a Rename take Progress
+	// only.
+	Length   int64
+	Progress Progress
+	Keep     func(Upload)
+
+	own  map[string]string // of this package: goes to Stamp.own
+	from *Origin           // of Rename and Copy
+}
+
+// put returns the options of one request of a put.
+func (o *WriteOptions) put(by way, on condition, metadata map[string]string) *PutOptions {
+	return &PutOptions{
+		IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Metadata: metadata, Parts: by.rung == RungParts,
+		Length: o.Length, Progress: o.Progress, Keep: o.Keep,
+	}
+}
+
+// check checks what is common to all writes.
+func (o *WriteOptions) check(key string) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	if err := o.Fence.check(); err != nil {
+		return err
+	}
+	conditions := 0
+	for _, given := range []bool{o.IfAbsent, o.IfMatch != "", o.Base != nil} {
+		if given {
+			conditions++
+		}
+	}
+	if conditions > 1 {
+		return fmt.Errorf("%w: more than one of IfAbsent, IfMatch and Base", ErrInvalid)
+	}
+	if b := o.Base; b != nil && (b.Version == "" || b.Key != key) {
+		return fmt.Errorf("%w: Base is no state of %q", ErrInvalid, key)
+	}
+	size := 0
+	for name, value := range o.Metadata {
+		if len(name) >= len(ReservedMetadata) && name[:len(ReservedMetadata)] == ReservedMetadata {
+			return fmt.Errorf("%w: metadata name %q: names that begin with %q belong to the client", ErrInvalid, name, ReservedMetadata)
+		}
+		size += len(name) + len(value)
+	}
+	if size > MaxClientMetadata {
+		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxClientMetadata)
+	}
+	return CheckMetadata(o.Metadata)
+}
+
+// Client writes objects so that the caller knows what became of each write: committed (a
+// nil error), certainly not committed, or unknown. [store.OutcomeOf] tells the last two
+// apart. The package comment says how. It may be used by any number of goroutines, starts
+// none, and needs no closing.
+type Client struct {
+	bucket  Bucket
+	o       Options
+	fencing bool // versions identify states, so that fences can be checked
+	learned learned
+}
+
+// New returns a client of the objects of b. It sends nothing. All clients of a bucket
+// should have the same options.
+func New(b Bucket, opts *Options) (*Client, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if b == nil {
+		return nil, fmt.Errorf("object: %w: a bucket is needed", ErrInvalid)
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("object: %w", err)
+	}
+	c := &Client{bucket: b, o: o, fencing: TraitsOf(b).UniqueVersions || o.DistinctBodies}
+	c.learned.slot = make(chan struct{}, 1)
+	c.learned.found = make(map[Ability]error)
+	for a, has := range o.Abilities {
+		c.learned.found[a] = nil
+		if !has {
+			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "it was found out earlier"}
+		}
+	}
+	return c, nil
+}
+
+// Bucket returns the bucket below.
+func (c *Client) Bucket() Bucket { return c.bucket }
+
+// Get opens an object, as [Bucket.Get] does; the caller closes the reader. The Info has
+// the [Stamp], and Metadata has what the writer gave. A tombstone is not found.
+func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
+	r, err := c.bucket.Get(ctx, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	r.Info = stamped(r.Info)
+	if r.Info.Stamp.Deleted {
+		r.Close()
+		return nil, opError("get", key, store.ErrNotFound)
+	}
+	return r, nil
+}
+
+// Stat describes an object, as [Bucket.Stat] does, by one request. The Info has the
+// [Stamp], and can be the Base of a write. A tombstone is not found.
+func (c *Client) Stat(ctx context.Context, key string) (Info, error) {
+	info, err := c.stat(ctx, key)
+	if err == nil && info.Stamp.Deleted {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return Info{}, opError("stat", key, err)
+	}
+	return info, nil
+}
+
+// stat is Stat that sees tombstones. Its errors name no operation.
+func (c *Client) stat(ctx context.Context, key string) (Info, error) {
+	info, err := c.bucket.Stat(ctx, key)
+	if err != nil {
+		return Info{}, bare(err)
+	}
+	return stamped(info), nil
+}
+
+// List yields the objects whose keys begin with prefix, as [Bucket.List] does. An object
+// of the size of a tombstone costs a request more.
+func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for info, err := range c.bucket.List(ctx, prefix, opts) {
+			if err == nil && info.Size == tombstoneSize {
+				var now Info
+				now, err = c.stat(ctx, info.Key)
+				if errors.Is(err, store.ErrNotFound) || err == nil && now.Stamp.Deleted {
+					continue
+				}
+				err = opError("stat", info.Key, err)
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Put writes an object from body, which is read to its end: of any size, in one request or
+// in parts, as the bucket sees fit. A nil body is empty. An error of body is returned, and
+// nothing is written.
+//
+//   - nil: committed and durable. The Info can be the Base of the next write. Its Version is
+//     empty where the reply was lost and other writes have already replaced the object.
+//   - [store.ErrConflict]: the condition did not hold ([ConflictError]), nothing was
+//     written. [ErrFenced]: nor was it for the fence.
+//   - [store.UnknownError]: the write may have been applied, or may still be. Its Version
+//     is the id of the write, for [Client.Settle].
+//
+// With a condition, a put that is answered is one request. On a bucket with unique
+// versions, IfMatch and an unconditional put cost a Stat more, which looks for the fence;
+// Base and IfAbsent do not. A conflict costs a Stat, which looks whose write was faster.
+//
+// The client sends a write again while the object certainly still is in the state that the
+// write names. It needs the body again for that: it seeks back where body is an
+// [io.Seeker], and keeps up to 1 MiB of any other. A longer one is sent once.
+func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
+	info, err := c.put(ctx, key, body, options(opts))
+	return info, opError("put", key, err)
+}
+
+func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOptions) (Info, error) {
+	if err := o.check(key); err != nil {
+		return Info{}, err
+	}
+	if o.SourceIfMatch != "" {
+		return Info{}, fmt.Errorf("%w: a put has no source", ErrInvalid)
+	}
+	b, err := newReplay(body)
+	if err != nil {
+		return Info{}, store.MarkNotApplied(err)
+	}
+	w := &write{c: c, key: key, o: o, rewind: b.rewind}
+	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, b.small) }
+	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
+		return c.bucket.Put(ctx, key, b.body, o.put(by, on, metadata))
+	}
+	return w.run(ctx)
+}
+
+// Resume continues an upload that a Put with Keep left, as the function [Resume] does.
+// body must be the same as then, from its beginning. The write keeps the id with which the
+// upload began, so that the outcome is known also where an earlier completion was applied.
+// Content type, metadata and fence are those of then; opts may have no others.
+func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
+	info, err := c.resume(ctx, u, body, options(opts))
+	return info, opError("put", u.Key, err)
+}
+
+func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOptions) (Info, error) {
+	if err := o.check(u.Key); err != nil {
+		return Info{}, err
+	}
+	begun := stamped(Info{Metadata: u.Metadata})
+	if o.SourceIfMatch != "" || o.ContentType != "" || o.Metadata != nil || o.Fence != nil || begun.Stamp.Write == "" {
+		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, metadata or a fence", ErrInvalid)
+	}
+	o.Metadata, o.Fence = begun.Metadata, begun.Stamp.Fence
+	w := &write{c: c, key: u.Key, o: o, begun: &begun.Stamp, rewind: func() bool { return false }}
+	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, false) }
+	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
+		opts := o.put(by, on, nil)
+		return Resume(ctx, c.bucket, u, body, opts)
+	}
+	return w.run(ctx)
+}
+
+// Settle finds out what became of a write whose outcome was unknown, by one Stat. base is
+// the state that the write named: nil if it demanded that there is no object. write is the
+// id of the write, from [store.AttemptOf].
+//
+//   - FateApplied: the object is in the state that the write made; the Info describes it.
+//   - FateSuperseded: the write was applied, and others have followed.
+//   - FateNotYet: the object is still in the state that the write named. The write may
+//     still be applied; the caller may send it again.
+//   - FateNever: other writes have replaced that state, and the write can never be applied.
+//   - FateUnknown: this cannot be found out any more.
+//
+// A fate other than FateNotYet and FateUnknown is final. An error means that the object
+// could not be read.
+func (c *Client) Settle(ctx context.Context, key string, base *Info, write store.Version) (store.Fate, Info, error) {
+	on := state{absent: base == nil}
+	if base != nil {
+		on = stateOf(stamped(*base))
+	}
+	now, err := c.current(ctx, key)
+	if err != nil {
+		return store.FateUnknown, Info{}, opError("stat", key, err)
+	}
+	return c.judge(now, on, string(write)), now.info, nil
+}
+
+func options(o *WriteOptions) WriteOptions {
+	if o == nil {
+		return WriteOptions{}
+	}
+	return *o
+}
+
+// opError names the operation and the object of an error that names neither.
+func opError(op store.Kind, key string, err error) error {
+	if _, ok := err.(*store.OpError); ok || err == nil {
+		return err
+	}
+	return &store.OpError{Op: op, Key: key, Err: err}
+}
+
+// bare returns the error of a bucket without the operation and the key, which the client
+// names itself.
+func bare(err error) error {
+	if of, ok := err.(*store.OpError); ok {
+		return of.Err
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A tombstone is an object of this size, so that a listing need not look at others.
+const (
+	tombstoneBody = "Deleted under a fence of Holdfast; keep this object.\n"
+	tombstoneSize = int64(len(tombstoneBody))
+	tombstoneType = "text/plain"
+)
+
+// Delete removes an object. Without a condition, deleting what does not exist succeeds.
+// IfAbsent, ContentType and Metadata are not for a delete.
+//
+// With a fence it leaves a tombstone, which carries the fence: a small object that reads
+// of a client do not see, and on which the same lock can write again. So a holder whose
+// lock was taken over cannot create the object anew. A delete with Force removes the
+// tombstone, too.
+//
+//   - nil: the object is deleted.
+//   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrFenced]:
+//     nor was it for the fence.
+//   - unknown: the reply was lost. With a condition, an object that is gone by then is an
+//     unknown outcome: another delete may have removed it. Without one the client sends the
+//     delete again.
+//
+// A delete is one request, as a put is; see [Client.Put].
+func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
+	o := options(opts)
+	err := o.check(key)
+	if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Metadata != nil) {
+		err = fmt.Errorf("%w: a delete has no IfAbsent, SourceIfMatch, ContentType or Metadata", ErrInvalid)
+	}
+	if err == nil {
+		err = c.delete(ctx, key, o)
+	}
+	return opError("delete", key, err)
+}
+
+func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
+	if o.Fence != nil {
+		_, err := c.bury(ctx, key, o)
+		return err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
+	w := &write{c: c, key: key, o: o}
+	for try := 1; ; try++ {
+		on, err := w.expected(ctx, nil)
+		conditional := o.IfMatch != "" || o.Base != nil
+		if on.absent || on.info.Stamp.Deleted && !o.Force && !conditional {
+			return nil // a tombstone stays
+		}
+		if err != nil {
+			return store.MarkNotApplied(err)
+		}
+		err = c.remove(ctx, key, on)
+		if conditional || store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.Pause, try) {
+			return err
+		}
+	}
+}
+
+// bury leaves a tombstone in the place of the object.
+func (c *Client) bury(ctx context.Context, key string, o WriteOptions) (Info, error) {
+	o.ContentType, o.Length, o.Progress, o.Keep = tombstoneType, 0, nil, nil
+	w := &write{c: c, key: key, o: o, deleted: true, rewind: func() bool { return true }}
+	w.choose = func(ctx context.Context, on condition) (way, error) { return c.wayOfPut(ctx, on, true) }
+	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
+		return c.bucket.Put(ctx, key, strings.NewReader(tombstoneBody), w.o.put(by, on, metadata))
+	}
+	return w.run(ctx)
+}
+
+// remove removes the state on, and settles what became of that.
+func (c *Client) remove(ctx context.Context, key string, on state) error {
+	by, err := c.wayOfDelete(ctx, on.condition())
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	var lost error
+	failed := func(err error) error {
+		if lost == nil {
+			return err
+		}
+		return store.MarkUnknown(fmt.Errorf("%w; then: %v", lost, err))
+	}
+	for try := 1; ; try++ {
+		sent := false
+		request := func(ctx context.Context) error {
+			sent = true
+			var opts *DeleteOptions
+			if by.own && !on.any {
+				opts = &DeleteOptions{IfMatch: on.version()}
+			}
+			return bare(c.bucket.Delete(ctx, key, opts))
+		}
+		if by.rung == RungReservation {
+			err = c.reserve(ctx, key, on, request)
+		} else {
+			err = request(ctx)
+		}
+		certain := store.OutcomeOf(err) == store.NotApplied
+		busy := certain && errors.Is(err, ErrBusy)
+		conflict := certain && errors.Is(err, store.ErrConflict) && !busy
+		switch {
+		case err == nil:
+			return nil
+		case certain && !conflict && !busy, conflict && !sent:
+			return failed(err)
+		case !certain:
+			lost = err
+		}
+		if !busy {
+			var again bool
+			if again, err = c.removed(ctx, key, on, by, err, lost); !again {
+				return err
+			}
+		}
+		if try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+			return failed(err)
+		}
+	}
+}
+
+// removed finds out what became of a delete that failed with cause. It reports whether the
+// delete is to be sent again.
+func (c *Client) removed(ctx context.Context, key string, on state, by way, cause, lost error) (again bool, err error) {
+	if on.any {
+		return true, cause
+	}
+	unknown := func(err error) error { return store.MarkUnknown(fmt.Errorf("%w; then: %v", lost, err)) }
+	now, err := c.look(ctx, key)
+	switch {
+	case err != nil && lost == nil:
+		return false, cause
+	case err != nil:
+		return false, unknown(fmt.Errorf("reading back what became of it: %w", err))
+	case c.same(now, on) && (by.own || !by.conditional):
+		return true, cause
+	case c.same(now, on):
+		return false, unknown(errors.New("it was not applied yet, and may still be"))
+	case lost == nil, c.unique() && on.info.Stamp.Write != "" && slices.Contains(now.info.Stamp.Before, on.info.Stamp.Write):
+		return false, &ConflictError{Key: key, Known: true, Version: now.version()}
+	case now.absent:
+		return false, unknown(errors.New("the object is gone, perhaps by the delete of another"))
+	}
+	return false, unknown(errors.New("reading it back does not tell what became of it"))
+}

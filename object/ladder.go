@@ -1,0 +1,286 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Fenced is the ability to check a [Fence]. It is not tried: it follows from unique
+// versions and the store's own conditions.
+const Fenced Ability = "fence"
+
+// Reserver lets one operation at a time work on a state of an object, for stores that do
+// not check conditions themselves.
+type Reserver interface {
+	// Do runs operate while no other holder of a reservation for (key, version) works on
+	// it. An empty version stands for "there is no object". check tells whether the object
+	// still is in that state, with an error that matches store.ErrConflict if it is not. It
+	// is called before operate, and after each wait. operate gets a context that ends with
+	// the reservation.
+	//
+	// Do returns the error of operate as it is. An error before operate was called is
+	// marked as not applied.
+	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
+}
+
+// Rung is how a [Client] makes a write conditional.
+type Rung string
+
+// The rungs of the ladder, the best first.
+const (
+	// RungCondition: the store's own condition, in the same request.
+	RungCondition Rung = "condition"
+
+	// RungParts: an upload in parts, whose completion the store makes conditional.
+	RungParts Rung = "parts"
+
+	// RungUpload: a copy that the client downloads and puts, since the store cannot copy
+	// under the condition.
+	RungUpload Rung = "upload"
+
+	// RungReservation: a reservation ([Options].Reserver). A write of a holder whose
+	// reservation has expired is refused only where the store's own condition holds, too.
+	RungReservation Rung = "reservation"
+
+	// RungNone: the store cannot do it, and the client refuses.
+	RungNone Rung = "none"
+)
+
+// way is how a write is sent.
+type way struct {
+	rung        Rung
+	conditional bool // the write has a condition
+	own         bool // the store itself checks it, or there is none
+	stream      bool // a copy is downloaded and put
+}
+
+// Step tells how a [Client] carries out one kind of conditional write.
+type Step struct {
+	Ability Ability // what is asked of the store
+	Rung    Rung    // how the client does it
+	Own     bool    // the store's own condition is sent, too
+	Why     error   // with RungNone: an UnsupportedError
+}
+
+// Ladder tells how the client carries out each kind of conditional write, in the order of
+// [Abilities]. It tries what is not known yet. An error means that it could not find out.
+func (c *Client) Ladder(ctx context.Context) ([]Step, error) {
+	var steps []Step
+	for _, of := range []struct {
+		ability Ability
+		choose  func() (way, error)
+	}{
+		{PutIfAbsent, func() (way, error) { return c.wayOfPut(ctx, condition{ifAbsent: true}, true) }},
+		{PutIfMatch, func() (way, error) { return c.wayOfPut(ctx, condition{ifMatch: "v"}, true) }},
+		{DeleteIfMatch, func() (way, error) { return c.wayOfDelete(ctx, condition{ifMatch: "v"}) }},
+		{CopyIfAbsent, func() (way, error) { return c.wayOfCopy(ctx, condition{ifAbsent: true}) }},
+		{CopyIfMatch, func() (way, error) { return c.wayOfCopy(ctx, condition{ifMatch: "v"}) }},
+	} {
+		by, err := of.choose()
+		var lacking *UnsupportedError
+		switch {
+		case errors.As(err, &lacking):
+			by, err = way{rung: RungNone}, nil
+		case err != nil:
+			return nil, err
+		}
+		step := Step{Ability: of.ability, Rung: by.rung, Own: by.own}
+		if lacking != nil {
+			step.Why = lacking
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+// of returns the ability that the condition needs; empty if there is none.
+func (c condition) of(absent, match Ability) Ability {
+	switch {
+	case c.ifAbsent:
+		return absent
+	case c.ifMatch != "":
+		return match
+	}
+	return ""
+}
+
+func (c *Client) wayOfPut(ctx context.Context, on condition, small bool) (way, error) {
+	put, parts := on.of(PutIfAbsent, PutIfMatch), on.of(PartsIfAbsent, PartsIfMatch)
+	if put == "" {
+		return way{rung: RungCondition, own: true}, nil
+	}
+	lacking := c.has(ctx, put)
+	if lacking != nil && !errors.Is(lacking, errors.ErrUnsupported) {
+		return way{}, lacking
+	}
+	if c.o.Reserver != nil {
+		own := lacking == nil
+		if own && !small {
+			err := c.has(ctx, parts)
+			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				return way{}, err
+			}
+			own = err == nil
+		}
+		return way{rung: RungReservation, conditional: true, own: own}, nil
+	}
+	if lacking == nil {
+		return way{rung: RungCondition, conditional: true, own: true}, nil
+	}
+	switch err := c.has(ctx, parts); {
+	case err == nil:
+		return way{rung: RungParts, conditional: true, own: true}, nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return way{}, lacking
+	default:
+		return way{}, err
+	}
+}
+
+func (c *Client) wayOfDelete(ctx context.Context, on condition) (way, error) {
+	if on.ifMatch == "" {
+		return way{rung: RungCondition, own: true}, nil
+	}
+	err := c.has(ctx, DeleteIfMatch)
+	switch {
+	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+		return way{}, err
+	case c.o.Reserver != nil:
+		return way{rung: RungReservation, conditional: true, own: err == nil}, nil
+	case err != nil:
+		return way{}, err
+	}
+	return way{rung: RungCondition, conditional: true, own: true}, nil
+}
+
+func (c *Client) wayOfCopy(ctx context.Context, on condition) (way, error) {
+	copying, err := c.lacking(ctx, PlainCopy, CopySource)
+	if err != nil {
+		return way{}, err
+	}
+	by := way{rung: RungCondition, own: true, stream: copying != nil}
+	need := on.of(CopyIfAbsent, CopyIfMatch)
+	if need == "" {
+		if by.stream {
+			by.rung = RungUpload
+		}
+		return by, nil
+	}
+	by.conditional = true
+	own := copying
+	if own == nil {
+		if own, err = c.lacking(ctx, need); err != nil {
+			return way{}, err
+		}
+	}
+	if own == nil && c.o.Reserver == nil {
+		return by, nil
+	}
+	if own != nil {
+		put, err := c.wayOfPut(ctx, on, false)
+		if put.own && err == nil {
+			put.stream = true
+			if put.rung == RungCondition {
+				put.rung = RungUpload
+			}
+			return put, nil
+		}
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return way{}, err
+		}
+	}
+	if c.o.Reserver != nil {
+		by.rung, by.own = RungReservation, own == nil
+		return by, nil
+	}
+	return way{}, own
+}
+
+// lacking returns the first of these abilities that the store lacks; err says that this
+// could not be found out.
+func (c *Client) lacking(ctx context.Context, abilities ...Ability) (lacks, err error) {
+	for _, a := range abilities {
+		err := c.has(ctx, a)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return err, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// learned is what a client knows of its store.
+type learned struct {
+	slot  chan struct{} // held by the goroutine that tries an ability
+	mu    sync.Mutex
+	found map[Ability]error
+}
+
+func (l *learned) get(a Ability) (err error, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err, known = l.found[a]
+	return err, known
+}
+
+func (l *learned) set(a Ability, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found[a] = err
+}
+
+// has returns nil if the store has an ability, and an UnsupportedError if it lacks it. Any
+// other error means that this could not be found out.
+func (c *Client) has(ctx context.Context, a Ability) error {
+	if err, known := c.learned.get(a); known {
+		return err
+	}
+	if v, ok := As[Verifier](c.bucket); ok {
+		return bare(v.Verify(ctx, a)) // it remembers
+	}
+	if a == PlainCopy {
+		if _, ok := As[Copier](c.bucket); !ok {
+			return &UnsupportedError{Ability: PlainCopy}
+		}
+	}
+	if TraitsOf(c.bucket).Trusted {
+		return nil
+	}
+	select {
+	case c.learned.slot <- struct{}{}:
+		defer func() { <-c.learned.slot }()
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	}
+	if err, known := c.learned.get(a); known {
+		return err
+	}
+	found, err := Probe(ctx, c.bucket, c.o.Scratch, a)
+	if err != nil {
+		return err
+	}
+	c.learned.set(a, found[a])
+	return found[a]
+}
+
+// reserve runs a request under a reservation of the state on.
+func (c *Client) reserve(ctx context.Context, key string, on state, request func(context.Context) error) error {
+	check := func(ctx context.Context) error {
+		now, err := c.current(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case on.absent && now.absent:
+			return nil
+		case now.version() != on.version() || on.info.Stamp.known && now.info.Stamp.Write != on.info.Stamp.Write:
+			return &ConflictError{Key: key, Known: true, Version: now.version()}
+		}
+		return nil
+	}
+	return c.o.Reserver.Do(ctx, key, on.version(), check, request)
+}

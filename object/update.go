@@ -1,0 +1,101 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultUpdateLimit is the largest body that [Client.Update] reads; see [UpdateOptions].
+const DefaultUpdateLimit = 64 << 20
+
+// UpdateOptions are the options of [Client.Update].
+type UpdateOptions struct {
+	// Limit is the largest body that is read, in bytes; 0 means [DefaultUpdateLimit]. A
+	// larger one is [store.ErrTooLarge].
+	Limit int64
+
+	// Fence and Force are those of [WriteOptions].
+	Fence *Fence
+	Force bool
+
+	// Metadata and ContentType replace those of the object. Nil keeps both.
+	ContentType string
+	Metadata    map[string]string
+}
+
+// Update reads an object, passes its body to change, and puts what change returns if the
+// object still is in the state that was read. If another writer was faster, Update starts
+// again after a growing random pause, until the context ends. It returns the state that it
+// wrote or left.
+//
+// change gets the body and the description of the object; where there is none, a nil body
+// and a zero Info. It may be called several times. If it returns [store.ErrUnchanged],
+// nothing is written and the error is nil; any other error of change is returned, and
+// nothing was written.
+//
+// The outcomes are those of [Client.Put], but for a conflict, which Update does not
+// return. An unknown outcome is not tried again. Update costs a Get and a Put, and after a
+// conflict a Stat and the same again. The body is kept in memory.
+func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *UpdateOptions) (Info, error) {
+	var o UpdateOptions
+	if opts != nil {
+		o = *opts
+	}
+	info, err := c.update(ctx, key, change, o)
+	return info, opError("update", key, err)
+}
+
+func (c *Client) update(ctx context.Context, key string, change func([]byte, Info) ([]byte, error), o UpdateOptions) (Info, error) {
+	if o.Limit == 0 {
+		o.Limit = DefaultUpdateLimit
+	}
+	w := WriteOptions{Fence: o.Fence, Force: o.Force, Metadata: o.Metadata, ContentType: o.ContentType}
+	if err := w.check(key); err != nil {
+		return Info{}, err
+	}
+	if o.Limit < 0 || o.Metadata == nil && o.ContentType != "" {
+		return Info{}, fmt.Errorf("%w: a negative limit, or a content type without metadata", ErrInvalid)
+	}
+	for try := 1; ; try++ {
+		body, now, err := ReadAll(ctx, c.bucket, key, o.Limit, nil)
+		absent := errors.Is(err, store.ErrNotFound)
+		if err != nil && !absent {
+			return Info{}, store.MarkNotApplied(bare(err))
+		}
+		write := w
+		seen := Info{}
+		if absent {
+			write.IfAbsent = true
+		} else {
+			now = stamped(now)
+			write.Base = &now
+			if now.Stamp.Deleted {
+				body = nil
+			} else {
+				seen = now
+			}
+			if o.Metadata == nil && !now.Stamp.Deleted {
+				write.Metadata, write.ContentType = now.Metadata, now.ContentType
+			}
+		}
+		body, err = change(body, seen)
+		if errors.Is(err, store.ErrUnchanged) {
+			return seen, nil
+		}
+		if err != nil {
+			return Info{}, store.MarkNotApplied(err)
+		}
+		info, err := c.put(ctx, key, bytes.NewReader(body), write)
+		again := store.OutcomeOf(err) == store.NotApplied && (errors.Is(err, store.ErrConflict) || errors.Is(err, ErrBusy))
+		if !again {
+			return info, err
+		}
+		if !sleep(ctx, c.o.Pause, try) {
+			return Info{}, store.MarkNotApplied(fmt.Errorf("%w; %w", err, context.Cause(ctx)))
+		}
+	}
+}

@@ -1,0 +1,396 @@
+package object
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// state is what a write expects to find.
+type state struct {
+	any    bool // whatever is there
+	absent bool
+	info   Info // otherwise this state; its stamp may not be known
+}
+
+// stateOf returns the state that info describes.
+func stateOf(info Info) state { return state{info: info} }
+
+// version is that of the state; empty where there is no object, or may be any.
+func (s state) version() Version { return s.info.Version }
+
+// condition is the condition of one request.
+type condition struct {
+	ifAbsent bool
+	ifMatch  Version
+}
+
+func (s state) condition() condition {
+	return condition{ifAbsent: s.absent, ifMatch: s.version()}
+}
+
+// current returns the state of an object. A tombstone is a state.
+func (c *Client) current(ctx context.Context, key string) (state, error) {
+	info, err := c.stat(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return state{absent: true}, nil
+	case err != nil:
+		return state{}, err
+	}
+	return stateOf(info), nil
+}
+
+// judge returns the fate of the write with this id on the state on, from the current
+// state of the object. No other function of this package decides that for a write that
+// leaves an object.
+func (c *Client) judge(now, on state, id string) store.Fate {
+	s := now.info.Stamp
+	switch {
+	case now.absent:
+		return store.FateUnknown // the write may have created it, and another deleted it
+	case s.Write == id && id != "":
+		return store.FateApplied
+	case slices.Contains(s.Before, id):
+		return store.FateSuperseded
+	case on.any || on.absent:
+		return store.FateUnknown
+	case c.same(now, on):
+		return store.FateNotYet
+	case c.unique() && on.info.Stamp.Write != "" && slices.Contains(s.Before, on.info.Stamp.Write):
+		return store.FateNever // another write has replaced the state
+	}
+	return store.FateUnknown
+}
+
+// same reports whether two states of an object are certainly the same. Where equal bodies
+// have equal versions, only the ids of writes can tell.
+func (c *Client) same(a, b state) bool {
+	if a.absent || b.absent || a.version() != b.version() {
+		return false
+	}
+	return c.unique() || a.info.Stamp.Write != "" && a.info.Stamp.Write == b.info.Stamp.Write
+}
+
+func (c *Client) unique() bool { return c.fencing }
+
+// write is one write in progress that leaves an object: a put, a copy, a tombstone.
+type write struct {
+	c   *Client
+	key string
+	o   WriteOptions
+
+	deleted bool   // it leaves a tombstone
+	begun   *Stamp // of an upload that is resumed
+
+	// choose returns how to send a request with this condition.
+	choose func(context.Context, condition) (way, error)
+
+	// send sends one request.
+	send func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error)
+
+	// rewind makes another try possible; it reports whether that worked.
+	rewind func() bool
+
+	// blame returns the error of a condition that was refused although the object is in
+	// the state that it names; nil to send it again.
+	blame func() error
+}
+
+// run sends the write until its outcome is known, or cannot become known.
+func (w *write) run(ctx context.Context) (Info, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return Info{}, err
+	}
+	if w.o.Fence != nil && !w.c.fencing {
+		return Info{}, &UnsupportedError{Ability: Fenced, Found: "equal bodies have equal versions here; keep the objects in a bucket of package indexbucket"}
+	}
+	var met *state // the tombstone that a create has met
+	for try := 1; ; try++ {
+		on, err := w.expected(ctx, met)
+		if err != nil {
+			return Info{}, store.MarkNotApplied(err)
+		}
+		info, now, err := w.attempt(ctx, on)
+		if err == nil || store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) {
+			return info, err
+		}
+		// The caller's own condition may still hold.
+		met = nil
+		switch {
+		case w.o.IfAbsent && now != nil && now.info.Stamp.Deleted:
+			met = now
+		case w.o.IfAbsent || w.o.IfMatch != "" || w.o.Base != nil:
+			return Info{}, err
+		}
+		if !w.rewind() || !sleep(ctx, w.c.o.Pause, try) {
+			return Info{}, err
+		}
+	}
+}
+
+// expected returns the state that the write is to replace, having checked its fence. It
+// reads the object where it must.
+func (w *write) expected(ctx context.Context, met *state) (state, error) {
+	on := state{any: true}
+	switch {
+	case met != nil:
+		on = *met
+	case w.o.Base != nil:
+		on = stateOf(*w.o.Base)
+		if !on.info.Stamp.known && on.info.Metadata != nil {
+			on.info = stamped(on.info)
+		}
+	case w.o.IfAbsent:
+		on = state{absent: true}
+	case w.o.IfMatch != "":
+		on = stateOf(Info{Version: w.o.IfMatch})
+	}
+	if !w.c.fencing || on.absent {
+		return on, nil
+	}
+	if !on.info.Stamp.known {
+		now, err := w.c.current(ctx, w.key)
+		if err != nil {
+			return on, err
+		}
+		if !on.any && now.version() != on.version() {
+			return on, &ConflictError{Key: w.key, Known: true, Version: now.version()}
+		}
+		on = now
+	}
+	if w.o.Force {
+		return on, nil
+	}
+	return on, on.info.Stamp.allows(w.key, w.o.Fence)
+}
+
+// stamp returns the stamp of the write if it replaces the state on.
+func (w *write) stamp(on state) Stamp {
+	if w.begun != nil {
+		return *w.begun
+	}
+	s := Stamp{
+		Write: newID(), Before: on.info.Stamp.after(), Fence: w.o.Fence, Deleted: w.deleted,
+		From: w.o.from, own: w.o.own, known: true,
+	}
+	if s.Fence == nil {
+		s.Fence = on.info.Stamp.Fence // of a forced write: otherwise there is none
+	}
+	return s
+}
+
+// attempt writes on the state on, and settles what became of that. With a conflict it
+// also returns the state that it found, if that is known.
+func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
+	by, err := w.choose(ctx, on.condition())
+	if err != nil {
+		return Info{}, nil, store.MarkNotApplied(err)
+	}
+	if w.o.Fence != nil && !by.own {
+		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and a write that comes late would not be refused"}
+	}
+	a := &attempt{write: w, on: on, by: by, stamp: w.stamp(on)}
+	for try := 1; ; try++ {
+		info, err := a.send(ctx)
+		if err == nil {
+			return a.made(info), nil, nil
+		}
+		info, again, err := a.settle(ctx, err)
+		if !again {
+			return info, a.met, err
+		}
+		if try >= w.c.o.Tries || !w.rewind() || !sleep(ctx, w.c.o.Pause, try) {
+			return Info{}, nil, a.failed(err)
+		}
+	}
+}
+
+// attempt is one write on one state, which may be sent several times.
+type attempt struct {
+	*write
+	on    state
+	by    way
+	stamp Stamp
+
+	lost error  // of the last try whose outcome is not known
+	sent bool   // the last try was sent
+	met  *state // what the last look has found
+}
+
+// made describes what the write made.
+func (a *attempt) made(info Info) Info {
+	info.Key, info.Stamp = a.key, a.stamp
+	info.Metadata, info.ContentType = a.o.Metadata, cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream")
+	return info
+}
+
+// send sends the write once, under a reservation where there is one.
+func (a *attempt) send(ctx context.Context) (info Info, err error) {
+	request := func(ctx context.Context) error {
+		on := a.on.condition()
+		if !a.by.own {
+			on = condition{}
+		}
+		a.sent = true
+		info, err = a.write.send(ctx, a.by, on, a.stamp.metadata(a.o.Metadata))
+		err = bare(err)
+		return err
+	}
+	a.sent = false
+	if a.by.rung != RungReservation {
+		return info, request(ctx)
+	}
+	return info, a.c.reserve(ctx, a.key, a.on, request)
+}
+
+// settle finds out what became of a try that failed with cause. It reports whether the
+// write is to be sent again; then the error is that of the outcome if it is not.
+func (a *attempt) settle(ctx context.Context, cause error) (info Info, again bool, err error) {
+	certain := store.OutcomeOf(cause) == store.NotApplied
+	busy := certain && errors.Is(cause, ErrBusy)
+	conflict := certain && !busy && errors.Is(cause, store.ErrConflict)
+	switch {
+	case busy:
+		return Info{}, a.lost == nil || !a.on.absent, cause
+	case certain && !conflict, conflict && !a.sent && a.lost == nil:
+		return Info{}, false, a.failed(cause)
+	case !certain:
+		a.lost = cause
+	}
+	now, err := a.c.look(ctx, a.key)
+	if err != nil {
+		if a.lost == nil {
+			a.lost = errors.New("its condition was refused")
+		}
+		return Info{}, false, a.failed(fmt.Errorf("reading back what became of it: %w", err))
+	}
+	a.met = &now
+	switch a.c.judge(now, a.on, a.stamp.Write) {
+	case store.FateApplied:
+		a.c.o.Log.Debug("a write whose reply was lost was applied", "key", a.key)
+		return now.info, false, nil
+	case store.FateSuperseded:
+		a.c.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
+		return Info{Key: a.key, Metadata: a.o.Metadata, Stamp: a.stamp}, false, nil
+	case store.FateNever:
+		a.lost = nil
+	case store.FateNotYet:
+		return a.notYet(cause, conflict)
+	}
+	if a.lost != nil {
+		return Info{}, false, a.failed(errors.New("reading it back does not tell what became of it"))
+	}
+	return Info{}, false, &ConflictError{Key: a.key, Known: !now.absent, Version: now.version()}
+}
+
+// notYet handles a write that was not applied to a state which is still there.
+func (a *attempt) notYet(cause error, conflict bool) (Info, bool, error) {
+	if errors.As(cause, new(*UnfinishedError)) {
+		return Info{}, false, a.failed(cause) // to be resumed
+	}
+	if conflict {
+		if a.blame != nil && a.lost == nil {
+			if err := a.blame(); err != nil {
+				return Info{}, false, err
+			}
+		}
+		cause = store.MarkNotApplied(fmt.Errorf("%w: the store refuses a condition that holds", store.ErrUnsafe))
+	}
+	if !a.by.own && a.by.conditional {
+		// The first try may take effect late, over what others commit meanwhile. A second one
+		// would hide that.
+		return Info{}, false, a.failed(cause)
+	}
+	return Info{}, true, cause
+}
+
+// failed returns err as the error of the write. If an earlier try may have been applied,
+// the result says so, and does not match a conflict.
+func (a *attempt) failed(err error) error {
+	switch {
+	case a.lost == nil && store.OutcomeOf(err) == store.NotApplied:
+		return err
+	case a.lost == nil || errors.Is(err, a.lost):
+		return &store.UnknownError{Version: store.Version(a.stamp.Write), Err: err}
+	}
+	return &store.UnknownError{Version: store.Version(a.stamp.Write), Err: fmt.Errorf("%w; then: %v", a.lost, err)}
+}
+
+// look reads the state of an object after a write whose outcome is not known, and tries
+// again while the store does not answer.
+func (c *Client) look(ctx context.Context, key string) (state, error) {
+	for try := 1; ; try++ {
+		now, err := c.current(ctx, key)
+		if err == nil || store.Permanent(err) || try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+			return now, err
+		}
+	}
+}
+
+// sleep waits for a random part of the pause before the try after this one. It returns
+// false if the context ends.
+func sleep(ctx context.Context, pause time.Duration, try int) bool {
+	t := time.NewTimer(rand.N(min(pause<<min(try-1, 16), maxPause)))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}
+
+// keptBody is how much of a body that cannot be read again is kept in memory.
+const keptBody = 1 << 20
+
+// replay is a body that can be sent again, if possible.
+type replay struct {
+	body  io.Reader
+	from  int64     // where it begins
+	seek  io.Seeker // nil if it cannot be read again
+	small bool      // at most keptBody bytes
+}
+
+func newReplay(body io.Reader) (*replay, error) {
+	if body == nil {
+		body = strings.NewReader("")
+	}
+	if seeker, ok := body.(io.Seeker); ok {
+		if from, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+			r := &replay{body: body, from: from, seek: seeker}
+			end, err := seeker.Seek(0, io.SeekEnd)
+			if err == nil {
+				_, err = seeker.Seek(from, io.SeekStart)
+			}
+			r.small = end-from <= keptBody
+			return r, err
+		}
+	}
+	first, err := io.ReadAll(io.LimitReader(body, keptBody+1))
+	if err != nil {
+		return nil, err
+	}
+	kept := strings.NewReader(string(first))
+	if len(first) <= keptBody {
+		return &replay{body: kept, seek: kept, small: true}, nil
+	}
+	return &replay{body: io.MultiReader(kept, body)}, nil
+}
+
+// rewind makes the body begin anew. It reports whether that worked.
+func (r *replay) rewind() bool {
+	if r.seek == nil {
+		return false
+	}
+	_, err := r.seek.Seek(r.from, io.SeekStart)
+	return err == nil
+}
