@@ -4,10 +4,15 @@
 // codes of the real services, as far as the packages of this module ask.
 //
 // [Cut] has a test decide for each request whether its connection breaks, before or
-// after it took effect. [Faults] makes requests fail on their way: the reply is lost after the request
-// was applied, the request is lost, applied twice, delayed, or refused with a
-// status. [S3Broken] and [DynamoDBBroken] make a server that ignores conditions, as
+// after it took effect. [Faults] makes requests fail on their way: the reply is lost
+// after the request was applied, the request is lost, applied twice, delayed, or refused
+// with a status; a version that was put becomes visible later than others that were put
+// after it. [S3Broken] and [DynamoDBBroken] make a server that ignores conditions, as
 // real ones were seen to do.
+//
+// The package is public since the examples of the stores run on it, and since a program
+// that keeps its own data beside a lock can be tested with it. It follows the needs of
+// this module's tests: names in it may change with a minor version.
 package awstest
 
 import (
@@ -31,6 +36,7 @@ type Request struct {
 	Err    string // the code of the error that was answered
 	Header http.Header
 	URL    *url.URL
+	Body   []byte
 }
 
 // Fault is what happens to one request on its way.
@@ -39,11 +45,21 @@ type Fault struct {
 	// back. A client that gives up meanwhile does not stop the request.
 	Before, After time.Duration
 
+	// Hidden is how long a PUT that was given its place among the versions of its
+	// object takes to become visible. It is answered then.
+	Hidden time.Duration
+
 	// Drop: the request never arrives, and the connection breaks.
 	Drop bool
 
-	// Twice: it arrives twice; the answer is that to the second.
-	Twice bool
+	// Twice: it arrives twice, Between after the first time; the answer is that to the
+	// second. With Early the first copy is hidden for so long, and the second does not
+	// wait for it.
+	Twice          bool
+	Between, Early time.Duration
+
+	// Echo: so long after the answer it arrives once more.
+	Echo time.Duration
 
 	// Lose: the answer is lost, and the connection breaks.
 	Lose bool
@@ -64,6 +80,7 @@ type Fault struct {
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
+	plan  func(Request) Fault
 }
 
 type rule struct {
@@ -86,11 +103,19 @@ func (f *Faults) AddWhen(when func(Request) bool, skip, count int, fault Fault) 
 	f.rules = append(f.rules, &rule{skip: skip, left: count, fault: fault, when: when})
 }
 
+// Plan has f decide what happens to each request that no rule picks. f is called for one
+// request at a time. Nil lets all pass.
+func (f *Faults) Plan(plan func(Request) Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plan = plan
+}
+
 // Clear removes all faults.
 func (f *Faults) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.rules = nil
+	f.rules, f.plan = nil, nil
 }
 
 // next returns what happens to r.
@@ -107,6 +132,9 @@ func (f *Faults) next(r Request) Fault {
 		}
 		rule.left--
 		return rule.fault
+	}
+	if f.plan != nil {
+		return f.plan(r)
 	}
 	return Fault{}
 }
@@ -153,56 +181,56 @@ var errReset = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection 
 type server struct {
 	log
 	Faults
+
+	// Latency is how long every answer takes back, beside what a fault adds.
+	Latency time.Duration
 }
 
-// carry brings one request to serve and its answer back, through the faults. fail
-// makes the answer of an error.
-func (s *server) carry(r *http.Request, seen Request, serve func(body []byte) *http.Response, fail func(status int, code string) *http.Response) (*http.Response, error) {
+// service is what makes an answer of a request.
+type service struct {
+	// serve applies a request. With hide, what it puts stays hidden until show is
+	// called; show may be nil.
+	serve func(body []byte, hide bool) (resp *http.Response, show func())
+
+	// fail makes the answer of an error.
+	fail func(status int, code string) *http.Response
+}
+
+// carry brings one request to a service and its answer back, through the faults.
+func (s *server) carry(r *http.Request, seen Request, to service) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
-	seen.Header, seen.URL = r.Header.Clone(), r.URL
+	seen.Header, seen.URL, seen.Body = r.Header.Clone(), r.URL, body
 	f := s.next(seen)
 	defer func() { s.add(seen) }()
-	ctx := r.Context()
 	if f.Drop {
 		return nil, errReset
 	}
-	applied := make(chan *http.Response, 1)
-	arrive := func() {
-		var resp *http.Response
-		if f.Status == 0 || f.Applied {
-			resp = serve(body)
-			if f.Twice {
-				resp = serve(body)
+	answered := make(chan *http.Response, 1)
+	// It arrives whether or not the client still waits.
+	later(f.Before, func() {
+		to.arrive(body, f, func(resp *http.Response) {
+			answered <- resp
+			if f.Echo > 0 {
+				later(f.After+s.Latency+f.Echo, func() { to.apply(body, 0, func(*http.Response) {}) })
 			}
-		}
-		if f.Status != 0 {
-			resp = fail(f.Status, f.Code)
-		}
-		applied <- resp
-	}
-	if f.Before > 0 {
-		// It arrives whether or not the client still waits.
-		time.AfterFunc(f.Before, arrive)
-	} else {
-		arrive()
-	}
+		})
+	})
+	ctx := r.Context()
 	var resp *http.Response
 	select {
-	case resp = <-applied:
+	case resp = <-answered:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	switch {
-	case f.Lose:
-		return nil, errReset
-	case f.Hang:
+	if f.Hang {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
-	case f.After > 0:
-		t := time.NewTimer(f.After)
+	}
+	if way := f.After + s.Latency; way > 0 {
+		t := time.NewTimer(way)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -210,9 +238,56 @@ func (s *server) carry(r *http.Request, seen Request, serve func(body []byte) *h
 			return nil, context.Cause(ctx)
 		}
 	}
+	if f.Lose {
+		return nil, errReset
+	}
 	seen.Status, seen.Err = resp.StatusCode, resp.Header.Get("X-Test-Code")
 	resp.Request = r
 	return resp, nil
+}
+
+// arrive has a request applied as often as f says, and calls done with its answer.
+func (to service) arrive(body []byte, f Fault, done func(*http.Response)) {
+	if f.Status != 0 {
+		refused := to.fail(f.Status, f.Code)
+		if !f.Applied {
+			done(refused)
+			return
+		}
+		answer := done
+		done = func(*http.Response) { answer(refused) }
+	}
+	last := func() { to.apply(body, f.Hidden, done) }
+	switch {
+	case !f.Twice:
+		last()
+	case f.Early > 0:
+		to.apply(body, f.Early, func(*http.Response) {})
+		later(f.Between, last)
+	default:
+		to.apply(body, f.Hidden, func(*http.Response) { later(f.Between, last) })
+	}
+}
+
+// apply applies a request once, and calls done when what it put is visible.
+func (to service) apply(body []byte, hidden time.Duration, done func(*http.Response)) {
+	resp, show := to.serve(body, hidden > 0)
+	later(hidden, func() {
+		if show != nil {
+			show()
+		}
+		done(resp)
+	})
+}
+
+// later calls f after d. No goroutine waits meanwhile, which would keep a bubble of
+// testing/synctest from its end.
+func later(d time.Duration, f func()) {
+	if d <= 0 {
+		f()
+		return
+	}
+	time.AfterFunc(d, f)
 }
 
 // Cut returns an [http.Client] whose requests to a server, an [S3] or a [DynamoDB], go
@@ -248,7 +323,11 @@ func readBody(r *http.Request) ([]byte, error) {
 		return nil, nil
 	}
 	defer r.Body.Close()
-	return io.ReadAll(r.Body)
+	body, err := io.ReadAll(r.Body)
+	if r.Header.Get("Content-Encoding") == "aws-chunked" {
+		body = unchunk(body)
+	}
+	return body, err
 }
 
 func respond(status int, header http.Header, body []byte) *http.Response {

@@ -158,17 +158,17 @@ type dynamoRequest struct {
 func (d *DynamoDB) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	seen := Request{Op: op}
-	serve := func(body []byte) *http.Response {
+	serve := func(body []byte, _ bool) (*http.Response, func()) {
 		var q dynamoRequest
 		if err := json.Unmarshal(body, &q); err != nil {
-			return dynamoFail(http.StatusBadRequest, "SerializationException", err.Error(), nil)
+			return dynamoFail(http.StatusBadRequest, "SerializationException", err.Error(), nil), nil
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.serve(op, q)
+		return d.serve(op, q), nil
 	}
 	fail := func(status int, code string) *http.Response { return dynamoFail(status, code, "this is a test", nil) }
-	return d.carry(r, seen, serve, fail)
+	return d.carry(r, seen, service{serve, fail})
 }
 
 func dynamoFail(status int, code, message string, item avItem) *http.Response {

@@ -55,12 +55,23 @@ type S3 struct {
 	server
 	Broken S3Broken
 
-	// Versioned says that the buckets keep versions and delete markers.
-	Versioned bool
+	// Versioning is "Enabled", "Suspended", or "" where it never was on. While it is
+	// enabled, the buckets keep versions and delete markers.
+	Versioning string
 
-	// ObjectLock says that the buckets have Object Lock, and Lifecycle that a rule
-	// removes old versions.
-	ObjectLock, Lifecycle bool
+	// ULIDs says that the ids of versions sort by the time at which they were made.
+	ULIDs bool
+
+	// ObjectLock says that the buckets have Object Lock.
+	ObjectLock bool
+
+	// Lifecycle is the XML of the buckets' lifecycle rules, such as [ExpireOld].
+	Lifecycle string
+
+	// ListNothing picks listings of versions that show nothing, as a server may answer
+	// while it removes some. AnyBody picks requests for a version that are answered
+	// with the newest one.
+	ListNothing, AnyBody func(Request) bool
 
 	// PageSize bounds the pages of listings; 0 means 1,000.
 	PageSize int
@@ -80,17 +91,19 @@ type S3 struct {
 }
 
 type s3Bucket struct {
-	objects map[string]*s3Object // the current version; a delete marker where versioned
+	objects map[string][]*s3Object // the versions of each key in their order, oldest first
 	uploads map[string]*s3Upload
 }
 
+// s3Object is one version of an object; the only one without versioning.
 type s3Object struct {
 	body     []byte
 	etag     string
 	modified time.Time
 	header   http.Header // content type and metadata
 	marker   bool
-	version  string
+	id       string
+	hidden   bool
 	before   string // the ETag of the state before, until it was answered once
 }
 
@@ -113,7 +126,7 @@ const s3Host = "s3.test"
 func NewS3(buckets ...string) *S3 {
 	s := &S3{buckets: make(map[string]*s3Bucket)}
 	for _, name := range buckets {
-		s.buckets[name] = &s3Bucket{objects: make(map[string]*s3Object), uploads: make(map[string]*s3Upload)}
+		s.buckets[name] = &s3Bucket{objects: make(map[string][]*s3Object), uploads: make(map[string]*s3Upload)}
 	}
 	return s
 }
@@ -140,11 +153,7 @@ func (s *S3) Body(bucket, key string) []byte {
 }
 
 // Put puts an object, as another program would.
-func (s *S3) Put(bucket, key string, body []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.store(s.buckets[bucket], key, body, nil)
-}
+func (s *S3) Put(bucket, key string, body []byte) { s.PutMeta(bucket, key, body, nil) }
 
 // Keys returns the keys of all objects of a bucket.
 func (s *S3) Keys(bucket string) []string {
@@ -160,8 +169,19 @@ func (s *S3) Uploads(bucket string) int {
 	return len(s.buckets[bucket].uploads)
 }
 
+// newest returns the newest version that is visible; nil if there is none.
+func (b *s3Bucket) newest(key string) *s3Object {
+	for _, o := range slices.Backward(b.objects[key]) {
+		if !o.hidden {
+			return o
+		}
+	}
+	return nil
+}
+
+// current is newest, if that is no delete marker.
 func (b *s3Bucket) current(key string) *s3Object {
-	if o := b.objects[key]; o != nil && !o.marker {
+	if o := b.newest(key); o != nil && !o.marker {
 		return o
 	}
 	return nil
@@ -169,8 +189,8 @@ func (b *s3Bucket) current(key string) *s3Object {
 
 func (b *s3Bucket) keys() []string {
 	var keys []string
-	for key, o := range b.objects {
-		if !o.marker {
+	for key := range b.objects {
+		if b.current(key) != nil {
 			keys = append(keys, key)
 		}
 	}
@@ -210,6 +230,10 @@ func (r s3Request) name() string {
 			return "GetBucketLifecycleConfiguration"
 		case has("uploads"):
 			return "ListMultipartUploads"
+		case has("versions"):
+			return "ListObjectVersions"
+		case has("delete"):
+			return "DeleteObjects"
 		}
 		return "ListObjectsV2"
 	}
@@ -242,14 +266,9 @@ func (r s3Request) name() string {
 // RoundTrip implements [http.RoundTripper].
 func (s *S3) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := parseS3(r)
-	serve := func(body []byte) *http.Response {
-		if r.Header.Get("Content-Encoding") == "aws-chunked" {
-			body = unchunk(body)
-		}
-		return s.serve(q, body)
-	}
+	serve := func(body []byte, hide bool) (*http.Response, func()) { return s.serve(q, body, hide) }
 	fail := func(status int, code string) *http.Response { return s.fail(q, status, code) }
-	resp, err := s.carry(r, Request{Op: q.op, Key: q.key}, serve, fail)
+	resp, err := s.carry(r, Request{Op: q.op, Key: q.key}, service{serve, fail})
 	if err != nil {
 		return nil, err
 	}
@@ -286,9 +305,27 @@ func (s *S3) failWith(r s3Request, status int, code, message string) *http.Respo
 	return respond(status, h, body)
 }
 
-func (s *S3) serve(r s3Request, body []byte) *http.Response {
+// serve applies a request. With hide, the version that it puts is hidden until show is
+// called.
+func (s *S3) serve(r s3Request, body []byte, hide bool) (resp *http.Response, show func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.ids
+	resp = s.apply(r, body)
+	if !hide || r.op != "PutObject" || s.ids == before {
+		return resp, nil
+	}
+	versions := s.buckets[r.bucket].objects[r.key]
+	put := versions[len(versions)-1]
+	put.hidden = true
+	return resp, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		put.hidden = false
+	}
+}
+
+func (s *S3) apply(r s3Request, body []byte) *http.Response {
 	b := s.buckets[r.bucket]
 	if b == nil {
 		return s.fail(r, http.StatusNotFound, "NoSuchBucket")
@@ -302,35 +339,20 @@ func (s *S3) serve(r s3Request, body []byte) *http.Response {
 		return s.list(r, b)
 	case "ListMultipartUploads":
 		return s.listUploads(r, b)
+	case "ListObjectVersions":
+		return s.listVersions(r, b)
 	case "GetObject", "HeadObject":
 		return s.get(r, b)
 	case "DeleteObject":
 		return s.delete(r, b)
+	case "DeleteObjects":
+		return s.deleteVersions(r, b, body)
 	case "PutObject":
 		return s.put(r, b, body)
 	case "CopyObject":
 		return s.copy(r, b)
 	}
 	return s.multipart(r, b, body)
-}
-
-func (s *S3) configuration(r s3Request) *http.Response {
-	var body string
-	switch {
-	case r.op == "GetBucketVersioning" && s.Versioned:
-		body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-	case r.op == "GetBucketVersioning":
-		body = "<VersioningConfiguration/>"
-	case r.op == "GetObjectLockConfiguration" && s.ObjectLock:
-		body = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>3</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
-	case r.op == "GetObjectLockConfiguration":
-		return s.fail(r, http.StatusNotFound, "ObjectLockConfigurationNotFoundError")
-	case s.Lifecycle:
-		body = "<LifecycleConfiguration><Rule><ID>x</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule></LifecycleConfiguration>"
-	default:
-		return s.fail(r, http.StatusNotFound, "NoSuchLifecycleConfiguration")
-	}
-	return respond(http.StatusOK, nil, []byte(body))
 }
 
 // condition returns the failure of a write's condition, or nil.
@@ -340,7 +362,7 @@ func (s *S3) condition(r s3Request, b *s3Bucket, key string, ignoreMatch, ignore
 		return s.fail(r, http.StatusNotImplemented, "NotImplemented")
 	}
 	current := b.current(key)
-	exists := current != nil || s.Broken.MarkerExists && b.objects[key] != nil
+	exists := current != nil || s.Broken.MarkerExists && b.newest(key) != nil
 	switch {
 	case noneMatch != "" && !ignoreNoneMatch && exists:
 		return s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
@@ -363,7 +385,11 @@ func (s *S3) put(r s3Request, b *s3Bucket, body []byte) *http.Response {
 		return resp
 	}
 	o := s.store(b, r.key, body, objectHeader(r.Header))
-	return respond(http.StatusOK, http.Header{"Etag": {o.etag}}, nil)
+	h := http.Header{"Etag": {o.etag}}
+	if s.Versioning == "Enabled" {
+		h.Set("X-Amz-Version-Id", o.id)
+	}
+	return respond(http.StatusOK, h, nil)
 }
 
 func (s *S3) store(b *s3Bucket, key string, body []byte, header http.Header) *s3Object {
@@ -376,19 +402,11 @@ func (s *S3) store(b *s3Bucket, key string, body []byte, header http.Header) *s3
 }
 
 func (s *S3) storeAs(b *s3Bucket, key string, body []byte, header http.Header, etag string) *s3Object {
-	s.stale = b.keys()
-	s.ids++
-	o := &s3Object{
-		body:     bytes.Clone(body),
-		etag:     etag,
-		header:   header,
-		modified: s.now().Add(s.Broken.LastModifiedSkew).Truncate(time.Second),
-		version:  strconv.Itoa(s.ids),
-	}
+	o := &s3Object{body: bytes.Clone(body), etag: etag, header: header}
 	if before := b.current(key); before != nil {
 		o.before = before.etag
 	}
-	b.objects[key] = o
+	s.place(b, key, o)
 	return o
 }
 
@@ -413,18 +431,25 @@ func (s *S3) delete(r s3Request, b *s3Bucket) *http.Response {
 	if resp := s.condition(r, b, r.key, s.Broken.IgnoreOnDelete, true); resp != nil {
 		return resp
 	}
-	s.stale = b.keys()
-	if s.Versioned {
-		s.ids++
-		b.objects[r.key] = &s3Object{marker: true, version: strconv.Itoa(s.ids)}
-	} else {
-		delete(b.objects, r.key)
+	switch id := r.query.Get("versionId"); {
+	case id != "":
+		b.remove(r.key, id)
+	case s.Versioning == "":
+		s.stale = b.keys()
+		b.remove(r.key, nullVersion)
+	default:
+		s.place(b, r.key, &s3Object{marker: true})
 	}
 	return respond(http.StatusNoContent, nil, nil)
 }
 
 func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
 	o := b.current(r.key)
+	if id := r.query.Get("versionId"); id != "" && (s.AnyBody == nil || !s.AnyBody(Request{Op: r.op, Key: r.key, URL: r.URL})) {
+		if o = b.version(r.key, id); o == nil || o.marker {
+			return s.fail(r, http.StatusNotFound, "NoSuchVersion")
+		}
+	}
 	if o == nil {
 		return s.fail(r, http.StatusNotFound, "NoSuchKey")
 	}
@@ -436,6 +461,9 @@ func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
 		h = make(http.Header)
 	}
 	h.Set("Etag", o.etag)
+	if s.Versioning != "" {
+		h.Set("X-Amz-Version-Id", o.id)
+	}
 	if s.Broken.MixedReads && r.op == "GetObject" && o.before != "" {
 		h.Set("Etag", o.before)
 		o.before = ""
@@ -482,48 +510,4 @@ func parseRange(header string, size int64) (from, to int64, ok bool) {
 		to = min(n+1, size)
 	}
 	return from, to, true
-}
-
-// source returns what a copy takes its body from, or why it cannot.
-func (s *S3) source(r s3Request) (*s3Object, *http.Response) {
-	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
-	if err != nil {
-		return nil, s.fail(r, http.StatusBadRequest, "InvalidArgument")
-	}
-	bucket, key, _ := strings.Cut(name, "/")
-	var o *s3Object
-	if b := s.buckets[bucket]; b != nil {
-		o = b.current(key)
-	}
-	if o == nil {
-		return nil, s.fail(r, http.StatusNotFound, "NoSuchKey")
-	}
-	if match := r.Header.Get("X-Amz-Copy-Source-If-Match"); match != "" && match != o.etag && !s.Broken.IgnoreCopySource {
-		return nil, s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
-	}
-	return o, nil
-}
-
-func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
-	from, resp := s.source(r)
-	if resp == nil {
-		resp = s.condition(r, b, r.key, s.Broken.IgnoreOnCopy, s.Broken.IgnoreOnCopy)
-	}
-	if resp != nil {
-		return resp
-	}
-	if len(from.body) > cmp.Or(s.MaxCopy, 5<<30) {
-		return s.failWith(r, http.StatusBadRequest, "InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
-	}
-	header := from.header
-	if r.Header.Get("X-Amz-Metadata-Directive") == "REPLACE" {
-		header = objectHeader(r.Header)
-	}
-	o := s.store(b, r.key, from.body, header)
-	return respond(http.StatusOK, nil, copyResult("CopyObjectResult", o))
-}
-
-func copyResult(name string, o *s3Object) []byte {
-	return fmt.Appendf(nil, "<%s><ETag>%s</ETag><LastModified>%s</LastModified></%s>",
-		name, strings.ReplaceAll(o.etag, `"`, "&quot;"), isoTime(o.modified), name)
 }

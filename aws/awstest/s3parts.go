@@ -8,7 +8,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 )
 
 // multipart serves the requests of uploads in parts.
@@ -113,4 +115,48 @@ func unchunk(body []byte) []byte {
 		whole = append(whole, rest[:n]...)
 		body = bytes.TrimPrefix(rest[n:], []byte("\r\n"))
 	}
+}
+
+// source returns what a copy takes its body from, or why it cannot.
+func (s *S3) source(r s3Request) (*s3Object, *http.Response) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.Header.Get("X-Amz-Copy-Source"), "/"))
+	if err != nil {
+		return nil, s.fail(r, http.StatusBadRequest, "InvalidArgument")
+	}
+	bucket, key, _ := strings.Cut(name, "/")
+	var o *s3Object
+	if b := s.buckets[bucket]; b != nil {
+		o = b.current(key)
+	}
+	if o == nil {
+		return nil, s.fail(r, http.StatusNotFound, "NoSuchKey")
+	}
+	if match := r.Header.Get("X-Amz-Copy-Source-If-Match"); match != "" && match != o.etag && !s.Broken.IgnoreCopySource {
+		return nil, s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")
+	}
+	return o, nil
+}
+
+func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
+	from, resp := s.source(r)
+	if resp == nil {
+		resp = s.condition(r, b, r.key, s.Broken.IgnoreOnCopy, s.Broken.IgnoreOnCopy)
+	}
+	if resp != nil {
+		return resp
+	}
+	if len(from.body) > cmp.Or(s.MaxCopy, 5<<30) {
+		return s.failWith(r, http.StatusBadRequest, "InvalidRequest", "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+	}
+	header := from.header
+	if r.Header.Get("X-Amz-Metadata-Directive") == "REPLACE" {
+		header = objectHeader(r.Header)
+	}
+	o := s.store(b, r.key, from.body, header)
+	return respond(http.StatusOK, nil, copyResult("CopyObjectResult", o))
+}
+
+func copyResult(name string, o *s3Object) []byte {
+	return fmt.Appendf(nil, "<%s><ETag>%s</ETag><LastModified>%s</LastModified></%s>",
+		name, strings.ReplaceAll(o.etag, `"`, "&quot;"), isoTime(o.modified), name)
 }

@@ -55,7 +55,7 @@ func TestBucket(t *testing.T) {
 	t.Run("versioned", func(t *testing.T) {
 		versioned := func(t *testing.T) object.Bucket {
 			b := open(t)
-			f.Versioned = true
+			f.Versioning = "Enabled"
 			return b
 		}
 		for _, failure := range objecttest.Check(t, versioned, suite,
@@ -389,7 +389,7 @@ func TestSettings(t *testing.T) {
 	if err != nil || s.Versioning != "" || s.ObjectLock || s.Expires || len(s.Unknown) != 0 {
 		t.Errorf("plain: %+v, %v", s, err)
 	}
-	f.Versioned, f.ObjectLock, f.Lifecycle = true, true, true
+	f.Versioning, f.ObjectLock, f.Lifecycle = "Enabled", true, awstest.ExpireOld
 	s, err = b.Settings(t.Context())
 	if err != nil || s.Versioning != "Enabled" || !s.ObjectLock || s.DefaultRetention != 72*time.Hour || !s.Expires {
 		t.Errorf("with everything: %+v, %v", s, err)

@@ -324,7 +324,7 @@ func TestReads(t *testing.T) {
 func TestMarkerExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
-		f.Versioned, f.Broken.MarkerExists = true, true
+		f.Versioning, f.Broken.MarkerExists = "Enabled", true
 		s := newStore(t, f, nil)
 		mustPut(t, s, "k", "", "1")
 		if err := s.S3Bucket().Delete(t.Context(), s.ObjectKey("k"), nil); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -30,36 +31,36 @@ func rounds(few, many int) int {
 // trouble makes everything go wrong that the assumption allows: requests take their
 // time and fail, answers are lost, PUTs are lost, applied twice, or take up to L to
 // become visible, out of order.
-func trouble(rnd *rand.Rand) func(request) plan {
+func trouble(rnd *rand.Rand) func(awstest.Request) awstest.Fault {
 	n := func(d time.Duration) time.Duration { return time.Duration(rnd.Int64N(int64(d))) }
-	return func(q request) plan {
-		p := plan{after: n(300 * time.Millisecond)}
+	return func(q awstest.Request) awstest.Fault {
+		p := awstest.Fault{After: n(300 * time.Millisecond)}
 		if rnd.IntN(25) == 0 {
-			p.lose = true
+			p.Lose = true
 		}
-		if q.op != "PUT" {
-			p.before = n(300 * time.Millisecond)
+		if q.Op != "PutObject" {
+			p.Before = n(300 * time.Millisecond)
 			if rnd.IntN(25) == 0 {
-				p.status, p.code = 503, "SlowDown"
+				p.Status, p.Code = 503, "SlowDown"
 			}
 			return p
 		}
 		switch rnd.IntN(12) {
 		case 0:
-			p.drop = true
+			p.Drop = true
 		case 1:
 			// The first copy may become visible after the second, and after others.
-			p.twice, p.between, p.after = true, n(2*time.Second), n(time.Second)
+			p.Twice, p.Between, p.After = true, n(2*time.Second), n(time.Second)
 			if rnd.IntN(2) == 0 {
-				p.early = n(4500 * time.Millisecond)
+				p.Early = n(4500 * time.Millisecond)
 			}
 		case 2, 3, 4:
 			// What is given its place now may become visible after what comes later.
-			p.before, p.hidden = n(2400*time.Millisecond), n(2400*time.Millisecond)
+			p.Before, p.Hidden = n(2400*time.Millisecond), n(2400*time.Millisecond)
 		case 5:
-			p.after = n(10 * time.Second)
+			p.After = n(10 * time.Second)
 		default:
-			p.before, p.hidden = n(300*time.Millisecond), n(time.Second)
+			p.Before, p.Hidden = n(300*time.Millisecond), n(time.Second)
 		}
 		return p
 	}
@@ -68,7 +69,7 @@ func trouble(rnd *rand.Rand) func(request) plan {
 // TestHistories: with everything going wrong that may, and listings in pages of a few
 // versions, one register explains what all clients saw.
 func TestHistories(t *testing.T) {
-	histories(t, rounds(20, 3000), 4, 10, 1, func(t *testing.T, _ int, b *bucket, _ *rand.Rand) func() func() store.Store {
+	histories(t, rounds(20, 3000), 4, 10, 1, func(t *testing.T, _ int, b *awstest.S3, _ *rand.Rand) func() func() store.Store {
 		return func() func() store.Store {
 			s := open(t, b, nil)
 			return func() store.Store { return s }
@@ -80,14 +81,15 @@ func TestHistories(t *testing.T) {
 // that one register explains what all of them saw. join tells for a round how a client
 // begins; what that returns is the store of its next call. Each round has random numbers
 // of its own, from stream on.
-func histories(t *testing.T, seeds, clients, calls int, stream uint64, join func(t *testing.T, seed int, b *bucket, rnd *rand.Rand) func() func() store.Store) {
+func histories(t *testing.T, seeds, clients, calls int, stream uint64, join func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store) {
 	var n tally
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			defer drain()
 			rnd := newRand(uint64(seed), stream)
 			b := newBucket()
-			b.plan, b.page, b.ulids = trouble(rnd), 2+rnd.IntN(5), rnd.IntN(2) == 0
+			b.Plan(trouble(rnd))
+			b.PageSize, b.ULIDs = 2+rnd.IntN(5), rnd.IntN(2) == 0
 			begin := join(t, seed, b, rnd)
 			var h storetest.History
 			var wg sync.WaitGroup
@@ -170,20 +172,20 @@ func broken(t *testing.T, seed uint64, grants, late *atomic.Int64) {
 	rnd := newRand(seed, 1)
 	b := newBucket()
 	ordinary := trouble(rnd)
-	b.plan = func(q request) plan {
+	b.Plan(func(q awstest.Request) awstest.Fault {
 		p := ordinary(q)
-		if q.op == "PUT" && rnd.IntN(6) == 0 {
+		if q.Op == "PutObject" && rnd.IntN(6) == 0 {
 			late.Add(1)
-			p.hidden = time.Duration(rnd.Int64N(int64(3 * time.Minute)))
+			p.Hidden = time.Duration(rnd.Int64N(int64(3 * time.Minute)))
 		}
-		if q.op == "PUT" && rnd.IntN(6) == 0 {
-			p.echo = time.Duration(rnd.Int64N(int64(5 * time.Minute)))
+		if q.Op == "PutObject" && rnd.IntN(6) == 0 {
+			p.Echo = time.Duration(rnd.Int64N(int64(5 * time.Minute)))
 		}
-		if q.op == "PUT" && rnd.IntN(6) == 0 {
-			p = plan{twice: true, early: time.Duration(rnd.Int64N(int64(20 * time.Second))), between: time.Duration(rnd.Int64N(int64(3 * time.Second)))}
+		if q.Op == "PutObject" && rnd.IntN(6) == 0 {
+			p = awstest.Fault{Twice: true, Early: time.Duration(rnd.Int64N(int64(20 * time.Second))), Between: time.Duration(rnd.Int64N(int64(3 * time.Second)))}
 		}
 		return p
-	}
+	})
 	var log fight
 	var wg sync.WaitGroup
 	for c := range 3 {
@@ -201,7 +203,7 @@ func broken(t *testing.T, seed uint64, grants, late *atomic.Int64) {
 
 	// When all is well again, the lock can be had.
 	drain()
-	b.setPlan(nil)
+	b.Plan(nil)
 	before := log.grants()
 	if log.round(t, leases(t, b, nil), rnd); log.grants() == before {
 		t.Error("nobody gets the lock any more")
@@ -257,14 +259,14 @@ func TestSettleOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBucket()
 			rnd := newRand(uint64(seed), 1)
-			b.latency = 20 * time.Millisecond
+			b.Latency = 20 * time.Millisecond
 			v := mustPut(t, open(t, b, nil), "k", "", "0")
-			b.plan = func(q request) plan {
-				if q.op != "PUT" {
-					return plan{}
+			b.Plan(func(q awstest.Request) awstest.Fault {
+				if q.Op != "PutObject" {
+					return awstest.Fault{}
 				}
-				return plan{hidden: time.Duration(rnd.Int64N(int64(200 * time.Millisecond)))}
-			}
+				return awstest.Fault{Hidden: time.Duration(rnd.Int64N(int64(200 * time.Millisecond)))}
+			})
 			var wg sync.WaitGroup
 			var wins atomic.Int64
 			for range 8 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -13,8 +14,8 @@ import (
 // locks returns leases in a bucket with versions, with a pause that is short enough
 // for an example. Programs give a client of the SDK in place of the bucket's, or use
 // [s3verstore.Open] with a URL.
-func locks(b *bucket, o *lease.Options) *lease.Client {
-	st, err := s3verstore.New(b.client(), "bucket", &s3verstore.Options{Prefix: "prod", Life: 100 * time.Millisecond})
+func locks(b *awstest.S3, o *lease.Options) *lease.Client {
+	st, err := s3verstore.New(b.Client(), "bucket", &s3verstore.Options{Prefix: "prod", Life: 100 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -24,21 +25,21 @@ func legacyBody(name string) string { return name + "-6b8b4567-327b-43c6-9b9e-0d
 func TestUnfit(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		spoil func(*bucket)
+		spoil func(*awstest.S3)
 		want  error
 		says  string
 	}{
-		{"versioning off", func(b *bucket) { b.versioning = "" }, store.ErrUnsafe, "versioning is not enabled"},
-		{"versioning suspended", func(b *bucket) { b.versioning = "Suspended" }, store.ErrUnsafe, "versioning is suspended"},
-		{"Object Lock", func(b *bucket) { b.lock = true }, store.ErrUnsafe, "Object Lock"},
-		{"no right to read the settings", func(b *bucket) { b.plan = refuse("VERSIONING", 403, "AccessDenied") }, store.ErrDenied, "s3:GetBucketVersioning"},
-		{"no right to list versions", func(b *bucket) { b.plan = refuse("LIST", 403, "AccessDenied") }, store.ErrDenied, "AccessDenied"},
-		{"a server without versioning", func(b *bucket) { b.plan = refuse("VERSIONING", 501, "NotImplemented") }, store.ErrUnsafe, "not enabled"},
-		{"no such bucket", func(b *bucket) { b.plan = refuse("VERSIONING", 404, "NoSuchBucket") }, store.ErrMisconfigured, "no such bucket"},
-		{"a lock of the other program beside it", func(b *bucket) { b.put("lock/job", legacyBody("lock/job"), legacyMeta) }, store.ErrUnsafe, "another program"},
-		{"a lock of the other program at the root", func(b *bucket) { b.put("job", legacyBody("job"), legacyMeta) }, store.ErrUnsafe, "another program"},
-		{"a lock of the other program in its place", func(b *bucket) { b.put("lock/job!!", legacyBody("lock/job!!"), legacyMeta) }, store.ErrCorrupt, "another program"},
-		{"a foreign object in its place", func(b *bucket) { b.put("lock/job!!", "hello", nil) }, store.ErrCorrupt, "not an entry"},
+		{"versioning off", func(b *awstest.S3) { b.SetVersioning("") }, store.ErrUnsafe, "versioning is not enabled"},
+		{"versioning suspended", func(b *awstest.S3) { b.SetVersioning("Suspended") }, store.ErrUnsafe, "versioning is suspended"},
+		{"Object Lock", func(b *awstest.S3) { b.ObjectLock = true }, store.ErrUnsafe, "Object Lock"},
+		{"no right to read the settings", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 403, "AccessDenied")) }, store.ErrDenied, "s3:GetBucketVersioning"},
+		{"no right to list versions", func(b *awstest.S3) { b.Plan(refuse("ListObjectVersions", 403, "AccessDenied")) }, store.ErrDenied, "AccessDenied"},
+		{"a server without versioning", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 501, "NotImplemented")) }, store.ErrUnsafe, "not enabled"},
+		{"no such bucket", func(b *awstest.S3) { b.Plan(refuse("GetBucketVersioning", 404, "NoSuchBucket")) }, store.ErrMisconfigured, "no such bucket"},
+		{"a lock of the other program beside it", func(b *awstest.S3) { put(b, "lock/job", legacyBody("lock/job"), legacyMeta) }, store.ErrUnsafe, "another program"},
+		{"a lock of the other program at the root", func(b *awstest.S3) { put(b, "job", legacyBody("job"), legacyMeta) }, store.ErrUnsafe, "another program"},
+		{"a lock of the other program in its place", func(b *awstest.S3) { put(b, "lock/job!!", legacyBody("lock/job!!"), legacyMeta) }, store.ErrCorrupt, "another program"},
+		{"a foreign object in its place", func(b *awstest.S3) { put(b, "lock/job!!", "hello", nil) }, store.ErrCorrupt, "not an entry"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestUnfit(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("the error says %v; want %q in it", err, c.says)
 				}
-				if ops := b.ops(); slices.Contains(ops, "PUT") {
+				if ops := ops(b); slices.Contains(ops, "PutObject") {
 					t.Errorf("something was put: %v", ops)
 				}
 			})
@@ -58,12 +59,12 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-func refuse(op string, status int, code string) func(request) plan {
-	return func(q request) plan {
-		if q.op == op {
-			return plan{status: status, code: code}
+func refuse(op string, status int, code string) func(awstest.Request) awstest.Fault {
+	return func(q awstest.Request) awstest.Fault {
+		if q.Op == op {
+			return awstest.Fault{Status: status, Code: code}
 		}
-		return plan{}
+		return awstest.Fault{}
 	}
 }
 
@@ -71,7 +72,7 @@ func refuse(op string, status int, code string) func(request) plan {
 func TestNoRightForObjectLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		b.plan = refuse("LOCK", 403, "AccessDenied")
+		b.Plan(refuse("GetObjectLockConfiguration", 403, "AccessDenied"))
 		mustPut(t, open(t, b, nil), "k", "", "1")
 	})
 }
@@ -86,9 +87,7 @@ func TestSuspended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.mu.Lock()
-		b.versioning = "Suspended"
-		b.mu.Unlock()
+		b.SetVersioning("Suspended")
 		for guard.Err() == nil {
 			time.Sleep(5 * time.Second)
 			if _, err := c.TryAcquire(t.Context(), "job"); err == nil {
@@ -100,9 +99,7 @@ func TestSuspended(t *testing.T) {
 			t.Errorf("another try: %v, want %v", err, store.ErrUnsafe)
 		}
 		// Enabled again: what was put meanwhile does not count, and it goes on.
-		b.mu.Lock()
-		b.versioning = "Enabled"
-		b.mu.Unlock()
+		b.SetVersioning("Enabled")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		next, err := c.Acquire(ctx, "job")
@@ -120,17 +117,16 @@ func TestSuspended(t *testing.T) {
 func TestBeforeVersioning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		b.versioning = ""
-		old := b.put("k!!", "hello", nil)
-		b.versioning = "Enabled"
+		b.SetVersioning("")
+		old := put(b, "k!!", "hello", nil)
+		b.SetVersioning("Enabled")
 		s := open(t, b, nil)
 		if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("get: %v, want %v", err, store.ErrCorrupt)
 		}
-		b.remove(old)
+		b.Remove("bucket", "k!!", old)
 		v := mustPut(t, s, "k", "", "1")
-		m := b.put("k!!", "", nil)
-		m.marker = true
+		b.Delete("bucket", "k!!")
 		if value, now := get(t, s, "k"); value != "1" || now != v {
 			t.Errorf("behind a delete marker: %q %q", value, now)
 		}
@@ -140,20 +136,20 @@ func TestBeforeVersioning(t *testing.T) {
 
 // TestRemoved: versions that somebody removed are missed, as far as they can be.
 func TestRemoved(t *testing.T) {
-	remove := func(b *bucket, from, to int) {
-		for _, v := range b.live("k!!")[from:to] {
-			b.remove(v)
+	remove := func(b *awstest.S3, from, to int) {
+		for _, v := range live(b, "k!!")[from:to] {
+			b.Remove("bucket", "k!!", v.ID)
 		}
 	}
 	for _, c := range []struct {
 		name  string
-		spoil func(b *bucket)
+		spoil func(b *awstest.S3)
 		fresh error // for a store that knows nothing
 		knows error // for one that knows the register
 	}{
-		{"everything", func(b *bucket) { remove(b, 0, len(b.live("k!!"))) }, store.ErrNotFound, store.ErrNotFound},
-		{"all but the confirmation", func(b *bucket) { n := len(b.live("k!!")); remove(b, 0, n-1) }, store.ErrCorrupt, store.ErrCorrupt},
-		{"what is old", func(b *bucket) { remove(b, 0, 2) }, nil, nil},
+		{"everything", func(b *awstest.S3) { remove(b, 0, len(live(b, "k!!"))) }, store.ErrNotFound, store.ErrNotFound},
+		{"all but the confirmation", func(b *awstest.S3) { n := len(live(b, "k!!")); remove(b, 0, n-1) }, store.ErrCorrupt, store.ErrCorrupt},
+		{"what is old", func(b *awstest.S3) { remove(b, 0, 2) }, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +177,7 @@ func TestShownNothing(t *testing.T) {
 		s := open(t, b, nil)
 		v := mustPut(t, s, "k", "", "1")
 		n := 0
-		b.skip = func(request) bool { n++; return n%2 == 1 }
+		b.ListNothing = func(awstest.Request) bool { n++; return n%2 == 1 }
 		if value, now := get(t, s, "k"); value != "1" || now != v {
 			t.Errorf("the old store reads %q %q", value, now)
 		}
@@ -204,7 +200,11 @@ func TestOtherBody(t *testing.T) {
 		v := mustPut(t, s, "k", "", "1")
 		mustPut(t, s, "k", v, "2")
 		asked := map[string]int{} // bodies are read side by side: count for each version
-		b.swap = func(q request) bool { asked[q.id]++; return asked[q.id]%2 == 1 }
+		b.AnyBody = func(q awstest.Request) bool {
+			id := q.URL.Query().Get("versionId")
+			asked[id]++
+			return asked[id]%2 == 1
+		}
 		if value, _ := get(t, open(t, b, nil), "k"); value != "2" {
 			t.Errorf("read %q", value)
 		}
@@ -218,13 +218,11 @@ func TestOrder(t *testing.T) {
 		t.Run(fmt.Sprint("ULIDs ", ulids), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBucket()
-				b.ulids = ulids
+				b.ULIDs = ulids
 				s := open(t, b, nil)
 				v := mustPut(t, s, "k", "", "1")
 				v = mustPut(t, s, "k", v, "2")
-				b.mu.Lock()
-				b.versions[1], b.versions[2] = b.versions[2], b.versions[1]
-				b.mu.Unlock()
+				b.Reorder("bucket", "k!!", 1, 2)
 				value, now, err := s.Get(t.Context(), "k")
 				if ulids && (err != nil || string(value) != "2" || now != v) {
 					t.Errorf("read %q %q, %v", value, now, err)
@@ -266,7 +264,7 @@ func TestOptions(t *testing.T) {
 		"an ACL":                     {ACL: "mine"},
 		"a timeout":                  {Timeout: time.Millisecond},
 	} {
-		if _, err := s3verstore.New(b.client(), "bucket", &o); !errors.Is(err, store.ErrMisconfigured) {
+		if _, err := s3verstore.New(b.Client(), "bucket", &o); !errors.Is(err, store.ErrMisconfigured) {
 			t.Errorf("%s: %v, want %v", name, err, store.ErrMisconfigured)
 		}
 	}
@@ -292,7 +290,7 @@ func TestSettings(t *testing.T) {
 			return "<Rule><ID>" + id + "</ID><Status>Enabled</Status>" + inner + "</Rule>"
 		}
 		const old = "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>"
-		b.lifecycle = rule("all", "<Filter><Prefix></Prefix></Filter>"+old) +
+		b.Lifecycle = rule("all", "<Filter><Prefix></Prefix></Filter>"+old) +
 			rule("ours", "<Filter><Prefix>app/</Prefix></Filter><Expiration><Days>3</Days></Expiration>") +
 			rule("below", "<Filter><Prefix>app/lock/x</Prefix></Filter><Transition><Days>3</Days><StorageClass>GLACIER</StorageClass></Transition>") +
 			rule("others", "<Filter><Prefix>other/</Prefix></Filter>"+old) +
@@ -300,9 +298,9 @@ func TestSettings(t *testing.T) {
 			rule("uploads", "<Filter><Prefix></Prefix></Filter><AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>") +
 			rule("markers", "<Filter><Prefix></Prefix></Filter><Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>") +
 			strings.Replace(rule("off", "<Filter><Prefix></Prefix></Filter>"+old), "Enabled", "Disabled", 1)
-		b.put("app/job", legacyBody("app/job"), legacyMeta)
-		b.put("app/big", strings.Repeat("x", 44), nil)
-		b.lock = true
+		put(b, "app/job", legacyBody("app/job"), legacyMeta)
+		put(b, "app/big", strings.Repeat("x", 44), nil)
+		b.ObjectLock = true
 		if set, err = s.Settings(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +313,7 @@ func TestSettings(t *testing.T) {
 		if err := set.Err(); !errors.Is(err, store.ErrUnsafe) {
 			t.Errorf("a bad bucket: %v", err)
 		}
-		b.plan = refuse("LIFECYCLE", 501, "NotImplemented")
+		b.Plan(refuse("GetBucketLifecycleConfiguration", 501, "NotImplemented"))
 		if set, err = s.Settings(t.Context()); err != nil || len(set.Unknown) != 1 {
 			t.Errorf("a server that has no such setting: %+v, %v", set, err)
 		}
@@ -323,7 +321,7 @@ func TestSettings(t *testing.T) {
 }
 
 // leases is a client of package lease on the bucket.
-func leases(t *testing.T, b *bucket, opts *lease.Options) *lease.Client {
+func leases(t *testing.T, b *awstest.S3, opts *lease.Options) *lease.Client {
 	t.Helper()
 	return leasesOn(t, open(t, b, nil), opts)
 }

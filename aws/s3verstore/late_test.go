@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 )
 
@@ -13,31 +14,27 @@ import (
 // assumption.
 type hand struct {
 	t *testing.T
-	b *bucket
+	b *awstest.S3
 }
 
-// write puts a write, and returns its version. The start may be nil.
-func (h hand) write(nonce, prev string, number uint64, start *stored, startN uint64) *stored {
+// write puts a write, and returns its version. The start may be empty.
+func (h hand) write(nonce, prev string, number uint64, start string, startN uint64) (id string) {
 	h.t.Helper()
-	id := ""
-	if start != nil {
-		id = start.id
-	}
-	body, err := s3verstore.Written("k", nonce, prev, number, id, startN, 0, 5*time.Second, []byte(nonce))
+	body, err := s3verstore.Written("k", nonce, prev, number, start, startN, 0, 5*time.Second, []byte(nonce))
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.b.put("k!!", string(body), nil)
+	return put(h.b, "k!!", string(body), nil)
 }
 
 // confirm puts a confirmation.
-func (h hand) confirm(nonce string, start *stored, number uint64) *stored {
+func (h hand) confirm(nonce string, start string, number uint64) (id string) {
 	h.t.Helper()
-	body, err := s3verstore.Confirmed("k", nonce, start.id, number, 0, 5*time.Second)
+	body, err := s3verstore.Confirmed("k", nonce, start, number, 0, 5*time.Second)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.b.put("k!!", string(body), nil)
+	return put(h.b, "k!!", string(body), nil)
 }
 
 // TestEchoes: a settled entry, and one that follows it and names it, are applied again
@@ -46,14 +43,14 @@ func TestEchoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		h := hand{t, b}
-		old := h.write("OLD", "", 1, nil, 0)
+		old := h.write("OLD", "", 1, "", 0)
 		confirmed := h.confirm("CONFIRMSOLD", old, 1)
 		now := h.write("NOW", "OLD", 2, old, 1)
 		h.confirm("CONFIRMSNOW", now, 2)
-		b.remove(old)
-		b.remove(confirmed)
+		b.Remove("bucket", "k!!", old)
+		b.Remove("bucket", "k!!", confirmed)
 		for range 2 {
-			h.write("OLD", "", 1, nil, 0)
+			h.write("OLD", "", 1, "", 0)
 			h.write("STALE", "OLD", 2, old, 1)
 			h.confirm("CONFIRMSOLD", old, 1)
 		}
@@ -77,7 +74,7 @@ func TestLateStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBucket()
 			h := hand{t, b}
-			first := h.write("FIRST", "", 1, nil, 0)
+			first := h.write("FIRST", "", 1, "", 0)
 			h.confirm("CONFIRMSFIRST", first, 1)
 			last, prev := first, "FIRST"
 			for n := uint64(2); n <= 6; n++ {
@@ -102,7 +99,7 @@ func TestLateStart(t *testing.T) {
 			for i := range 12 {
 				v = mustPut(t, other, "k", v, fmt.Sprint(i))
 			}
-			if left := len(b.live("k!!")); left > 20 {
+			if left := len(live(b, "k!!")); left > 20 {
 				t.Errorf("after %d writes: %d versions are left", writes, left)
 			}
 		})
@@ -114,18 +111,18 @@ func TestLateStart(t *testing.T) {
 func TestForeignStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		foreign := b.put("k!!", "somebody's data", nil)
+		foreign := put(b, "k!!", "somebody's data", nil)
 		h := hand{t, b}
-		first := h.write("FIRST", "", 1, nil, 0)
+		first := h.write("FIRST", "", 1, "", 0)
 		h.confirm("CONFIRMSFIRST", first, 1)
 		s := open(t, b, nil)
 		_, v := get(t, s, "k")
 		for i := range 30 {
 			v = mustPut(t, s, "k", v, fmt.Sprint(i))
 		}
-		all := b.live("k!!")
-		if len(all) > 15 || all[0] != foreign {
-			t.Errorf("%d versions are left, the first is %q", len(all), all[0].body)
+		all := live(b, "k!!")
+		if len(all) > 15 || all[0].ID != foreign {
+			t.Errorf("%d versions are left, the first is %q", len(all), all[0].Body)
 		}
 	})
 }

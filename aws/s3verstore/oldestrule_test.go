@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,7 +23,7 @@ import (
 // that the newest tells when it expires: the control of the tests here. Each of them
 // shows first how it fails.
 type oldest struct {
-	b       *bucket
+	b       *awstest.S3
 	client  *s3.Client
 	name    string
 	id      string
@@ -30,8 +31,8 @@ type oldest struct {
 	count   int
 }
 
-func newOldest(b *bucket, name, id string, timeout time.Duration) *oldest {
-	return &oldest{b: b, client: b.client(), name: name, id: id, timeout: timeout}
+func newOldest(b *awstest.S3, name, id string, timeout time.Duration) *oldest {
+	return &oldest{b: b, client: b.Client(), name: name, id: id, timeout: timeout}
 }
 
 // state lists the versions by prefix, one page, and returns them newest first, with
@@ -117,8 +118,8 @@ func TestG1(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()
 		// Both see nothing, and both put.
-		race := func(q request) plan { return plan{after: 100 * time.Millisecond} }
-		b.plan = race
+		race := func(q awstest.Request) awstest.Fault { return awstest.Fault{After: 100 * time.Millisecond} }
+		b.Plan(race)
 		x, y := newOldest(b, "job", "x", time.Hour), newOldest(b, "job", "y", time.Second)
 		var wg sync.WaitGroup
 		wg.Go(func() { x.acquire(ctx) })
@@ -130,7 +131,7 @@ func TestG1(t *testing.T) {
 		}
 
 		b = newBucket()
-		b.plan = race
+		b.Plan(race)
 		long, short := leases(t, b, &lease.Options{TTL: time.Hour}), leases(t, b, &lease.Options{TTL: 27 * time.Second, Grace: -1, Tuning: lease.Tuning{Margin: 3 * time.Second}})
 		var g *lease.Guard
 		wg.Go(func() { g = acquire(t, long, "job") })
@@ -190,26 +191,26 @@ func TestG3(t *testing.T) {
 		x := newOldest(b, "job", "x", time.Hour)
 		x.acquire(ctx)
 		for i := range 1000 {
-			b.put("job", fmt.Sprint("job-", i), map[string]string{"timeout": "1h", "lockowner": fmt.Sprint(i)})
+			put(b, "job", fmt.Sprint("job-", i), map[string]string{"timeout": "1h", "lockowner": fmt.Sprint(i)})
 		}
 		if _, owner, _ := x.state(ctx); owner == "x" {
 			t.Error("the control found the owner")
 		}
 
 		b = newBucket()
-		b.page = 10 // a hundred times fewer do as well
+		b.PageSize = 10 // a hundred times fewer do as well
 		c, other := leases(t, b, nil), leases(t, b, nil)
 		g := acquire(t, c, "job")
-		confirmation := string(b.live("lock/job!!")[1].body)
+		confirmation := string(live(b, "lock/job!!")[1].Body)
 		for range 25 {
-			b.put("lock/job!!", confirmation, nil)
+			put(b, "lock/job!!", confirmation, nil)
 		}
 		if _, err := other.TryAcquire(ctx, "job"); err == nil {
 			t.Error("a second owner")
 		}
 		time.Sleep(5 * time.Minute)
 		held(t, "the owner", g)
-		if left := len(b.live("lock/job!!")); left > 15 {
+		if left := len(live(b, "lock/job!!")); left > 15 {
 			t.Errorf("%d versions are left", left)
 		}
 	})
@@ -218,13 +219,13 @@ func TestG3(t *testing.T) {
 // TestG4 Versions are given their order early and become visible late: under the old
 // rule two writers each see themselves first.
 func TestG4(t *testing.T) {
-	race := func(seed int) func(request) plan {
+	race := func(seed int) func(awstest.Request) awstest.Fault {
 		rnd := newRand(uint64(seed), 4)
-		return func(q request) plan {
-			if q.op != "PUT" {
-				return plan{after: 20 * time.Millisecond}
+		return func(q awstest.Request) awstest.Fault {
+			if q.Op != "PutObject" {
+				return awstest.Fault{After: 20 * time.Millisecond}
 			}
-			return plan{hidden: time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))}
+			return awstest.Fault{Hidden: time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))}
 		}
 	}
 	double := 0
@@ -232,7 +233,7 @@ func TestG4(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			defer drain()
 			b := newBucket()
-			b.plan = race(seed)
+			b.Plan(race(seed))
 			var wg sync.WaitGroup
 			var old, now atomic.Int64
 			for i := range 8 {
@@ -248,7 +249,7 @@ func TestG4(t *testing.T) {
 				double++
 			}
 			b = newBucket()
-			b.plan = race(seed)
+			b.Plan(race(seed))
 			for range 8 {
 				c := leases(t, b, &lease.Options{TTL: time.Hour})
 				wg.Go(func() {
@@ -276,8 +277,8 @@ func TestG5(t *testing.T) {
 		defer drain()
 		ctx := t.Context()
 		b := newBucket()
-		b.versioning = ""
-		b.plan = func(q request) plan { return plan{after: 100 * time.Millisecond} }
+		b.SetVersioning("")
+		b.Plan(func(q awstest.Request) awstest.Fault { return awstest.Fault{After: 100 * time.Millisecond} })
 		x, y := newOldest(b, "job", "x", time.Hour), newOldest(b, "job", "y", time.Hour)
 		var first bool
 		var wg sync.WaitGroup
@@ -286,7 +287,7 @@ func TestG5(t *testing.T) {
 		wg.Go(func() {
 			if _, owner, _ := y.state(ctx); owner == "" {
 				time.Sleep(2 * time.Second)
-				b.put("job", "job-y", map[string]string{"timeout": "1h", "lockowner": "y"})
+				put(b, "job", "job-y", map[string]string{"timeout": "1h", "lockowner": "y"})
 			}
 		})
 		wg.Wait()
@@ -307,24 +308,17 @@ func TestG6(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()
 		x, y := newOldest(b, "job", "x", time.Minute), newOldest(b, "job", "y", time.Minute)
+		b.Broken.Skew = -time.Hour
 		x.acquire(ctx)
-		back := func() {
-			b.mu.Lock()
-			for _, v := range b.versions {
-				v.modified = v.modified.Add(-time.Hour) // the server's clock is behind
-			}
-			b.mu.Unlock()
-		}
-		back()
 		if !y.acquire(ctx) {
 			t.Error("the control did not get a second owner")
 		}
 
 		b = newBucket()
+		b.Broken.Skew = -time.Hour
 		c, other := leases(t, b, nil), leases(t, b, nil)
 		g := acquire(t, c, "job")
 		for range 20 {
-			back()
 			if _, err := other.TryAcquire(ctx, "job"); err == nil {
 				t.Fatal("a second owner")
 			}
@@ -340,14 +334,14 @@ func TestG7(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer drain()
 		ctx := t.Context()
-		slow := func(q request) plan {
-			if q.op == "PUT" && strings.Contains(q.body+q.header.Get("x-amz-meta-lockowner"), "loser") {
-				return plan{before: time.Minute}
+		slow := func(q awstest.Request) awstest.Fault {
+			if q.Op == "PutObject" && strings.Contains(string(q.Body)+q.Header.Get("x-amz-meta-lockowner"), "loser") {
+				return awstest.Fault{Before: time.Minute}
 			}
-			return plan{}
+			return awstest.Fault{}
 		}
 		b := newBucket()
-		b.plan = slow
+		b.Plan(slow)
 		x, y := newOldest(b, "job", "x", time.Hour), newOldest(b, "job", "loser", time.Hour)
 		gaveUp, cancel := context.WithTimeout(ctx, time.Second)
 		y.acquire(gaveUp)
@@ -360,7 +354,7 @@ func TestG7(t *testing.T) {
 		}
 
 		b = newBucket()
-		b.plan = slow
+		b.Plan(slow)
 		c, loser := leases(t, b, nil), leases(t, b, &lease.Options{Holder: "loser"})
 		if _, err := loser.TryAcquire(ctx, "job"); err == nil {
 			t.Error("a PUT that took a minute won")
@@ -382,9 +376,9 @@ func TestG8(t *testing.T) {
 		b := newBucket()
 		x := newOldest(b, "job", "x", time.Hour)
 		x.acquire(ctx)
-		b.plan = refuse("DELETES", 403, "AccessDenied")
+		b.Plan(refuse("DeleteObjects", 403, "AccessDenied"))
 		x.release(ctx) // the error is ignored
-		b.plan = nil
+		b.Plan(nil)
 		if x.acquire(ctx); x.count != 1 {
 			t.Errorf("the control counts %d", x.count)
 		}
@@ -408,7 +402,7 @@ func TestG8(t *testing.T) {
 			}
 			guards = append(guards, g)
 		}
-		b.plan = refuse("DELETES", 403, "AccessDenied") // no clean-up
+		b.Plan(refuse("DeleteObjects", 403, "AccessDenied")) // no clean-up
 		for i, g := range guards {
 			for range 2 { // a second release of the same guard counts for nothing
 				if err := g.Release(ctx); err != nil {

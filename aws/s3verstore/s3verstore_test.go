@@ -5,15 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func open(t testing.TB, b *bucket, opts *s3verstore.Options) *s3verstore.Store {
+func open(t testing.TB, b *awstest.S3, opts *s3verstore.Options) *s3verstore.Store {
 	t.Helper()
-	s, err := s3verstore.New(b.client(), "bucket", opts)
+	s, err := s3verstore.New(b.Client(), "bucket", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +25,7 @@ func open(t testing.TB, b *bucket, opts *s3verstore.Options) *s3verstore.Store {
 // opened is a store that knows its bucket.
 type opened struct {
 	store.Store
-	b *bucket
+	b *awstest.S3
 }
 
 func (o opened) Unwrap() store.Store { return o.Store }
@@ -35,9 +37,9 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) store.Store {
 				b := newBucket()
-				b.page, b.latency = 50, 250*time.Millisecond
+				b.PageSize, b.Latency = 50, 250*time.Millisecond
 				if disorder {
-					b.plan = late
+					b.Plan(late)
 				}
 				return opened{open(t, b, nil), b}
 			}, &storetest.Options{
@@ -45,7 +47,9 @@ func TestStore(t *testing.T) {
 					return opened{open(t, first.(opened).b, nil), first.(opened).b}
 				},
 				Cut: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
-					s, err := s3verstore.New(first.(opened).b.clientBy(awstest.Cut(first.(opened).b, carry)), "bucket", nil)
+					b := first.(opened).b
+					client := b.Client(func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
+					s, err := s3verstore.New(client, "bucket", nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -58,13 +62,13 @@ func TestStore(t *testing.T) {
 }
 
 // late makes PUTs take up to half of L, and become visible out of order.
-func late(q request) plan {
-	if q.op != "PUT" {
-		return plan{}
+func late(q awstest.Request) awstest.Fault {
+	if q.Op != "PutObject" {
+		return awstest.Fault{}
 	}
-	return plan{
-		before: rand.N(time.Second),
-		hidden: rand.N(2 * time.Second),
-		after:  rand.N(time.Second),
+	return awstest.Fault{
+		Before: rand.N(time.Second),
+		Hidden: rand.N(2 * time.Second),
+		After:  rand.N(time.Second),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,9 +24,9 @@ func TestLateStartSeenBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		h := hand{t, b}
-		first := h.write("FIRST", "", 1, nil, 0)
+		first := h.write("FIRST", "", 1, "", 0)
 		h.confirm("CONFIRMSFIRST", first, 1)
-		last, prev, seen := first, "FIRST", (*stored)(nil)
+		last, prev, seen := first, "FIRST", ""
 		for n := uint64(2); n <= 6; n++ {
 			nonce := fmt.Sprint("LEFT", n)
 			seen = last
@@ -39,7 +40,7 @@ func TestLateStartSeenBefore(t *testing.T) {
 			nonce := fmt.Sprint("LEFT", n)
 			last, prev = h.write(nonce, prev, n, last, n-1), nonce
 		}
-		b.remove(seen)
+		b.Remove("bucket", "k!!", seen)
 		late := h.write("LATE", "FIRST", 2, first, 1)
 		h.confirm("CONFIRMSLATE", late, 2)
 		if value, _ := get(t, s, "k"); value != "LATE" {
@@ -58,11 +59,11 @@ func TestSecondCopy(t *testing.T) {
 		time.Sleep(time.Minute)
 		s, other := open(t, b, nil), open(t, b, nil)
 		_, v := get(t, s, "k")
-		b.setPlan(func(q request) plan {
-			if q.op == "PUT" && strings.Contains(q.body, "\nV 2 ") {
-				return plan{twice: true, between: time.Second, after: 3 * time.Second}
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "PutObject" && strings.Contains(string(q.Body), "\nV 2 ") {
+				return awstest.Fault{Twice: true, Between: time.Second, After: 3 * time.Second}
 			}
-			return plan{}
+			return awstest.Fault{}
 		})
 		done := make(chan error, 1)
 		go func() {
@@ -75,8 +76,8 @@ func TestSecondCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustPut(t, other, "k", now, "2")
-		for _, w := range b.live("k!!")[:3] {
-			b.remove(w)
+		for _, w := range live(b, "k!!")[:3] {
+			b.Remove("bucket", "k!!", w.ID)
 		}
 		if err := <-done; store.OutcomeOf(err) != store.Unknown {
 			t.Errorf("somebody went on from it, and it is told to be %v: %v", store.OutcomeOf(err), err)
@@ -98,14 +99,14 @@ func TestEarlyCopy(t *testing.T) {
 				s, rival := open(t, b, nil), open(t, b, nil)
 				_, v := get(t, s, "k")
 				_, _ = get(t, rival, "k")
-				b.setPlan(func(q request) plan {
+				b.Plan(func(q awstest.Request) awstest.Fault {
 					switch {
-					case q.op == "PUT" && strings.Contains(q.body, "jtrue"):
-						return plan{twice: true, early: 6500 * time.Millisecond, between: time.Second}
-					case q.op == "PUT" && !strings.Contains(q.body, "\nV "):
-						return plan{hidden: 1500 * time.Millisecond}
+					case q.Op == "PutObject" && strings.Contains(string(q.Body), "jtrue"):
+						return awstest.Fault{Twice: true, Early: 6500 * time.Millisecond, Between: time.Second}
+					case q.Op == "PutObject" && !strings.Contains(string(q.Body), "\nV "):
+						return awstest.Fault{Hidden: 1500 * time.Millisecond}
 					}
-					return plan{}
+					return awstest.Fault{}
 				})
 				errs := make([]error, 2)
 				var wg sync.WaitGroup
@@ -134,7 +135,7 @@ func TestNothingShown(t *testing.T) {
 		b := newBucket()
 		v := mustPut(t, open(t, b, nil), "k", "", "0")
 		n := 0
-		b.skip = func(request) bool { n++; return n == 1 }
+		b.ListNothing = func(awstest.Request) bool { n++; return n == 1 }
 		mustPut(t, open(t, b, nil), "k", v, "1")
 	})
 }
@@ -142,8 +143,8 @@ func TestNothingShown(t *testing.T) {
 // TestWarmAndCold is TestHistories with a client made anew for every operation, or one
 // that all share, and listings that show nothing now and then.
 func TestWarmAndCold(t *testing.T) {
-	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *bucket, rnd *rand.Rand) func() func() store.Store {
-		b.skip = func(q request) bool { return len(q.query["key-marker"]) == 0 && rnd.IntN(25) == 0 }
+	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store {
+		b.ListNothing = func(q awstest.Request) bool { return !q.URL.Query().Has("key-marker") && rnd.IntN(25) == 0 }
 		shared := open(t, b, nil)
 		next := func() store.Store { return shared }
 		if seed%2 == 0 {
@@ -163,7 +164,8 @@ func TestVandal(t *testing.T) {
 			defer drain()
 			rnd := newRand(uint64(seed), 21)
 			b := newBucket()
-			b.plan, b.page = trouble(rnd), 3+rnd.IntN(5)
+			b.Plan(trouble(rnd))
+			b.PageSize = 3 + rnd.IntN(5)
 			var log fight
 			var wg sync.WaitGroup
 			for c := range 3 {
@@ -178,10 +180,10 @@ func TestVandal(t *testing.T) {
 			wg.Go(func() { vandal(b, rnd, &removed) })
 			wg.Wait()
 			grants.Add(int64(log.grants()))
-			b.setPlan(nil)
-			for _, w := range b.live("lock/job!!") {
-				if bytes.HasPrefix(w.body, []byte("vandal")) {
-					b.remove(w)
+			b.Plan(nil)
+			for _, w := range live(b, "lock/job!!") {
+				if bytes.HasPrefix(w.Body, []byte("vandal")) {
+					b.Remove("bucket", "lock/job!!", w.ID)
 				}
 			}
 			_, _, err := open(t, b, nil).Get(t.Context(), "lock/job")
@@ -199,27 +201,27 @@ func TestVandal(t *testing.T) {
 }
 
 // vandal removes versions that others build on, and confirmations.
-func vandal(b *bucket, rnd *rand.Rand, removed *atomic.Int64) {
+func vandal(b *awstest.S3, rnd *rand.Rand, removed *atomic.Int64) {
 	for range 6 {
 		time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Minute))))
 		if rnd.IntN(4) == 0 {
-			foreign := b.put("lock/job!!", "vandal's data", nil)
+			foreign := put(b, "lock/job!!", "vandal's data", nil)
 			time.Sleep(time.Duration(rnd.Int64N(int64(30 * time.Second))))
-			b.remove(foreign)
+			b.Remove("bucket", "lock/job!!", foreign)
 			continue
 		}
-		all := b.live("lock/job!!")
+		all := live(b, "lock/job!!")
 		if len(all) == 0 {
 			continue
 		}
 		w := all[rnd.IntN(len(all))]
-		fields := bytes.Fields(w.body)
-		built := !bytes.Contains(w.body, []byte("\nV "))
+		fields := bytes.Fields(w.Body)
+		built := !bytes.Contains(w.Body, []byte("\nV "))
 		for _, other := range all {
-			built = built || other != w && len(fields) > 3 && bytes.Count(other.body, fields[2]) == 1 || bytes.Contains(other.body, fmt.Appendf(nil, "%q", w.id))
+			built = built || other.ID != w.ID && len(fields) > 3 && bytes.Count(other.Body, fields[2]) == 1 || bytes.Contains(other.Body, fmt.Appendf(nil, "%q", w.ID))
 		}
 		if built {
-			b.remove(w)
+			b.Remove("bucket", "lock/job!!", w.ID)
 			removed.Add(1)
 		}
 	}

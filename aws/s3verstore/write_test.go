@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -43,16 +44,16 @@ func outcome(t *testing.T, what string, err error, want store.Outcome, match err
 }
 
 // only plans p for the nth PUT from now on, counted from 1.
-func only(nth int, p plan) func(request) plan {
+func only(nth int, p awstest.Fault) func(awstest.Request) awstest.Fault {
 	n := 0
-	return func(q request) plan {
-		if q.op != "PUT" {
-			return plan{}
+	return func(q awstest.Request) awstest.Fault {
+		if q.Op != "PutObject" {
+			return awstest.Fault{}
 		}
 		if n++; n == nth {
 			return p
 		}
-		return plan{}
+		return awstest.Fault{}
 	}
 }
 
@@ -93,12 +94,12 @@ func TestRequests(t *testing.T) {
 				return nil
 			}, nil, "LIST", 0},
 		} {
-			b.ops()
+			ops(b)
 			start := time.Now()
 			if err := c.do(); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", c.name, err, c.want)
 			}
-			if ops := strings.Join(b.ops(), " "); ops != c.ops {
+			if ops := brief(b); ops != c.ops {
 				t.Errorf("%s took %q, want %q", c.name, ops, c.ops)
 			}
 			if took := time.Since(start); took != c.took {
@@ -111,30 +112,30 @@ func TestRequests(t *testing.T) {
 // TestSlowPut: a PUT that takes longer than L has an unknown outcome, whatever
 // becomes of it, and its entry is left alone.
 func TestSlowPut(t *testing.T) {
-	for name, p := range map[string]plan{
-		"the answer is late":  {after: 8 * time.Second},
-		"the effect is late":  {hidden: 8 * time.Second},
-		"the answer is lost":  {lose: true},
-		"it never arrives":    {drop: true},
-		"the server fails":    {status: 500, code: "InternalError"},
-		"the server is tired": {status: 503, code: "SlowDown"},
+	for name, p := range map[string]awstest.Fault{
+		"the answer is late":  {After: 8 * time.Second},
+		"the effect is late":  {Hidden: 8 * time.Second},
+		"the answer is lost":  {Lose: true},
+		"it never arrives":    {Drop: true},
+		"the server fails":    {Status: 500, Code: "InternalError"},
+		"the server is tired": {Status: 503, Code: "SlowDown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBucket()
 				s := open(t, b, nil)
 				v := mustPut(t, s, "k", "", "1")
-				b.setPlan(only(1, p))
-				b.ops()
+				b.Plan(only(1, p))
+				ops(b)
 				_, err := s.Put(t.Context(), "k", v, []byte("2"))
 				outcome(t, "the slow put", err, store.Unknown, store.ErrUnavailable)
-				if ops := b.ops(); slices.Contains(ops, "DELETE") || slices.Contains(ops, "DELETES") {
+				if ops := ops(b); slices.Contains(ops, "DeleteObject") || slices.Contains(ops, "DeleteObjects") {
 					t.Errorf("the entry was touched: %v", ops)
 				}
-				b.setPlan(nil)
+				b.Plan(nil)
 				time.Sleep(time.Minute)
 				value, now := get(t, s, "k")
-				if applied := p.drop || p.status != 0; (value == "2") == applied {
+				if applied := p.Drop || p.Status != 0; (value == "2") == applied {
 					t.Errorf("the value is %q", value)
 				}
 				// It is never taken for this writer's own, whatever stands there.
@@ -154,12 +155,12 @@ func TestDefinite(t *testing.T) {
 		b := newBucket()
 		s := open(t, b, nil)
 		v := mustPut(t, s, "k", "", "1")
-		b.setPlan(only(1, plan{status: 403, code: "AccessDenied"}))
+		b.Plan(only(1, awstest.Fault{Status: 403, Code: "AccessDenied"}))
 		_, err := s.Put(t.Context(), "k", v, []byte("2"))
 		outcome(t, "put without the right", err, store.NotApplied, store.ErrDenied)
 
 		// A write that is refused its confirmation is not known to stay.
-		b.setPlan(only(2, plan{status: 403, code: "AccessDenied"}))
+		b.Plan(only(2, awstest.Fault{Status: 403, Code: "AccessDenied"}))
 		_, err = s.Put(t.Context(), "k", v, []byte("2"))
 		outcome(t, "put without its confirmation", err, store.Unknown, store.ErrDenied)
 	})
@@ -172,24 +173,24 @@ func TestConfirmation(t *testing.T) {
 		b := newBucket()
 		s := open(t, b, nil)
 		v := mustPut(t, s, "k", "", "1")
-		b.setPlan(only(2, plan{status: 503, code: "SlowDown"}))
-		b.ops()
+		b.Plan(only(2, awstest.Fault{Status: 503, Code: "SlowDown"}))
+		ops(b)
 		v = mustPut(t, s, "k", v, "2")
-		if ops := strings.Join(b.ops(), " "); ops != "PUT LIST PUT PUT" {
+		if ops := brief(b); ops != "PUT LIST PUT PUT" {
 			t.Errorf("it took %q", ops)
 		}
-		b.setPlan(only(2, plan{after: 7 * time.Second}))
+		b.Plan(only(2, awstest.Fault{After: 7 * time.Second}))
 		_, err := s.Put(t.Context(), "k", v, []byte("3"))
 		outcome(t, "a put with a late confirmation", err, store.Unknown, nil)
 		// The time counts from the beginning of the listing before.
-		b.setPlan(func(q request) plan {
+		b.Plan(func(q awstest.Request) awstest.Fault {
 			switch {
-			case q.op == "LIST":
-				return plan{after: 4 * time.Second}
-			case strings.Count(q.body, "\nV ") == 0 && q.op == "PUT":
-				return plan{after: 2 * time.Second}
+			case q.Op == "ListObjectVersions":
+				return awstest.Fault{After: 4 * time.Second}
+			case strings.Count(string(q.Body), "\nV ") == 0 && q.Op == "PutObject":
+				return awstest.Fault{After: 2 * time.Second}
 			}
-			return plan{}
+			return awstest.Fault{}
 		})
 		_, now := get(t, s, "k")
 		_, err = s.Put(t.Context(), "k", now, []byte("4"))
@@ -203,12 +204,12 @@ func TestDeadline(t *testing.T) {
 		b := newBucket()
 		s := open(t, b, nil)
 		v := mustPut(t, s, "k", "", "1")
-		b.ops()
+		ops(b)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := s.Put(ctx, "k", v, []byte("2"))
 		outcome(t, "put with five seconds", err, store.NotApplied, context.DeadlineExceeded)
-		if ops := b.ops(); len(ops) > 0 {
+		if ops := ops(b); len(ops) > 0 {
 			t.Errorf("requests were sent: %v", ops)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
@@ -222,7 +223,7 @@ func TestDeadline(t *testing.T) {
 func TestTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		b.plan = func(q request) plan { return plan{twice: q.op == "PUT"} }
+		b.Plan(func(q awstest.Request) awstest.Fault { return awstest.Fault{Twice: q.Op == "PutObject"} })
 		s := open(t, b, nil)
 		v := mustPut(t, s, "k", "", "0")
 		for i := range 40 {
@@ -231,7 +232,7 @@ func TestTwice(t *testing.T) {
 				t.Fatalf("read %q %q, want %d %q", value, now, i, v)
 			}
 		}
-		if n := len(b.live("k!!")); n > 40 {
+		if n := len(live(b, "k!!")); n > 40 {
 			t.Errorf("%d versions are left", n)
 		}
 	})
@@ -242,7 +243,7 @@ func TestTwice(t *testing.T) {
 func TestCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		b.latency = 30 * time.Millisecond
+		b.Latency = 30 * time.Millisecond
 		s, other := open(t, b, nil), open(t, b, nil)
 		v := mustPut(t, s, "k", "", "0")
 		var most, deletes int
@@ -251,14 +252,14 @@ func TestCompaction(t *testing.T) {
 			if v, err = s.PutVolatile(t.Context(), "k", v, fmt.Append(nil, i)); err != nil {
 				t.Fatal(err)
 			}
-			most = max(most, len(b.live("k!!")))
+			most = max(most, len(live(b, "k!!")))
 			value, _, err := other.Peek(t.Context(), "k")
 			if err != nil || string(value) != fmt.Sprint(i) {
 				t.Fatalf("another sees %q, %v; want %d", value, err, i)
 			}
 		}
-		for _, op := range b.ops() {
-			if op == "DELETES" {
+		for _, op := range ops(b) {
+			if op == "DeleteObjects" {
 				deletes++
 			}
 		}
@@ -271,30 +272,30 @@ func TestCompaction(t *testing.T) {
 // TestCleanUpFails: versions that can't be removed make no call fail, and are tried
 // again; a server that takes no batches is given them one by one.
 func TestCleanUpFails(t *testing.T) {
-	for name, refuse := range map[string]plan{
-		"without the right": {status: 403, code: "AccessDenied"},
-		"for a while":       {status: 503, code: "SlowDown"},
-		"in batches":        {status: 501, code: "NotImplemented"},
+	for name, refuse := range map[string]awstest.Fault{
+		"without the right": {Status: 403, Code: "AccessDenied"},
+		"for a while":       {Status: 503, Code: "SlowDown"},
+		"in batches":        {Status: 501, Code: "NotImplemented"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log strings.Builder
 				b := newBucket()
 				n := 0
-				b.plan = func(q request) plan {
-					if q.op == "DELETES" || q.op == "DELETE" && name != "in batches" {
+				b.Plan(func(q awstest.Request) awstest.Fault {
+					if q.Op == "DeleteObjects" || q.Op == "DeleteObject" && name != "in batches" {
 						if n++; n < 8 {
 							return refuse
 						}
 					}
-					return plan{}
-				}
+					return awstest.Fault{}
+				})
 				s := open(t, b, &s3verstore.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 				v := mustPut(t, s, "k", "", "0")
 				for range 60 {
 					v = mustPut(t, s, "k", v, "x")
 				}
-				if left := len(b.live("k!!")); left > 20 {
+				if left := len(live(b, "k!!")); left > 20 {
 					t.Errorf("%d versions are left", left)
 				}
 				if told := log.Len() > 0; told != (name != "in batches") {
@@ -318,19 +319,19 @@ func TestManyVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prev, start = nonce(i), b.put("k!!", string(body), nil).id
+			prev, start = nonce(i), put(b, "k!!", string(body), nil)
 		}
 		s := open(t, b, nil)
 		value, v := get(t, s, "k")
 		if value != "10000" {
 			t.Errorf("read %q, want 10000", value)
 		}
-		ops := b.ops()
-		if gets := slices.DeleteFunc(ops, func(op string) bool { return op != "GET" }); len(gets) > 2 {
+		ops := ops(b)
+		if gets := slices.DeleteFunc(ops, func(op string) bool { return op != "GetObject" }); len(gets) > 2 {
 			t.Errorf("%d bodies were read", len(gets))
 		}
 		mustPut(t, s, "k", v, "x")
-		if left := len(b.live("k!!")); left > 10 {
+		if left := len(live(b, "k!!")); left > 10 {
 			t.Errorf("%d versions are left", left)
 		}
 	})
@@ -346,17 +347,17 @@ func TestBacklog(t *testing.T) {
 		for i := range 400 {
 			v = mustPut(t, s, "k", v, fmt.Sprint(i))
 		}
-		before := len(b.live("k!!"))
-		b.setPlan(func(q request) plan {
-			if q.op == "GET" {
-				return plan{after: 100 * time.Millisecond}
+		before := len(live(b, "k!!"))
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "GetObject" {
+				return awstest.Fault{After: 100 * time.Millisecond}
 			}
-			return plan{}
+			return awstest.Fault{}
 		})
 		for i := range 5 {
 			v = mustPut(t, open(t, b, nil), "k", v, fmt.Sprint(i))
 		}
-		if left := len(b.live("k!!")); left > before/2 {
+		if left := len(live(b, "k!!")); left > before/2 {
 			t.Errorf("%d of %d versions are left", left, before)
 		}
 	})
@@ -368,7 +369,8 @@ func TestRace(t *testing.T) {
 	for seed := range 30 {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBucket()
-			b.plan, b.latency = late, 20*time.Millisecond
+			b.Plan(late)
+			b.Latency = 20 * time.Millisecond
 			first := open(t, b, nil)
 			v := mustPut(t, first, "k", "", "0")
 			var wg sync.WaitGroup
@@ -404,13 +406,13 @@ func TestRace(t *testing.T) {
 func TestMarksOfLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		b.latency = 20 * time.Millisecond
+		b.Latency = 20 * time.Millisecond
 		first := open(t, b, nil)
 		v := mustPut(t, first, "k", "", "0")
 		var wg sync.WaitGroup
 		for i, s := range []*s3verstore.Store{open(t, b, nil), open(t, b, nil)} {
 			wg.Go(func() {
-				time.Sleep(time.Duration(i) * b.latency / 4) // the second one loses
+				time.Sleep(time.Duration(i) * b.Latency / 4) // the second one loses
 				_, err := s.Put(store.WithMark(t.Context(), uint64(41+i)), "k", v, nil)
 				if errors.Is(err, store.ErrConflict) != (i == 1) {
 					t.Errorf("writer %d: %v", i, err)
@@ -426,12 +428,12 @@ func TestMarksOfLosers(t *testing.T) {
 		}
 		highest("after two writes of which one lost")
 		_, v = get(t, first, "k")
-		before := b.live("k!!")
+		before := live(b, "k!!")
 		for i := range 30 {
 			v = mustPut(t, first, "k", v, fmt.Sprint(i))
 		}
-		for _, w := range b.live("k!!") {
-			if slices.Contains(before, w) {
+		for _, w := range live(b, "k!!") {
+			if slices.ContainsFunc(before, func(old awstest.Version) bool { return old.ID == w.ID }) {
 				t.Fatal("the versions of that time are still there")
 			}
 		}
@@ -446,13 +448,13 @@ func TestRefusedThenRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
 		first := true
-		b.plan = func(q request) plan {
-			if q.op == "PUT" && first {
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "PutObject" && first {
 				first = false
-				return plan{hidden: 2 * time.Second} // its place is before the other's
+				return awstest.Fault{Hidden: 2 * time.Second} // its place is before the other's
 			}
-			return plan{}
-		}
+			return awstest.Fault{}
+		})
 		var wg sync.WaitGroup
 		for i := range 2 {
 			s := open(t, b, nil)

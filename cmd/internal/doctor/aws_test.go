@@ -58,8 +58,10 @@ func TestS3(t *testing.T) {
 		{"ignores conditions of COPY", broken(awstest.S3Broken{IgnoreOnCopy: true}), found(doctor.Safe, copies)},
 		{"ignores the source of COPY", broken(awstest.S3Broken{IgnoreCopySource: true}), found(doctor.Safe, "copy-source=warning")},
 		{"ignores conditions of uploads", broken(awstest.S3Broken{IgnoreOnComplete: true}), found(doctor.Safe, "upload-if-absent=warning upload-if-match=warning")},
-		{"delete markers", func(s *awstest.S3) { s.Versioned, s.Lifecycle = true, true }, found(doctor.Safe, "")},
-		{"delete markers exist", func(s *awstest.S3) { s.Versioned, s.Lifecycle, s.Broken.MarkerExists = true, true, true }, found(doctor.Safe, "deleted-object=warning")},
+		{"delete markers", func(s *awstest.S3) { s.Versioning, s.Lifecycle = "Enabled", awstest.ExpireOld }, found(doctor.Safe, "")},
+		{"delete markers exist", func(s *awstest.S3) {
+			s.Versioning, s.Lifecycle, s.Broken.MarkerExists = "Enabled", awstest.ExpireOld, true
+		}, found(doctor.Safe, "deleted-object=warning")},
 		{"ETags of sizes", broken(awstest.S3Broken{EqualETags: true}),
 			found(doctor.NotSafe, "put-if-match=unsafe equal-bodies=unsafe delete-if-match=any copy-source=any copy-if-match=any upload-if-match=any create-twice=any create-race=any swap-race=any wrong-version=any delete-version=any equal-values=any recreate=any read-after-write=any")},
 		{"listings lag", broken(awstest.S3Broken{StaleList: true}), found(doctor.Safe, "list-objects=warning list-registers=warning")},
@@ -70,8 +72,8 @@ func TestS3(t *testing.T) {
 		{"Last-Modified 10s behind", broken(awstest.S3Broken{LastModifiedSkew: -10 * time.Second}), found(doctor.Safe, "clock=warning")},
 		{"Last-Modified 10m behind", broken(awstest.S3Broken{LastModifiedSkew: -10 * time.Minute}), found(doctor.NotSafe, "clock=unsafe")},
 		{"Last-Modified ahead", broken(awstest.S3Broken{LastModifiedSkew: time.Minute}), found(doctor.Safe, "clock=warning")},
-		{"versions", func(s *awstest.S3) { s.Versioned = true }, found(doctor.Safe, "versioning=warning")},
-		{"Object Lock", func(s *awstest.S3) { s.Versioned, s.ObjectLock = true, true }, found(doctor.Safe, "versioning=warning object-lock=warning")},
+		{"versions", func(s *awstest.S3) { s.Versioning = "Enabled" }, found(doctor.Safe, "versioning=warning")},
+		{"Object Lock", func(s *awstest.S3) { s.Versioning, s.ObjectLock = "Enabled", true }, found(doctor.Safe, "versioning=warning object-lock=warning")},
 		// Rights.
 		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not-tested")},
 		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not-tested")},
@@ -97,7 +99,7 @@ func TestS3(t *testing.T) {
 					t.Errorf("%s of %q", q.Op, q.Key)
 				}
 			}
-			versioned := s.Versioned && !s.Lifecycle
+			versioned := s.Versioning == "Enabled" && s.Lifecycle == ""
 			if advised := len(r.Advice) == 1; advised != versioned || advised && !strings.Contains(r.Advice[0].Text, `"Prefix": "app/"`) {
 				t.Errorf("advice: %q", r.Advice)
 			}
@@ -110,7 +112,7 @@ func TestS3(t *testing.T) {
 func TestGoldenS3(t *testing.T) {
 	t.Parallel()
 	s := newS3(func(s *awstest.S3) {
-		s.Versioned, s.ObjectLock = true, true
+		s.Versioning, s.ObjectLock = "Enabled", true
 		s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true, IgnoreOnCopy: true, LastModifiedSkew: -10 * time.Minute}
 		denied("DeleteObject")(s)
 	})
@@ -127,9 +129,9 @@ func TestGoldenS3(t *testing.T) {
 // state in versions, nothing speaks of removing old versions.
 func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 	t.Parallel()
-	for _, lifecycle := range []bool{false, true} {
+	for _, lifecycle := range []string{"", awstest.ExpireOld} {
 		s := newS3(func(s *awstest.S3) {
-			s.Versioned, s.Lifecycle = true, lifecycle
+			s.Versioning, s.Lifecycle = "Enabled", lifecycle
 			s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true}
 		})
 		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
@@ -138,9 +140,9 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(text.String(), "s3+versioned://bucket/app") || strings.Contains(text.String(), "NoncurrentVersion") {
-			t.Errorf("lifecycle rule %v:\n%s", lifecycle, text.String())
+			t.Errorf("lifecycle rule %q:\n%s", lifecycle, text.String())
 		}
-		if lifecycle && !strings.Contains(text.String(), "cannot be used below such a rule") {
+		if lifecycle != "" && !strings.Contains(text.String(), "cannot be used below such a rule") {
 			t.Errorf("the rule that is there is not told:\n%s", text.String())
 		}
 	}
