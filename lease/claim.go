@@ -42,6 +42,9 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	for pause := c.settling(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
+		if c.set.AtLeast > 0 {
+			rec.NotBefore = rec.Granted.Add(c.set.AtLeast)
+		}
 		f := t.send(settled, rec, at)
 		switch {
 		case f.fate == store.FateApplied:
@@ -176,6 +179,7 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	ctx, cancel := c.ending(ctx)
 	defer cancel()
 	free := rec.freed()
+	free.NotBefore = time.Time{} // nothing was begun
 	for pause := c.settling(); ; {
 		free.Nonce = rand.Text()
 		f := t.send(ctx, &free, c.clock.look())

@@ -82,7 +82,7 @@ func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 			return 0, err
 		}
 		now := c.clock.wall()
-		old := err == nil && s.rec != nil && s.rec.State == Free && now.Sub(s.rec.Renewed) >= o.OlderThan
+		old := err == nil && s.rec != nil && s.rec.State == Free && !s.rec.NotBefore.After(now) && now.Sub(s.rec.Renewed) >= o.OlderThan
 		if old && s.rec.Token >= firstToken(now) {
 			old, err = false, fmt.Errorf("lock %q: %w: it has %d, and stays", name, ErrAhead, s.rec.Token)
 		}

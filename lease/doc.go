@@ -90,6 +90,7 @@
 //	broke        of a broken record: the nonce of the last write of the grant, whose
 //	             holder, grant, renewed, process and presence it keeps
 //	stood_ms     likewise: for how long that write had stood, by the store's clock
+//	not_before   when the next grant may begin at the earliest, by the holder's wall clock
 //	data         the user's data where it is UTF-8 with few escapes, else data_base64
 //
 // Fields that are not known here are kept when the record is rewritten, unless they

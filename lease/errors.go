@@ -85,6 +85,8 @@ func (e *HeldError) Error() string {
 	switch {
 	case e.Record.State == Broken:
 		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", e.Record.Token)
+	case e.Record.State == Free && !e.Record.NotBefore.IsZero():
+		fmt.Fprintf(&b, " is free, but not to be taken before %s (token %d)", e.Record.NotBefore.Format(time.RFC3339), e.Record.Token)
 	case e.Record.State == Free:
 		fmt.Fprintf(&b, " is contended (token %d)", e.Record.Token)
 	default:

@@ -42,6 +42,7 @@ type grant struct {
 	life     context.Context
 	cut      context.CancelFunc // ends life, and with it the write in flight
 
+	again     atomic.Bool   // the next grant may follow at once; see [Guard.AllowAgain]
 	finishing atomic.Bool   // somebody releases it
 	finished  chan struct{} // closed when the release is over
 	result    error

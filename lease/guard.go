@@ -132,6 +132,10 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	}
 }
 
+// AllowAgain makes the release of this guard's grant take back [Options.AtLeast], in the same
+// request: the next grant may begin at once. It is for work that was not done.
+func (g *Guard) AllowAgain() { g.g.again.Store(true) }
+
 // Renew renews the lease now, in one request, besides the renewals that a guard
 // makes by itself. With Options.Manual it is the only one. An error that matches
 // [ErrLost] ends the lease; after any other it lasts until its deadline, and Renew

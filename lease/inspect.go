@@ -96,7 +96,8 @@ type BreakOptions struct {
 // The error matches [ErrToken] if the lock has another token by now, [ErrNotHeld]
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
 // if it could not be found out whether the write was applied. A lock that is broken
-// already can be broken again with Now. The call takes at most two minutes.
+// already can be broken again with Now. A free lock that is not to be taken before a time
+// (see Options.AtLeast) can be taken at once after a break. The call takes at most two minutes.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Now
 	h, err := c.Handle(name)
@@ -143,7 +144,7 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
 	case r.Token != token:
 		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrToken, r.Token, token)
-	case r.State == Free:
+	case r.State == Free && r.NotBefore.IsZero():
 		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
 	case r.State == Broken && (r.Now || !now):
 		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
@@ -153,7 +154,10 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	next.State, next.Token, next.Now, next.Nonce = Broken, raised, now, rand.Text()
+	next.State, next.Token, next.Now, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
+	if r.State == Free { // no holder goes on: it was kept for later
+		next.State, next.Now = Free, false
+	}
 	if r.State == Held {
 		next.Broke, next.Stood = r.Nonce, 0
 	}

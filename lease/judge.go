@@ -19,6 +19,31 @@ type verdict struct {
 // that is conditional on this very version, so that a state read earlier serves as
 // well as one read now: if it was renewed meanwhile, the write does not happen.
 func (h *Handle) judge(ctx context.Context, s *seen) verdict {
+	v := h.vacant(ctx, s)
+	if left := h.spaced(s); v.open && left > 0 {
+		return verdict{wait: left}
+	}
+	return v
+}
+
+// spaced tells how long the next grant has to wait although the one before is over. It
+// is not longer than the holder asked for from the first sight of its record on: another
+// machine's clock may be ahead by any time.
+func (h *Handle) spaced(s *seen) time.Duration {
+	if s.rec == nil || s.rec.NotBefore.IsZero() || s.rec.State == Broken {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.abandoned[s.rec.Grant] {
+		return 0
+	}
+	most := min(s.rec.NotBefore.Sub(s.rec.Granted), MaxAtLeast) - h.c.clock.monotonic().Sub(s.at)
+	return min(s.rec.NotBefore.Sub(h.c.clock.wall()), most)
+}
+
+// vacant decides whether the grant that was seen is over, or there is none.
+func (h *Handle) vacant(ctx context.Context, s *seen) verdict {
 	switch {
 	case s.rec == nil, s.rec.State == Free:
 		return verdict{open: true}

@@ -24,6 +24,9 @@ const (
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
 
+	// MaxAtLeast is the longest [Options.AtLeast].
+	MaxAtLeast = 366 * 24 * time.Hour
+
 	// MinRemoteMargin is the least default margin on a store behind a network, for
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
 	MinRemoteMargin = time.Second
@@ -82,6 +85,14 @@ type Options struct {
 	// another process than this one. The caller vouches that no other running
 	// process and no [Ticket] has this Holder, which must be given.
 	ReclaimOwn bool
+
+	// AtLeast is how long after the beginning of a grant of this client the next grant may
+	// begin at the earliest, whatever becomes of this one: released, lost, or its machine
+	// restarted. All clients heed it. It stands in the record as a time of this machine's wall
+	// clock; another machine compares it with its own, and never waits longer than AtLeast
+	// from its own first sight of the record on. So it spaces jobs whose clocks agree, and is
+	// no exclusion: the lease is. At most [MaxAtLeast]. Default: none.
+	AtLeast time.Duration
 
 	// Fresh says that names are used once only: a handle that knows nothing of a
 	// name tries to create its record without reading first.
@@ -264,6 +275,8 @@ func (s *settings) check() error {
 		return bad("the lock is left to others for %v; at most 1h", s.Yield)
 	case s.MaxJoin < 0 || s.MaxJoin > MaxTTL:
 		return bad("a grant can be joined for %v; it can be from 0 to %v", s.MaxJoin, MaxTTL)
+	case s.AtLeast < 0 || s.AtLeast > MaxAtLeast:
+		return bad("grants are %v apart; it can be from 0 to %v", s.AtLeast, MaxAtLeast)
 	case s.Patience < 0:
 		return bad("the patience is %v", s.Patience)
 	case len(s.Holder) > 1024:

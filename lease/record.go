@@ -52,6 +52,10 @@ type Record struct {
 	Stood    time.Duration // of a broken record: how long that write had stood by the store's clock
 	Data     []byte        // the user's own, nil if none
 
+	// NotBefore is when the next grant may begin at the earliest, by the holder's wall
+	// clock; zero if at any time. It spaces grants, and keeps nothing apart.
+	NotBefore time.Time
+
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
 }
@@ -74,6 +78,7 @@ type fields struct {
 	Now        bool      `json:"now,omitempty"`
 	Broke      string    `json:"broke,omitempty"`
 	Stood      int64     `json:"stood_ms,omitempty"`
+	NotBefore  time.Time `json:"not_before,omitzero"`
 	Data       *string   `json:"data,omitempty"`
 	DataBase64 []byte    `json:"data_base64,omitempty"`
 }
@@ -85,7 +90,7 @@ const maxStood = 2 * MaxTTL
 
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
-	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "data", "data_base64",
+	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "data", "data_base64",
 }
 
 // MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
@@ -152,6 +157,7 @@ func (r *Record) whole() ([]byte, error) {
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
 		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
+		NotBefore: r.NotBefore.UTC(),
 	}
 	if r.Data != nil {
 		if text := string(r.Data); readable(text) {
@@ -227,7 +233,7 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
 		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
-		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond,
+		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond, NotBefore: f.NotBefore,
 	}
 	switch {
 	case f.Kind != recordKind:

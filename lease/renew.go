@@ -343,6 +343,9 @@ func (g *grant) free(ctx context.Context) error {
 		}
 		rec := g.rec.freed()
 		rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
+		if g.again.Load() {
+			rec.NotBefore = time.Time{}
+		}
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
 			return f.err
