@@ -1,0 +1,133 @@
+package reserve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// OnStore returns a table of reservations in registers: one register for each key of an
+// object, named reservation/ and the SHA-256 of the key. It holds the last reservation,
+// of whichever state, as readable JSON. The table never removes a row; a key costs its
+// register for ever.
+//
+// The first reservation of a key costs one request of the store. Later ones cost two where
+// the store's conflicts tell the current value (memory, files, DynamoDB), otherwise
+// three. Where the register holds a reservation for another state, the writer takes it
+// over at once and checks the object once more.
+func OnStore(st store.Store) Table { return onStore{st} }
+
+type onStore struct{ store.Store }
+
+// record is the value of a register.
+type record struct {
+	Format     int    `json:"reservation"` // 1
+	Key        string `json:"key"`
+	Version    string `json:"version"`
+	Generation uint64 `json:"generation"`
+	Timeout    int64  `json:"timeout_ms"`
+	TTL        int64  `json:"ttl"`
+	Nonce      string `json:"nonce"`
+}
+
+func registerOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return "reservation/" + hex.EncodeToString(sum[:])
+}
+
+func encode(r Row) ([]byte, error) {
+	return json.Marshal(record{1, r.Key, string(r.Version), r.Generation, r.Timeout.Milliseconds(), r.TTL, r.Nonce})
+}
+
+func decode(key string, value []byte, v store.Version) (Row, error) {
+	var r record
+	if err := json.Unmarshal(value, &r); err != nil {
+		return Row{}, fmt.Errorf("%w: the register is no reservation: %v", store.ErrCorrupt, err)
+	}
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	switch {
+	case r.Format != 1:
+		return Row{}, fmt.Errorf("%w: the register is no reservation, or of a format that this program does not know (%d)", store.ErrCorrupt, r.Format)
+	case r.Key != key:
+		return Row{}, fmt.Errorf("%w: the register has the reservation of another key, %.80q", store.ErrCorrupt, r.Key)
+	case r.Timeout < 0 || r.Timeout > most:
+		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms", store.ErrCorrupt, r.Timeout)
+	}
+	return Row{
+		Key: key, Version: object.Version(r.Version), Generation: r.Generation,
+		Timeout: time.Duration(r.Timeout) * time.Millisecond, TTL: r.TTL, Nonce: r.Nonce, Tag: string(v),
+	}, nil
+}
+
+// Insert implements [Table].
+func (t onStore) Insert(ctx context.Context, row Row) (Placed, error) { return t.put(ctx, "", row) }
+
+// Replace implements [Table].
+func (t onStore) Replace(ctx context.Context, seen, row Row) (Placed, error) {
+	if seen.Tag == "" {
+		// The row of a write whose reply was lost.
+		found, err := t.read(ctx, seen.Key)
+		if err != nil {
+			return Placed{}, err
+		}
+		seen.Tag = found.Row.Tag
+		if !found.Found || found.Row != seen {
+			return Placed{}, found
+		}
+	}
+	return t.put(ctx, store.Version(seen.Tag), row)
+}
+
+func (t onStore) put(ctx context.Context, prev store.Version, row Row) (Placed, error) {
+	value, err := encode(row)
+	if err != nil {
+		return Placed{}, store.MarkNotApplied(err)
+	}
+	v, err := t.Put(ctx, registerOf(row.Key), prev, value)
+	if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
+		return Placed{Tag: string(v)}, err
+	}
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) && conflict.Known {
+		return Placed{}, met(row.Key, conflict.Value, conflict.Version)
+	}
+	found, err := t.read(ctx, row.Key)
+	if err != nil {
+		return Placed{}, err
+	}
+	return Placed{}, found
+}
+
+// read reads the register of a key. What it does not find out leaves no write in doubt.
+func (t onStore) read(ctx context.Context, key string) (*MetError, error) {
+	value, v, err := t.Get(ctx, registerOf(key))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, store.MarkNotApplied(err)
+	}
+	err = met(key, value, v)
+	var found *MetError
+	if errors.As(err, &found) {
+		return found, nil
+	}
+	return nil, err
+}
+
+// met returns the error for a register that has this value: a *MetError, unless it is no
+// reservation.
+func met(key string, value []byte, v store.Version) error {
+	if v == "" {
+		return &MetError{}
+	}
+	row, err := decode(key, value, v)
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	return &MetError{Found: true, Row: row}
+}

@@ -1,0 +1,178 @@
+package reserve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// TestRegisterAsTable: a row is inserted once, replaced exactly where it was seen, and
+// one register serves all states of a key.
+func TestRegisterAsTable(t *testing.T) {
+	for name, st := range map[string]store.Store{"conflicts tell": new(memstore.Store), "conflicts do not": silent{new(memstore.Store)}} {
+		t.Run(name, func(t *testing.T) {
+			tab := reserve.OnStore(st)
+			row := reserve.Row{Key: "a//b ü", Version: `"v"`, Generation: 7, Timeout: time.Second, TTL: 9, Nonce: "n"}
+			placed, err := tab.Insert(t.Context(), row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine := row
+			mine.Tag = placed.Tag
+			next := row
+			next.Generation, next.Nonce = 8, "m"
+			var met *reserve.MetError
+			if _, err := tab.Insert(t.Context(), next); !errors.As(err, &met) || met.Row != mine {
+				t.Errorf("a second insertion: %v, %+v", err, met)
+			}
+			lost := row // its answer never came
+			if _, err := tab.Replace(t.Context(), lost, next); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tab.Replace(t.Context(), mine, next); !errors.As(err, &met) || met.Row.Generation != 8 || met.Row.Nonce != "m" {
+				t.Errorf("over a row that is gone: %v", err)
+			}
+			if _, err := tab.Replace(t.Context(), lost, next); !errors.As(err, &met) || met.Row.Generation != 8 {
+				t.Errorf("over a row that is gone, by its nonce: %v", err)
+			}
+			other := row
+			other.Version = ""
+			if _, err := tab.Insert(t.Context(), other); !errors.As(err, &met) || met.Row.Version != row.Version {
+				t.Errorf("for another state: %v", err)
+			}
+		})
+	}
+}
+
+// silent is a store whose conflicts tell nothing.
+type silent struct{ store.Store }
+
+func (s silent) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.Store.Put(ctx, key, prev, value)
+	if errors.Is(err, store.ErrConflict) {
+		err = &store.ConflictError{Key: key}
+	}
+	return v, err
+}
+
+// TestStaleWriterChecksAgainOnARegister: the register has only the last reservation of a
+// key. A writer that meets one for another state checks the object once more.
+func TestStaleWriterChecksAgainOnARegister(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, st := newBucket(), new(memstore.Store)
+		v := b.write(t, "k", "1")
+		checks := 0
+		stale := func(ctx context.Context) error {
+			err := reserve.Check(b, "k", v)(ctx)
+			if checks++; checks == 1 {
+				time.Sleep(time.Minute)
+			}
+			return err
+		}
+		done := make(chan error)
+		go func() {
+			done <- reserver(t, reserve.OnStore(st)).Do(t.Context(), "k", v, stale, b.put("k", "stale"))
+		}()
+		synctest.Wait()
+		r := reserver(t, reserve.OnStore(st)).In(b)
+		at := v
+		for _, body := range []string{"2", "3"} {
+			if err := r.Do(t.Context(), "k", at, b.put("k", body)); err != nil {
+				t.Fatal(err)
+			}
+			info, err := b.Stat(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = info.Version
+		}
+		if err := <-done; !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "3" {
+			t.Errorf("the stale writer: %v; the object is %q", err, b.body(t, "k"))
+		}
+	})
+}
+
+func TestDamagedRegisterIsNotTouched(t *testing.T) {
+	const name = "reservation/8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a" // of "k"
+	for _, value := range []string{
+		"", "no JSON", `{}`, `{"reservation":2,"key":"k"}`, `{"reservation":1,"key":"l"}`, `{"reservation":1,"key":"k","timeout_ms":-1}`,
+		`{"reservation":1,"key":"k","timeout_ms":9300000000000000}`, `{"reservation":1,"key":"k","generation":-1}`, `{"reservation":1,"key":"k","generation":"x"}`,
+	} {
+		st := new(memstore.Store)
+		if _, err := st.Put(t.Context(), name, "", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+		err := reserver(t, reserve.OnStore(st)).In(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
+		if !errors.Is(err, store.ErrCorrupt) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%q: %v", value, err)
+		}
+		if now, _, err := st.Get(t.Context(), name); err != nil || string(now) != value {
+			t.Errorf("%q became %q, %v", value, now, err)
+		}
+	}
+}
+
+// TestReadableRegister: data of today must be read for ever.
+func TestReadableRegister(t *testing.T) {
+	const name = "reservation/8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a"
+	const value = `{"reservation":1,"key":"k","version":"\"v\"","generation":4294967296,"timeout_ms":1000,"ttl":1795287367,"nonce":"N"}`
+	st := new(memstore.Store)
+	row := reserve.Row{Key: "k", Version: `"v"`, Generation: 1 << 32, Timeout: time.Second, TTL: 1795287367, Nonce: "N"}
+	if _, err := reserve.OnStore(st).Insert(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := st.Get(t.Context(), name); err != nil || string(got) != value {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestCounterOnARegisterThatLosesReplies: a bucket without conditions, and a register for
+// the reservations: no increment is lost or done twice.
+func TestCounterOnARegisterThatLosesReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writers, each = 4, 25
+		b := newBucket()
+		st := faultstore.New(new(memstore.Store), faultstore.Random(1))
+		var all sync.WaitGroup
+		for range writers {
+			r := reserver(t, reserve.OnStore(st)).In(b)
+			all.Go(func() {
+				for done := 0; done < each; {
+					n, v := 0, object.Version("")
+					body, info, err := object.ReadAll(t.Context(), b.Bucket, "k", 100, nil)
+					if err == nil {
+						v = info.Version
+						_, err = fmt.Sscan(string(body), &n)
+					}
+					if err != nil && !errors.Is(err, store.ErrNotFound) {
+						t.Error(err)
+						return
+					}
+					err = r.Do(t.Context(), "k", v, func(ctx context.Context) error {
+						time.Sleep(time.Millisecond)
+						_, err := b.Put(ctx, "k", strings.NewReader(fmt.Sprint(n+1)), nil)
+						return err
+					})
+					if err == nil {
+						done++
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := b.body(t, "k"); got != fmt.Sprint(writers*each) {
+			t.Errorf("the counter is %s after %d increments", got, writers*each)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package reserve
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The defaults are those of object_store.
+const (
+	// DefaultTimeout is how long an operation may take; see [Options].
+	DefaultTimeout = 20 * time.Second
+
+	// DefaultRate is by how much the clocks of two machines may differ; see [Options].
+	DefaultRate = 3
+
+	// DefaultTTL is how long a row stays in its table; see [Options].
+	DefaultTTL = time.Hour
+
+	// DefaultTestInterval is the first pause of a waiter; see [Options].
+	DefaultTestInterval = 100 * time.Millisecond
+
+	// MinTimeout and MaxTimeout bound Options.Timeout.
+	MinTimeout = 50 * time.Millisecond
+	MaxTimeout = 24 * time.Hour
+
+	// MaxRate bounds Options.Rate.
+	MaxRate = 100
+
+	// MaxTTL bounds Options.TTL.
+	MaxTTL = 365 * 24 * time.Hour
+
+	// MinTestInterval and MaxTestInterval bound Options.TestInterval.
+	MinTestInterval = time.Millisecond
+	MaxTestInterval = time.Minute
+
+	// ttlSlack is what a row stays in its table beyond the time for which a waiter waits.
+	ttlSlack = time.Minute
+)
+
+// Options are the settings of a [Reserver]. Other programs on the same table may have
+// others: a waiter goes by the timeout in the row.
+type Options struct {
+	// Timeout bounds an operation, counted from before its row was sent. A shorter one
+	// frees the reservation of a writer that died sooner; a longer one leaves slow
+	// operations more time. Whole milliseconds within [MinTimeout] and [MaxTimeout]; 0
+	// means [DefaultTimeout].
+	Timeout time.Duration
+
+	// Rate is how many times the timeout of a row a waiter waits before it takes the row
+	// over. 2 to [MaxRate]; 0 means [DefaultRate]. What exceeds 1 is for clocks that run
+	// at different speeds, and for operations that the store applies late.
+	Rate int
+
+	// TTL is how long a row stays in a table that removes rows. It must exceed Timeout
+	// times Rate by a minute, and may not exceed [MaxTTL]; 0 means [DefaultTTL], or twice
+	// Timeout times Rate where that is more.
+	TTL time.Duration
+
+	// TestInterval is the first pause between two checks of a waiter, and the most by
+	// which it takes a row over later than it may. The pauses grow to a fortieth of
+	// the wait, or to twice TestInterval where that is more. [MinTestInterval] to
+	// [MaxTestInterval]; 0 means [DefaultTestInterval].
+	TestInterval time.Duration
+
+	// Log is told of waits, take-overs and releases. Nil discards.
+	Log *slog.Logger
+}
+
+func (o *Options) check() error {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("reserve: %w: Options.%s", store.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Rate = cmp.Or(o.Rate, DefaultRate)
+	o.TestInterval = cmp.Or(o.TestInterval, DefaultTestInterval)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	switch {
+	case o.Timeout < MinTimeout || o.Timeout > MaxTimeout:
+		return invalid("Timeout is %v, not within %v and %v", o.Timeout, MinTimeout, MaxTimeout)
+	case o.Timeout%time.Millisecond != 0:
+		return invalid("Timeout is %v, and must be whole milliseconds", o.Timeout)
+	case o.Rate < 2 || o.Rate > MaxRate:
+		return invalid("Rate is %d, not within 2 and %d", o.Rate, MaxRate)
+	case o.TestInterval < MinTestInterval || o.TestInterval > MaxTestInterval:
+		return invalid("TestInterval is %v, not within %v and %v", o.TestInterval, MinTestInterval, MaxTestInterval)
+	}
+	wait := o.Timeout * time.Duration(o.Rate)
+	o.TTL = cmp.Or(o.TTL, max(DefaultTTL, 2*wait))
+	if least := wait + ttlSlack; o.TTL < least || o.TTL > MaxTTL {
+		return invalid("TTL is %v, not within %v (a minute more than Timeout times Rate) and %v", o.TTL, least, MaxTTL)
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package reserve
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ErrOver is the cause with which the context of an operation ends when the time of its
+// reservation has passed. It says nothing about the outcome of the operation.
+var ErrOver = errors.New("the time of the reservation is over")
+
+const (
+	// placeTries is how often a write of the table is sent that gets no answer.
+	placeTries = 5
+
+	// renewals is how often a row is renewed that took too long to write.
+	renewals = 3
+
+	// releaseTime bounds the release of a row.
+	releaseTime = 3 * time.Second
+)
+
+// Reserver guards operations by reservations in one table. It implements object.Reserver.
+// Any number of goroutines may use it. It starts none, and needs no closing. Use one for
+// all operations of a program: its goroutines wait in line.
+type Reserver struct {
+	table Table
+	o     Options
+	line  line
+
+	// ahead is by how much the table's clock was ahead of this machine's at most.
+	ahead atomic.Int64
+}
+
+// New returns a Reserver on a table. opts may be nil. It sends nothing.
+func New(table Table, opts *Options) (*Reserver, error) {
+	if table == nil {
+		return nil, fmt.Errorf("reserve: %w: a table is needed", store.ErrInvalid)
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return &Reserver{table: table, o: o}, nil
+}
+
+// Options returns the settings, with the defaults in the place of zeros.
+func (r *Reserver) Options() Options { return r.o }
+
+// Do runs operate while no other holder of a reservation for this state works on it. An
+// empty version stands for "there is no object". check tells whether the object is in
+// that state; its error matches [store.ErrConflict] if not. Do calls it at the beginning,
+// and again after each wait. It may also return what check has told another goroutine.
+//
+// The context of operate ends with the reservation, with [ErrOver] as its cause. operate
+// must return soon after. It is called once at most.
+//
+// The error is that of operate as it is, also when its context has ended. Its outcome
+// ([store.OutcomeOf]) decides what Do does with the reservation: if the operation was
+// certainly not applied, Do releases it; otherwise the reservation stays, and other
+// writers wait until they may take it over. An operation of several steps must not return
+// an error whose outcome is NotApplied when one of the steps was applied. Every other
+// error has the outcome NotApplied: operate was not called. A [*WaitError] says for which
+// reservation Do waited when ctx ended. store.ErrCorrupt means that a row in the table is
+// none of this protocol; Do does not touch it.
+//
+// ctx bounds all of it, but for the release, which takes up to three seconds more.
+func (r *Reserver) Do(ctx context.Context, key string, version object.Version, check, operate func(context.Context) error) error {
+	if err := object.CheckKey(key); err != nil {
+		return err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
+	p, leave, err := r.line.enter(ctx, state{key, version})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	a := &attempt{r: r, place: p, key: key, version: version, test: check, nonce: cryptorand.Text()}
+	if err := a.check(ctx); err != nil {
+		return err
+	}
+	held, err := a.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	p.seen = row{held.Row, time.Now(), r.polls(r.waitOf(held.Row))}
+	ctx, cancel := context.WithDeadlineCause(ctx, held.end(), ErrOver)
+	defer cancel()
+	// An operation that ignores its context does not stop the line.
+	stop := context.AfterFunc(ctx, leave)
+	err = operate(ctx)
+	first := stop() // the line has not moved on
+	outcome := store.OutcomeOf(err)
+	if outcome == store.NotApplied {
+		a.release(ctx, held.Row)
+	}
+	if first && outcome != store.Unknown {
+		p.spent = a.nonce
+	}
+	return err
+}
+
+// attempt is one call of Do.
+type attempt struct {
+	r       *Reserver
+	place   *place
+	key     string
+	version object.Version
+	test    func(context.Context) error
+	nonce   string
+}
+
+func (a *attempt) check(ctx context.Context) error { return a.r.line.check(ctx, a.place, a.test) }
+
+// hold is a row of this attempt.
+type hold struct {
+	Row
+	sent  time.Time        // before the first try
+	clock sysclock.Reading // likewise
+}
+
+// end is when the time of the operation is over.
+func (h *hold) end() time.Time { return h.sent.Add(h.Timeout) }
+
+// left is the time that is left for the operation, by the clock that ran most.
+func (h *hold) left() time.Duration { return h.Timeout - h.clock.Since() }
+
+// acquire places a row for the attempt, and waits for others where it must. When it
+// returns nil, the object was checked after every row that the attempt has met.
+func (a *attempt) acquire(ctx context.Context) (*hold, error) {
+	var over *Row  // the row to take over; nil: insert
+	again := false // check again before the operation
+	renewed := 0
+	for turn := 1; ; turn++ {
+		if turn > 2 { // rows change while this attempt looks at them
+			if err := sleep(ctx, rand.N(a.r.o.TestInterval)); err != nil {
+				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
+			}
+		}
+		held, err := a.put(ctx, over)
+		var met *MetError
+		switch {
+		case errors.As(err, &met) && over != nil && met.Row == *over:
+			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w: the table refuses to replace the row that it shows", a.key, store.ErrUnsafe))
+		case errors.As(err, &met) && !met.Found:
+			over = nil // the table has removed the row: insert anew
+			continue
+		case errors.As(err, &met) && met.Row.Version != a.version:
+			// A table with one row for each key. The object may have gone through
+			// several states since it was checked.
+			over, again = &met.Row, true
+			continue
+		case errors.As(err, &met):
+			again, turn = true, 0
+			take, err := a.meet(ctx, met.Row)
+			if err != nil {
+				return nil, err
+			}
+			if over = nil; take {
+				over = &met.Row
+			}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if again || over != nil {
+			if err := a.check(ctx); err != nil {
+				a.release(ctx, held.Row)
+				return nil, err
+			}
+			again = false
+		}
+		if held.left() > a.r.o.Timeout/2 && !a.endangered(held.Row) {
+			return held, nil
+		}
+		if renewed++; renewed > renewals {
+			a.release(ctx, held.Row)
+			return nil, store.MarkNotApplied(fmt.Errorf("%w: the table of reservations needs more than half of the timeout of %v for a write", store.ErrUnavailable, a.r.o.Timeout))
+		}
+		over = &held.Row
+	}
+}
+
+// meet notes the row that another writer has, and waits.
+func (a *attempt) meet(ctx context.Context, met Row) (over bool, err error) {
+	if a.place.seen.Row != met {
+		a.place.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
+		a.r.o.Log.Debug("another writer has the reservation", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
+	}
+	return a.wait(ctx)
+}
+
+// put writes a row of this attempt: over another one, or as an insertion if over is nil.
+// It repeats what got no answer. A *MetError tells of a row of another writer.
+func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
+	mine := Row{Key: a.key, Version: a.version, Generation: a.generation(over), Timeout: a.r.o.Timeout, TTL: a.ttl(), Nonce: a.nonce}
+	held := &hold{sent: time.Now(), clock: sysclock.Read()}
+	lost := false // a try may have been applied
+	pause := a.r.o.TestInterval / 2
+	for try := 1; ; try++ {
+		placed, err := a.send(ctx, over, mine)
+		var met *MetError
+		if errors.As(err, &met) && met.Found && met.Row.Nonce == a.nonce && met.Row.Generation == mine.Generation {
+			placed, err = Placed{Tag: met.Row.Tag, Now: placed.Now}, nil // an earlier try was applied
+		}
+		if err == nil {
+			a.note(placed.Now)
+			mine.Tag = placed.Tag
+			held.Row = mine
+			return held, nil
+		}
+		if met != nil {
+			return nil, err
+		}
+		unknown := store.OutcomeOf(err) == store.Unknown
+		lost = lost || unknown
+		again := unknown || errors.Is(err, store.ErrUnavailable)
+		if again && try < placeTries && sleep(ctx, pause) == nil {
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		if lost {
+			// Others need not wait for a row that no operation follows.
+			a.place.spent = a.nonce
+			a.release(ctx, mine)
+		}
+		return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
+	}
+}
+
+func (a *attempt) send(ctx context.Context, over *Row, mine Row) (Placed, error) {
+	if over == nil {
+		return a.r.table.Insert(ctx, mine)
+	}
+	return a.r.table.Replace(ctx, *over, mine)
+}
+
+// release makes the row of an operation that was certainly not applied one that every
+// writer may take over at once. It also works when ctx has ended. If it cannot be told
+// whether it succeeded, others wait for the row; only this Reserver knows that it need
+// not.
+func (a *attempt) release(ctx context.Context, held Row) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	free := held
+	free.Generation, free.Timeout, free.TTL, free.Tag = a.generation(&held), 0, a.ttl(), ""
+	for try := 1; ; try++ {
+		_, err := a.r.table.Replace(ctx, held, free)
+		var met *MetError
+		if err == nil || errors.As(err, &met) || store.Permanent(err) || try == placeTries || sleep(ctx, a.r.o.TestInterval/2) != nil {
+			a.r.o.Log.Debug("released the reservation", "key", a.key, "version", a.version, "error", err)
+			return
+		}
+	}
+}
+
+// The generations of rows that this package inserts begin at random between these two:
+// no row looks like one that a waiter saw before the table removed it. object_store
+// begins at 0, and panics at the end of 64 bits.
+const (
+	firstGeneration = 1 << 32
+	endGeneration   = 1 << 62
+	maxGeneration   = 1<<63 - 1
+)
+
+// generation returns that of the row which follows over, or of the first one.
+func (a *attempt) generation(over *Row) uint64 {
+	if over != nil && over.Generation < maxGeneration {
+		return over.Generation + 1
+	}
+	return firstGeneration + rand.Uint64N(endGeneration-firstGeneration)
+}
+
+// ttl is the TTL of a row that is written now: by the table's clock, where it is ahead
+// of this machine's, so that a clock which is slow does not lose the row.
+func (a *attempt) ttl() int64 {
+	return time.Now().Add(max(0, time.Duration(a.r.ahead.Load()))).Add(a.r.o.TTL).Unix()
+}
+
+// note remembers how far the table's clock is ahead.
+func (a *attempt) note(now time.Time) {
+	if !now.IsZero() {
+		a.r.ahead.Store(int64(now.Sub(time.Now().Round(0))))
+	}
+}
+
+// endangered reports whether the table may remove a row while others wait for it.
+func (a *attempt) endangered(held Row) bool {
+	now := time.Now().Add(max(0, time.Duration(a.r.ahead.Load())))
+	return time.Unix(held.TTL, 0).Before(now.Add(a.r.waitOf(held) + ttlSlack/2))
+}

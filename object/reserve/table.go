@@ -1,0 +1,73 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Row is one reservation in a [Table]. Two equal rows are the same reservation.
+type Row struct {
+	Key     string
+	Version object.Version // the reserved state; empty means that there is no object
+
+	// Generation rises with every write of the row.
+	Generation uint64
+
+	// Timeout is how long the holder may operate, in whole milliseconds. Zero means that
+	// the holder has released the row.
+	Timeout time.Duration
+
+	// TTL is the Unix time, in seconds, from which the table may remove the row.
+	TTL int64
+
+	// Nonce names the operation that wrote the row. It is empty in rows of object_store.
+	Nonce string
+
+	// Tag is for the table: what it needs besides to recognise the row, such as the
+	// version of a register.
+	Tag string
+}
+
+// Placed is the answer to a row that was written.
+type Placed struct {
+	Tag string    // of the row that was written
+	Now time.Time // the table's clock; zero where it does not tell the time
+}
+
+// Table is where reservations stand. Each call is one atomic request, or a few of which
+// one writes. An error has an outcome ([store.OutcomeOf]), and a call whose outcome is
+// unknown may have written the row, or may still write it.
+type Table interface {
+	// Insert writes row if no row stands for its key and version. Otherwise the error is
+	// a [*MetError]. A table that has one row for each key answers with the row that
+	// stands there, which may be one for another version.
+	Insert(ctx context.Context, row Row) (Placed, error)
+
+	// Replace writes row in the place of seen, if exactly seen stands there. Otherwise
+	// the error is a [*MetError].
+	Replace(ctx context.Context, seen, row Row) (Placed, error)
+}
+
+// MetError says that another row stands in the table than the write named. It matches
+// [store.ErrConflict], and its outcome is NotApplied.
+type MetError struct {
+	Found bool // false: no row stands there
+	Row   Row
+}
+
+func (e *MetError) Error() string {
+	if !e.Found {
+		return "the reservation is gone"
+	}
+	return fmt.Sprintf("another writer has the reservation of %q (generation %d)", e.Row.Key, e.Row.Generation)
+}
+
+// Is makes a MetError match store.ErrConflict.
+func (e *MetError) Is(target error) bool { return target == store.ErrConflict }
+
+// Outcome is NotApplied.
+func (e *MetError) Outcome() store.Outcome { return store.NotApplied }

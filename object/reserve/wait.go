@@ -1,0 +1,112 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// WaitError says that a writer gave up waiting for the reservation of another one. It
+// wraps the reason why. Its outcome is NotApplied.
+type WaitError struct {
+	Row  Row           // the reservation that stood in the way
+	Left time.Duration // until the waiter would have taken it over
+	Err  error
+}
+
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("another writer has reserved %q (generation %d, for %v), and could be superseded in %v: %v",
+		e.Row.Key, e.Row.Generation, e.Row.Timeout, e.Left.Round(time.Millisecond), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// Outcome is NotApplied.
+func (e *WaitError) Outcome() store.Outcome { return store.NotApplied }
+
+// polls is the pauses between two checks of a waiter. The first has full jitter, so that
+// waiters which begin at one time differ. The others grow to the bound, and are shortened
+// by up to a tenth.
+type polls struct {
+	next, most time.Duration
+	look       time.Duration // after this time the waiter looks at the row itself
+}
+
+// look1 is the part of the wait after which a waiter looks at the row for the first time:
+// its holder may have released it. The time doubles with each look.
+const look1 = 16
+
+func (r *Reserver) polls(wait time.Duration) polls {
+	return polls{most: max(2*r.o.TestInterval, wait/40), look: max(wait/look1, r.o.TestInterval)}
+}
+
+func (p *polls) pause(first time.Duration) time.Duration {
+	if p.next == 0 {
+		p.next = first
+		return rand.N(first) + 1
+	}
+	p.next = min(p.next*3/2, p.most)
+	return p.next - rand.N(p.next/10+1)
+}
+
+// waitOf is how long a waiter waits before it takes a row over: 0 if its holder has
+// released it.
+func (r *Reserver) waitOf(seen Row) time.Duration {
+	rate := time.Duration(r.o.Rate)
+	if seen.Timeout > math.MaxInt64/rate {
+		return math.MaxInt64
+	}
+	return seen.Timeout * rate
+}
+
+// wait waits for the holder of the row that this attempt has met. It returns nil when the
+// writer may send a row again: over the row that it has seen if over is true, else as an
+// insertion, which tells whether that row still stands.
+func (a *attempt) wait(ctx context.Context) (over bool, err error) {
+	seen := &a.place.seen
+	wait := a.r.waitOf(seen.Row)
+	if seen.Nonce != "" && seen.Nonce == a.place.spent {
+		wait = 0
+	}
+	late := time.Duration(0) // waiters of other processes wait until the same instant
+	if wait > 0 {
+		late = rand.N(a.r.o.TestInterval)
+	}
+	for {
+		if err := a.check(ctx); err != nil {
+			return false, err
+		}
+		waited := time.Since(seen.since)
+		left := wait - waited
+		if wait == 0 || left < 0 && -left >= late {
+			return true, nil
+		}
+		if waited >= seen.look && left > 0 {
+			seen.look *= 2
+			return false, nil
+		}
+		pause := seen.pause(a.r.o.TestInterval)
+		if pause-late > left {
+			pause = left + late + 1
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return false, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), err}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
