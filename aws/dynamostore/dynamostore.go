@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
-	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -34,8 +34,6 @@ const (
 
 	// MaxPrefix is the longest prefix, in bytes.
 	MaxPrefix = 256
-
-	firstPause = 25 * time.Millisecond
 )
 
 // Options are the options of [New].
@@ -80,10 +78,7 @@ type Store struct {
 
 // table carries out single requests for the engine, and looks at the table.
 type table struct {
-	client *dynamodb.Client
-	http   *transport.Client
-	name   string
-	where  string // the table and its endpoint, for people
+	*dynamocall.Table
 	prefix string // ends with a slash unless it is empty
 	o      Options
 }
@@ -110,7 +105,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 		Numbered:   true,
 		Tries:      t.o.Tries,
 		ReadTries:  t.o.Tries,
-		Pause:      firstPause,
+		Pause:      dynamocall.FirstPause,
 		Check:      t.check,
 		Honest:     onAWS,
 		Refuse:     t.refuse,
@@ -128,16 +123,14 @@ func newTable(client *dynamodb.Client, name string, opts *Options) (*table, erro
 	if opts != nil {
 		o = *opts
 	}
-	if client == nil || name == "" {
-		return nil, errors.New("dynamostore: a client and the name of a table are needed")
-	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	t := &table{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: name, where: "dynamodb://" + name, o: o}
-	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
-		t.where += " at " + host
+	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Tries, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("dynamostore: %w", err)
 	}
+	t := &table{Table: calls, o: o}
 	if o.Prefix != "" {
 		t.prefix = o.Prefix + "/"
 	}
@@ -173,9 +166,9 @@ func (o *Options) check() error {
 // Read implements [engine.Driver], by one consistent GetItem.
 func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
 	var out *dynamodb.GetItemOutput
-	err := t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName:      &t.name,
+	err := t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.Client.GetItem(ctx, &dynamodb.GetItemInput{
+			TableName:      &t.Name,
 			Key:            t.itemKey(key),
 			ConsistentRead: aws.Bool(true),
 		}, opt)
@@ -194,7 +187,7 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 // which it meets.
 func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
 	in := &dynamodb.PutItemInput{
-		TableName:                           &t.name,
+		TableName:                           &t.Name,
 		Item:                                t.encode(key, e),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
@@ -205,8 +198,8 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		in.ExpressionAttributeNames = map[string]string{"#version": attrVersion}
 		in.ExpressionAttributeValues = map[string]types.AttributeValue{":base": str(on.ID())}
 	}
-	err := t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := t.client.PutItem(ctx, in, opt)
+	err := t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.Client.PutItem(ctx, in, opt)
 		return err
 	})
 	var refused *types.ConditionalCheckFailedException
@@ -227,44 +220,11 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 
 // Remove implements [engine.Remover].
 func (t *table) Remove(ctx context.Context, key string) error {
-	return t.call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := t.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.name, Key: t.itemKey(key)}, opt)
+	return t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.Name, Key: t.itemKey(key)}, opt)
 		return err
 	})
 }
-
-// repeat sends a request that changes nothing until it is answered.
-func (t *table) repeat(ctx context.Context, f func(context.Context, func(*dynamodb.Options)) error) error {
-	return engine.Repeat(ctx, t.o.Tries, firstPause, func() error { return t.call(ctx, f) })
-}
-
-// call sends one request through f, with the SDK's retries off, and classifies what
-// became of it.
-func (t *table) call(ctx context.Context, f func(context.Context, func(*dynamodb.Options)) error) error {
-	c := awscall.New(ctx, t.where)
-	if ctx.Err() != nil {
-		return c.Classify(ctx.Err())
-	}
-	ctx, cancel := c.WithTimeout(c.Share(t.o.Timeout))
-	defer cancel()
-	err := f(ctx, func(o *dynamodb.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = c.Watch(t.http)
-		o.EnableAcceptEncodingGzip = false // the SDK would unpack it without a bound
-	})
-	switch {
-	case c.Damaged() != nil:
-		return c.Damaged()
-	case err != nil:
-		return t.classify(c, err)
-	case c.Empty():
-		// For the SDK that is an answer: no item, for example.
-		return c.Fail(errEmpty, store.ErrUnavailable, store.Unknown, "%v", errEmpty)
-	}
-	return nil
-}
-
-var errEmpty = errors.New("the answer was cut off before it began")
 
 // List implements [engine.Driver]. It costs at least one query for each of the sixteen
 // parts, and holds a page at a time. More names than 32 MiB hold (each takes its length
@@ -308,7 +268,7 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 // page returns one page of the keys of a part that begin with below.
 func (t *table) page(ctx context.Context, part, below string, start map[string]types.AttributeValue) (keys []string, next map[string]types.AttributeValue, err error) {
 	in := &dynamodb.QueryInput{
-		TableName:                 &t.name,
+		TableName:                 &t.Name,
 		ConsistentRead:            aws.Bool(true),
 		KeyConditionExpression:    aws.String("#part = :part"),
 		FilterExpression:          aws.String("attribute_not_exists(#deleted)"),
@@ -322,8 +282,8 @@ func (t *table) page(ctx context.Context, part, below string, start map[string]t
 		in.ExpressionAttributeValues[":below"] = str(below)
 	}
 	var out *dynamodb.QueryOutput
-	err = t.repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.client.Query(ctx, in, opt)
+	err = t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.Client.Query(ctx, in, opt)
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -20,6 +21,9 @@ const (
 	attrValue   = "value"
 	attrDeleted = "deleted"
 )
+
+// keys are the table's keys.
+func keys() dynamocall.Keys { return dynamocall.Keys{attrPart, attrKey} }
 
 // parts are the values of the partition key.
 const parts = "0123456789abcdef"

@@ -1,4 +1,4 @@
-package dynamostore
+package dynamocall
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // classify says what an answer of DynamoDB means. Most refusals have status 400, so
 // that the code tells.
-func (t *table) classify(c *awscall.Call, err error) error {
+func (t *Table) classify(c *awscall.Call, err error) error {
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		return err
@@ -28,7 +28,7 @@ func (t *table) classify(c *awscall.Call, err error) error {
 		if strings.Contains(text, "able/index name") || strings.Contains(strings.ToLower(text), "tablename") {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "this cannot be the name of a table (%s)", text)
 		}
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", attrPart, attrKey, text)
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", t.Keys[0], t.Keys[1], text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":

@@ -1,0 +1,99 @@
+// Package dynamocall sends single requests about one table of DynamoDB, with the SDK's
+// retries off, and tells what became of them.
+package dynamocall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// FirstPause is the pause before the second try of a request.
+const FirstPause = 25 * time.Millisecond
+
+// Keys are the names of the partition key and of the sort key, both strings.
+type Keys [2]string
+
+// Table is a table, reached through a client.
+type Table struct {
+	Client  *dynamodb.Client
+	Name    string
+	Where   string // the table and its endpoint, for people
+	Keys    Keys
+	Timeout time.Duration // of a request
+	Tries   int           // of what changes nothing
+
+	http *transport.Client
+}
+
+// New returns a table. It sends nothing.
+func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration, tries int, log *slog.Logger) (*Table, error) {
+	if client == nil || name == "" {
+		return nil, errors.New("a client and the name of a table are needed")
+	}
+	t := &Table{
+		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Timeout: timeout, Tries: tries,
+		http: transport.Guard(client.Options().HTTPClient, log),
+	}
+	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
+		t.Where += " at " + host
+	}
+	return t, nil
+}
+
+// Request sends one request with these options of the SDK.
+type Request func(ctx context.Context, opt func(*dynamodb.Options)) error
+
+// Repeat sends a request that changes nothing until it is answered.
+func (t *Table) Repeat(ctx context.Context, f Request) error {
+	return engine.Repeat(ctx, t.Tries, FirstPause, func() error { return t.Call(ctx, f) })
+}
+
+// Call sends one request and classifies what became of it.
+func (t *Table) Call(ctx context.Context, f Request) error {
+	_, err := t.CallAt(ctx, f)
+	return err
+}
+
+// CallAt is Call that also returns the server's clock; zero where it does not tell.
+func (t *Table) CallAt(ctx context.Context, f Request) (now time.Time, err error) {
+	c := awscall.New(ctx, t.Where)
+	if ctx.Err() != nil {
+		return time.Time{}, c.Classify(ctx.Err())
+	}
+	ctx, cancel := c.WithTimeout(c.Share(t.Timeout))
+	defer cancel()
+	err = f(ctx, func(o *dynamodb.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.HTTPClient = c.Watch(t.http)
+		o.EnableAcceptEncodingGzip = false // the SDK would unpack it without a bound
+	})
+	switch {
+	case c.Damaged() != nil:
+		err = c.Damaged()
+	case err != nil:
+		err = t.classify(c, err)
+	case c.Empty():
+		// For the SDK that is an answer: no item, for example.
+		err = c.Fail(errEmpty, store.ErrUnavailable, store.Unknown, "%v", errEmpty)
+	}
+	return c.Now(), err
+}
+
+var errEmpty = errors.New("the answer was cut off before it began")
+
+// wrong returns an error of the set-up, which names the table.
+func (t *Table) wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %s%s", store.ErrMisconfigured, t.Where, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,119 @@
+package dynamocall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Description describes a table. Package dynamostore documents the fields.
+type Description struct {
+	Status     string
+	KeysRight  bool
+	Keys       string
+	Replicas   []string
+	OneOrder   bool
+	TTL        string
+	TTLUnknown error
+	Protected  bool
+}
+
+// Describe looks at the table, in one request that leaves TTL out.
+func (t *Table) Describe(ctx context.Context) (Description, error) {
+	var out *dynamodb.DescribeTableOutput
+	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.Name}, opt)
+		return err
+	})
+	if err == nil && out.Table == nil {
+		// Something else listens there, which says yes to everything.
+		err = t.wrong(": the answer describes no table; is the endpoint right?")
+	}
+	if err != nil {
+		return Description{}, err
+	}
+	d := out.Table
+	found := Description{Status: string(d.TableStatus), Protected: aws.ToBool(d.DeletionProtectionEnabled)}
+	kinds := make(map[string]types.ScalarAttributeType)
+	for _, a := range d.AttributeDefinitions {
+		kinds[aws.ToString(a.AttributeName)] = a.AttributeType
+	}
+	found.KeysRight = len(d.KeySchema) == len(t.Keys)
+	for i, k := range d.KeySchema {
+		name := aws.ToString(k.AttributeName)
+		found.Keys += fmt.Sprintf("%s (%s, %s) ", name, k.KeyType, kinds[name])
+		found.KeysRight = found.KeysRight && name == t.Keys[i] && kinds[name] == types.ScalarAttributeTypeS
+	}
+	for _, r := range d.Replicas {
+		found.Replicas = append(found.Replicas, aws.ToString(r.RegionName))
+	}
+	found.OneOrder = d.MultiRegionConsistency == types.MultiRegionConsistencyStrong
+	return found, nil
+}
+
+// TTL returns the attribute by which the table removes items; empty if it does not.
+func (t *Table) TTL(ctx context.Context) (string, error) {
+	var out *dynamodb.DescribeTimeToLiveOutput
+	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = t.Client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name}, opt)
+		return err
+	})
+	if err != nil || out.TimeToLiveDescription == nil || out.TimeToLiveDescription.TimeToLiveStatus == types.TimeToLiveStatusDisabled {
+		return "", err
+	}
+	return aws.ToString(out.TimeToLiveDescription.AttributeName), nil
+}
+
+// Create makes the table, paid by request, and waits until it can be used. A table of
+// this name that is there already must have the right keys.
+func (t *Table) Create(ctx context.Context) error {
+	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.Client.CreateTable(ctx, t.input(), opt)
+		var there *types.ResourceInUseException
+		if errors.As(err, &there) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("creating the table: %w", err)
+	}
+	for try := 1; ; try++ {
+		found, err := t.Describe(ctx)
+		switch {
+		case errors.Is(err, store.ErrMisconfigured) && try < 5: // not to be seen yet
+		case err != nil:
+			return fmt.Errorf("creating the table: %w", err)
+		case !found.KeysRight:
+			return t.wrong(" is there, with the keys %s", found.Keys)
+		case found.Status == string(types.TableStatusActive):
+			return nil
+		}
+		if !awscall.Pause(ctx, 200*time.Millisecond, try) {
+			return fmt.Errorf("creating the table: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func (t *Table) input() *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
+		TableName:   &t.Name,
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String(t.Keys[0]), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String(t.Keys[1]), AttributeType: types.ScalarAttributeTypeS},
+		},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: aws.String(t.Keys[0]), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String(t.Keys[1]), KeyType: types.KeyTypeRange},
+		},
+	}
+}
