@@ -81,7 +81,7 @@ func (s *S3) complete(r s3Request, b *s3Bucket, u *s3Upload, body []byte) *http.
 	for i, p := range named.Part {
 		stored, ok := u.parts[p.PartNumber]
 		part := stored.body
-		if !ok || etagOf(part) != p.ETag {
+		if !ok || strings.Trim(etagOf(part), `"`) != strings.Trim(p.ETag, `"`) {
 			return s.fail(r, http.StatusBadRequest, "InvalidPart")
 		}
 		if len(part) < cmp.Or(s.MinPart, 5<<20) && i < len(named.Part)-1 {

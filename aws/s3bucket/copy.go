@@ -158,13 +158,13 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 	}
 	u.progress, u.total = o.Progress, from.Size
 	if err := u.copyFrom(ctx, from); err != nil {
-		err = u.fail(ctx, store.MarkNotApplied(err), false)
+		err = u.fail(ctx, store.MarkNotApplied(err))
 		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 			err = &object.ConflictError{Key: source}
 		}
 		return object.Info{}, err
 	}
-	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch}, false)
+	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch})
 }
 
 // copyFrom has the server make all parts from the source. An empty source is one empty
@@ -174,7 +174,7 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		return u.sendPart(ctx, 1, nil, nil)
 	}
 	c := newCrew(ctx, u.b.o.Parallel, 0)
-	defer c.stop(nil)
+	defer c.cancel(nil)
 	size := max(u.b.copyPart, (from.Size+maxParts-1)/maxParts)
 	for at := int64(0); at < from.Size && c.wait(0); at += size {
 		c.work(0, func(ctx context.Context) error {

@@ -36,6 +36,7 @@ type upload struct {
 	b        *Bucket
 	progress object.Progress
 	total    int64 // of all parts, in bytes; -1: not known
+	keep     bool  // leave it to be resumed, if it can be
 
 	mu    sync.Mutex
 	parts []types.CompletedPart // the part of number n at n-1
@@ -51,14 +52,14 @@ func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io
 		return object.Info{}, err
 	}
 	u.PartSize = b.partSize(length)
-	u.progress, u.total = o.Progress, cmp.Or(length, -1)
+	u.progress, u.total, u.keep = o.Progress, cmp.Or(length, -1), o.Keep != nil
 	if o.Keep != nil {
 		o.Keep(u.Upload)
 	}
 	if err := u.send(ctx, first, rest, nil); err != nil {
-		return object.Info{}, u.fail(ctx, store.MarkNotApplied(err), o.Keep != nil)
+		return object.Info{}, u.fail(ctx, store.MarkNotApplied(err))
 	}
-	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch}, o.Keep != nil)
+	return u.complete(ctx, condition{o.IfAbsent, o.IfMatch})
 }
 
 // Resume implements [object.Uploader].
@@ -89,19 +90,18 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 	}
 	length := cmp.Or(o.Length, lengthOf(body))
 	up.PartSize = cmp.Or(up.PartSize, b.partSize(length))
-	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1)}
+	u := &upload{Upload: up, b: b, progress: o.Progress, total: cmp.Or(length, -1), keep: o.Keep != nil}
 	have, err := b.listParts(ctx, up)
 	if err == nil {
 		err = u.send(ctx, nil, body, have)
 	}
-	var info object.Info
-	switch {
-	case err == nil:
-		info, err = u.complete(ctx, c, o.Keep != nil)
-	case errors.Is(err, errNoUpload): // an earlier completion may have been applied
-	default:
-		err = u.fail(ctx, store.MarkNotApplied(err), o.Keep != nil)
+	if err != nil {
+		if !errors.Is(err, errNoUpload) { // or an earlier completion may have been applied
+			err = store.MarkNotApplied(err)
+		}
+		return object.Info{}, u.fail(ctx, err)
 	}
+	info, err := u.complete(ctx, c)
 	return info, about(up.Key, o.IfMatch, needed, err)
 }
 
@@ -147,8 +147,8 @@ func (b *Bucket) partSize(length int64) int64 {
 }
 
 // sizeOf is the size of the part of this number. Where the length of the body is not
-// known, parts grow, so that 5 TiB fit into 10,000 of them: they are larger than 8 MiB
-// after 5 GiB, than 25 MiB after 10 GiB and than 120 MiB after 100 GiB.
+// known, parts grow, so that 5 TiB fit into 10,000 of them: from 8 MiB in the first 5 GiB
+// to 25 MiB after 14 GiB, 120 MiB after 110 GiB, and 1.6 GiB at the end of 5 TiB.
 func (u *upload) sizeOf(number int) int64 {
 	if u.total > 0 {
 		return u.PartSize
@@ -161,7 +161,7 @@ func (u *upload) sizeOf(number int) int64 {
 // store has, none is sent again that has the same bytes. An empty body is one empty part.
 func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have map[int32]types.Part) error {
 	c := newCrew(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
-	defer c.stop(nil)
+	defer c.cancel(nil)
 	free := make(chan []byte, u.b.o.Parallel)
 	for number := 1; ; number++ {
 		size := u.sizeOf(number)
@@ -173,7 +173,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			buf := recycled(free, size)
 			n, err := fill(body, buf)
 			if err != nil && err != io.EOF {
-				c.stop(err)
+				c.stop(err, !u.keep) // what is on its way can be of use later
 				break
 			}
 			part, ended = buf[:n], err == io.EOF
@@ -182,7 +182,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			break
 		}
 		if number > maxParts || size > maxPartSize {
-			c.stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts))
+			c.stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts), true)
 			break
 		}
 		c.work(size, func(ctx context.Context) error {
@@ -299,7 +299,7 @@ func (u *upload) add(number int32, size int64, part types.CompletedPart) {
 // complete makes the object appear, under the condition. The request is sent again when
 // no answer came: an upload is completed once at most, whatever the request says. What
 // the server answers to the repetition may be about the first.
-func (u *upload) complete(ctx context.Context, cond condition, keep bool) (object.Info, error) {
+func (u *upload) complete(ctx context.Context, cond condition) (object.Info, error) {
 	var lost error // of the first try that may have been applied
 	for try := 1; ; try++ {
 		info, err := u.completeOnce(ctx, cond)
@@ -309,11 +309,11 @@ func (u *upload) complete(ctx context.Context, cond condition, keep bool) (objec
 		last := !errors.Is(err, store.ErrUnavailable) || try >= u.b.o.Tries || !awscall.Pause(ctx, firstPause, try)
 		switch {
 		case last && lost != nil && errors.Is(err, errNoUpload):
-			return object.Info{}, fmt.Errorf("%w; sent again: %w", lost, errNoUpload)
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %w", lost, errNoUpload))
 		case last && lost != nil:
-			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %v", lost, err), keep)
+			return object.Info{}, u.fail(ctx, fmt.Errorf("%w; sent again: %v", lost, err))
 		case last:
-			return object.Info{}, u.fail(ctx, err, keep)
+			return object.Info{}, u.fail(ctx, err)
 		case lost == nil && store.OutcomeOf(err) == store.Unknown:
 			lost = err
 		}
@@ -346,12 +346,9 @@ func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info,
 // fail ends an upload that did not succeed. It is kept where that is wanted and it can
 // still be completed, and aborted otherwise; also when the outcome of its completion is
 // unknown, since an abort does not touch an object, and no late completion can follow it.
-func (u *upload) fail(ctx context.Context, err error, keep bool) error {
-	refused := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound)
-	switch {
-	case errors.Is(err, errNoUpload):
-		return err
-	case keep && !refused:
+func (u *upload) fail(ctx context.Context, err error) error {
+	over := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, errNoUpload)
+	if u.keep && !over {
 		return &object.UnfinishedError{Upload: u.Upload, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
@@ -429,7 +426,7 @@ func (c *crew) work(size int64, job func(context.Context) error) {
 	c.wg.Go(func() {
 		err := job(c.ctx)
 		if err != nil {
-			c.stop(err)
+			c.stop(err, true)
 		}
 		c.mu.Lock()
 		c.working--
@@ -439,14 +436,17 @@ func (c *crew) work(size int64, job func(context.Context) error) {
 	})
 }
 
-// stop ends the jobs. The first error is that of the crew.
-func (c *crew) stop(err error) {
+// stop lets no job begin any more, and ends those that are at work if cut is set. The
+// first error is that of the crew.
+func (c *crew) stop(err error, cut bool) {
 	c.mu.Lock()
 	if c.err == nil {
 		c.err = err
 	}
 	c.mu.Unlock()
-	c.cancel(err)
+	if cut {
+		c.cancel(err)
+	}
 }
 
 // finish waits for all jobs.

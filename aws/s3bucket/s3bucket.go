@@ -71,8 +71,9 @@ type Options struct {
 
 	// PartSize is the size of the parts of a large upload, in bytes, and the size
 	// from which a body is large. 5 MiB to 5 GiB; 0 means [DefaultPartSize]. Parts are
-	// larger where 10,000 of them would not hold a body: 12 MiB for 100 GB of known
-	// length. Where the length is not known they grow on the way, to 120 MiB after 100 GB.
+	// larger where 10,000 of them would not hold a body: 105 MiB for 1 TiB of known
+	// length. Where the length is not known they grow on the way: 25 MiB after 14 GiB,
+	// 120 MiB after 110 GiB.
 	PartSize int64
 
 	// Parallel is how many parts are sent, or copied by the server, at a time. A Put
