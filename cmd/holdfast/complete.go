@@ -26,7 +26,10 @@ func (a *app) addCompletions(root *cobra.Command) {
 	all := map[string]completion{
 		"run": a.beforeDash(locks), "hold": locks, "lock": locks,
 		"ls": once(locks), "show": once(locks), "watch": once(locks), "break": once(locks), "gc": once(locks),
-		"get": once(keys), "advance": once(keys), "reset": once(keys), "rm": once(keys),
+		"checkpoint get": once(keys), "checkpoint advance": once(keys), "checkpoint reset": once(keys),
+		"checkpoint rm": once(keys), "checkpoint watch": once(keys),
+		"put": argument(objectURLs, 1), "get": argument(objectURLs, 0), "stat": argument(objectURLs, 0),
+		"cp": argument(objectURLs, 0, 1), "mv": argument(objectURLs, 0, 1), "rm": argument(objectURLs, 0), "objects": argument(objectURLs, 0),
 	}
 	values := map[string][]string{
 		"on-lost": {"kill", "warn"},
@@ -36,11 +39,8 @@ func (a *app) addCompletions(root *cobra.Command) {
 	}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
-		if f := all[cmd.Name()]; f != nil {
+		if f := all[strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")]; f != nil {
 			cmd.ValidArgsFunction = f
-		}
-		if cmd.Name() == "watch" && cmd.Parent() != root {
-			cmd.ValidArgsFunction = once(keys)
 		}
 		for name, choice := range values {
 			if cmd.LocalFlags().Lookup(name) == nil {
@@ -69,6 +69,25 @@ func schemes() (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// objectURLs offers how the URLs of objects begin.
+func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	begin := slices.DeleteFunc(schemes(), func(s string) bool {
+		scheme, _, _ := strings.Cut(s, ":")
+		return bucketOpeners()[scheme] == nil
+	})
+	return begin, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// argument offers something for the arguments at these places, and files for the others.
+func argument(f completion, places ...int) completion {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if !slices.Contains(places, len(args)) {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return f(cmd, args, begun)
+	}
 }
 
 // once offers something for the first argument only.

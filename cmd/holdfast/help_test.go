@@ -68,7 +68,7 @@ func TestCompletions(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"r":            "renew\trun",
+		"r":            "renew\trm\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
 		"run --on":     "--on-lost",
 		"ls --sta":     "--state",
@@ -115,6 +115,11 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"run", "--on-lost", ""}, "kill warn " + noFiles},
 		{[]string{"ls", "--state", ""}, "held free broken unreadable " + noFiles},
 		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
+		{[]string{"checkpoint", "watch", ""}, "orders " + noFiles},
+		{[]string{"get", ""}, "file: s3:// :6"},
+		{[]string{"get", "file:x/y", ""}, files},
+		{[]string{"put", ""}, files},
+		{[]string{"put", "x", ""}, "file: s3:// :6"},
 		{[]string{"checkpoint", "--file", filepath.Join(dir, "state.json"), "get", ""}, strings.Repeat("ab", 32) + " " + noFiles},
 		{[]string{"--store", "file:" + filepath.Join(dir, "none"), "show", ""}, noFiles},
 		{[]string{"--store", "nothing:there", "show", ""}, noFiles},

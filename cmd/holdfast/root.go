@@ -61,6 +61,7 @@ func oneLine(err error) string { return printable.OneLine(err.Error()) }
 
 const (
 	groupLocks       = "locks"
+	groupObjects     = "objects"
 	groupCheckpoints = "checkpoints"
 	groupStore       = "store"
 )
@@ -91,9 +92,10 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
-	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
+	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
+		a.putCommand(), a.getCommand(), a.statCommand(), a.cpCommand(), a.mvCommand(), a.rmCommand(), a.objectsCommand(),
 		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
 	a.addCompletions(root)
 	return root

@@ -67,6 +67,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":  cmdStatus,
 			"waitfor": cmdWaitFor,
+			"s3":      cmdS3,
 		},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -70,6 +71,9 @@ func statusOf(err error) int {
 		status int
 	}{
 		{checkpoint.ErrFenced, statusLost},
+		{object.ErrFenced, statusLost},
+		{errors.ErrUnsupported, statusUnsafe},
+		{object.ErrRange, statusUsage},
 		{checkpoint.ErrHeld, statusBusy},
 		{checkpoint.ErrMismatch, statusCondition},
 		{checkpoint.ErrRolledBack, statusCondition},

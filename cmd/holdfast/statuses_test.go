@@ -88,6 +88,14 @@ func serveS3(t *testing.T, change func(*awstest.S3)) (store string, stand *awste
 	if change != nil {
 		change(stand)
 	}
+	at, end := serve(stand)
+	t.Cleanup(end)
+	return "s3://bucket/app?" + at, stand
+}
+
+// serve puts a stand-in for S3 or DynamoDB on a port of this machine, and returns the
+// parameters of a URL on it.
+func serve(stand http.RoundTripper) (parameters string, end func()) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resp, err := stand.RoundTrip(r)
 		if err != nil {
@@ -96,13 +104,14 @@ func serveS3(t *testing.T, change func(*awstest.S3)) (store string, stand *awste
 		defer resp.Body.Close()
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body) // the client may have gone
+		if _, err := io.Copy(w, resp.Body); err != nil {
+			panic(http.ErrAbortHandler) // the answer breaks off, or the client has gone
+		}
 	}))
-	t.Cleanup(server.Close)
 	// A region of its own: a port may be used again, and the command remembers for a week
 	// which servers are good, for root in one place for all tests.
 	region := strings.ToLower(rand.Text()[:8])
-	return "s3://bucket/app?region=" + region + "&path_style=true&endpoint=" + server.URL, stand
+	return "region=" + region + "&path_style=true&endpoint=" + server.URL, server.Close
 }
 
 // onStore are the command lines of all commands that ask a store, on names that are

@@ -191,9 +191,13 @@ type File struct {
 
 // Create makes a private file under a temporary name, of the given beginning and 26
 // random letters. Until [File.Install] gives it its own name, [File.Discard] removes it.
-func (d *Dir) Create(prefix string) (*File, error) {
+func (d *Dir) Create(prefix string) (*File, error) { return d.CreateMode(prefix, 0o600) }
+
+// CreateMode is [Dir.Create] for a file of another mode, from which the system takes the
+// bits of its umask.
+func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	name := prefix + rand.Text()
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
@@ -128,6 +129,20 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	}
 	b.own, b.name = s, "dir:"+dir
 	return b, nil
+}
+
+// Exists reports whether [Open] has made a bucket in dir. It changes nothing.
+func Exists(dir string) (bool, error) {
+	for _, sub := range []string{"data", "index"} {
+		info, err := os.Stat(filepath.Join(dir, sub))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("dirbucket: %w", err)
+		}
+	}
+	return true, nil
 }
 
 // Close closes the index, if Open opened it. Afterwards every call fails.

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/dirbucket"
+)
+
+// bucketOpener opens the bucket in which the object lies that a URL names. The URL of an
+// object is that of a store with the key of the object behind it.
+type bucketOpener func(ctx context.Context, at *objectURL, log *slog.Logger) (bucket, error)
+
+// bucketOpeners is the table from URL scheme to bucket. The other schemes of [openers]
+// have no objects.
+func bucketOpeners() map[string]bucketOpener {
+	return map[string]bucketOpener{
+		"file": openDirBucket,
+		"s3":   openS3Bucket,
+	}
+}
+
+// bucket is a bucket together with what is needed to use it.
+type bucket struct {
+	*object.Client
+	io.Closer
+	url   string // as people write it, without parameters and without a key
+	etags bool   // its versions are ETags
+}
+
+// id tells buckets apart.
+func (b bucket) id() string { return object.TraitsOf(b.Bucket()).ID }
+
+// objectURL is the URL of an object, or of all objects whose keys begin with key.
+type objectURL struct {
+	bucket *url.URL // without the key
+	key    string
+	given  *url.URL // as it was given; it holds no secret
+	makes  bool     // the bucket is made if that is safe
+}
+
+// parseObject takes the URL of an object apart. What it returns and its errors hold no
+// secret, whatever raw holds.
+func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
+	if raw == "" {
+		return nil, usagef("the URL is empty: name an object, such as file:DIR/KEY or s3://BUCKET/KEY")
+	}
+	u, err := a.parseStore(raw)
+	if err != nil {
+		return nil, err
+	}
+	if bucketOpeners()[u.Scheme] == nil {
+		return nil, usagef("%s: keeps locks and checkpoints, but no objects (those with objects: file:DIR/KEY, s3://BUCKET/KEY)", u.Scheme)
+	}
+	at := &objectURL{given: u, makes: makes}
+	if u.Scheme == "file" {
+		return at, at.findDirectory()
+	}
+	bare := *u
+	at.key = strings.TrimPrefix(u.Path, "/")
+	bare.Path, bare.RawPath = "", ""
+	at.bucket = &bare
+	return at, nil
+}
+
+// object checks that the URL names an object, and not a bucket or all that lies below a
+// prefix.
+func (at *objectURL) object() error {
+	switch {
+	case at.key == "":
+		return usagef("%s names a bucket: add the key of an object, /KEY", at)
+	case strings.HasSuffix(at.key, "/"):
+		return usagef("%s names no object, since it ends with a slash: add the last part of the key", at)
+	}
+	return nil
+}
+
+// String is the URL as people write it, without parameters.
+func (at *objectURL) String() string {
+	u := *at.given
+	u.RawQuery, u.ForceQuery = "", false
+	return u.String()
+}
+
+// findDirectory divides file:DIR/KEY: DIR is what stands before //, or the nearest
+// directory above that is a bucket. Where there is none, DIR is the nearest directory
+// that exists, if it is empty, or the last one of the path if that alone is missing.
+func (at *objectURL) findDirectory() error {
+	path, _, err := directoryOf(at.given)
+	if err != nil {
+		return err
+	}
+	var dir string
+	if i := strings.Index(path[1:], "//"); i >= 0 {
+		dir, at.key = path[:i+1], strings.TrimLeft(path[i+1:], "/")
+	} else if dir, at.key, err = nearestBucket(path); err != nil {
+		return err
+	}
+	if dir == "" {
+		if !at.makes {
+			return &statusError{statusNotFound, fmt.Errorf("there is no bucket above %s: the first put makes it", at)}
+		}
+		if dir, at.key, err = newBucket(path); err != nil {
+			return err
+		}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	at.bucket = &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: at.given.RawQuery}
+	return nil
+}
+
+// divisions yields the ways to divide a path into a directory and a key, the longest
+// directory first.
+func divisions(path string, yield func(dir, key string) bool) {
+	if rest := strings.TrimRight(path, "/"); rest != "" && !yield(rest, "") {
+		return
+	}
+	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
+		if path[i+1:] != "" && !yield(path[:max(i, 1)], path[i+1:]) || i == 0 {
+			return
+		}
+	}
+	if !strings.HasPrefix(path, "/") {
+		yield(".", path)
+	}
+}
+
+// nearestBucket returns the longest directory of a path that is a bucket, and the key
+// that remains; nothing if there is none.
+func nearestBucket(path string) (dir, key string, err error) {
+	divisions(path, func(d, k string) bool {
+		var is bool
+		if is, err = dirbucket.Exists(d); is {
+			dir, key = d, k
+		}
+		return err == nil && !is
+	})
+	return dir, key, err
+}
+
+// newBucket returns the directory of a path that becomes a bucket, and the key that
+// remains.
+func newBucket(path string) (dir, key string, err error) {
+	var missing [][2]string // directories that are not there, each with its key
+	divisions(path, func(d, k string) bool {
+		var empty bool
+		empty, err = isEmpty(d)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			err, missing = nil, append(missing, [2]string{d, k})
+			return true
+		case err != nil:
+		case empty:
+			dir, key = d, k
+		case k == "":
+			err = usagef("file:%s is a directory: name an object in a bucket, file:DIR/KEY", d)
+		case len(missing) == 1:
+			err = usagef("the directory %s is no bucket, and other files lie there: name a new directory or an empty one; file:%[1]s//%s would make it a bucket all the same", d, k)
+		case len(missing) == 2:
+			dir, key = missing[1][0], missing[1][1]
+		default:
+			err = usagef("there is no bucket above file:%s: mark the directory that is to become one by two slashes, as in file:%s//%s", path, missing[len(missing)-1][0], missing[len(missing)-1][1])
+		}
+		return false
+	})
+	return dir, key, err
+}
+
+// isEmpty reports whether nothing lies in a directory but what another process needs that
+// makes a bucket of it at the same time.
+func isEmpty(dir string) (bool, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(3)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	return !slices.ContainsFunc(names, func(name string) bool { return name != "data" && name != "index" }), nil
+}
+
+// open opens the bucket of a URL. The caller closes it.
+func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
+	return bucketOpeners()[at.bucket.Scheme](ctx, at, a.log())
+}
+
+func openDirBucket(_ context.Context, at *objectURL, log *slog.Logger) (bucket, error) {
+	dir, fileOpts, err := directoryOf(at.bucket)
+	if err != nil {
+		return bucket{}, err
+	}
+	is, err := dirbucket.Exists(dir)
+	if err == nil && !is && !at.makes {
+		err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s: the first put makes it", dir)}
+	}
+	if err == nil && !is {
+		if _, err = os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) {
+			err = &statusError{statusNotFound, fmt.Errorf("there is no bucket file:%s, nor the directory that it would lie in: make that first, or name another", dir)}
+		}
+	}
+	if err != nil {
+		return bucket{}, err
+	}
+	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe})
+	if err != nil {
+		return bucket{}, err
+	}
+	if !is {
+		log.Warn("made a new bucket", "directory", dir)
+	}
+	client, err := object.New(b, &object.Options{Log: log})
+	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
+}
+
+// openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters.
+func openS3Bucket(ctx context.Context, at *objectURL, log *slog.Logger) (bucket, error) {
+	remembered := rememberedAbilities(at.bucket)
+	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: log})
+	if err != nil {
+		return bucket{}, err
+	}
+	client, err := object.New(remembering{b, remembered}, &object.Options{Log: log})
+	return bucket{Client: client, Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}, err
+}
+
+// abilitiesOf is what the command remembers of a bucket: which abilities it was found to
+// have. See [known].
+type abilitiesOf struct{ bucket *url.URL }
+
+func rememberedAbilities(bucket *url.URL) abilitiesOf { return abilitiesOf{bucket} }
+
+func (o abilitiesOf) one(a object.Ability) known {
+	u := *o.bucket
+	q := u.Query()
+	q.Set("ability", string(a))
+	u.RawQuery = q.Encode()
+	return knownGood(&u)
+}
+
+// known returns the abilities that are remembered.
+func (o abilitiesOf) known() []object.Ability {
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.one(a).is() })
+}
+
+// remembering is a bucket whose abilities, once found, are remembered.
+type remembering struct {
+	*s3bucket.Bucket
+	abilitiesOf
+}
+
+// Unwrap implements [object.As].
+func (r remembering) Unwrap() object.Bucket { return r.Bucket }
+
+// Verify implements [object.Verifier].
+func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) error {
+	for _, a := range abilities {
+		if err := r.Bucket.Verify(ctx, a); err != nil {
+			return err
+		}
+		if !object.TraitsOf(r.Bucket).Trusted {
+			r.one(a).note()
+		}
+	}
+	return nil
+}
+
+// parameters takes the named parameters out of the URL of the bucket, and returns their
+// values. One that stands there twice is refused.
+func (at *objectURL) parameters(names ...string) (map[string]string, error) {
+	query, taken := at.bucket.Query(), map[string]string{}
+	for _, name := range names {
+		switch values := query[name]; {
+		case len(values) > 1:
+			return nil, usagef("the parameter %s stands twice in the URL %s", name, at)
+		case len(values) == 1 && values[0] == "":
+			return nil, usagef("the parameter %s of the URL %s is empty", name, at)
+		case len(values) == 1:
+			taken[name] = values[0]
+			query.Del(name)
+		}
+	}
+	at.bucket.RawQuery = query.Encode()
+	return taken, nil
+}

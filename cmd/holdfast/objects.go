@@ -1,0 +1,639 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// objectView is an object as it is printed with --json. Its fields are stable.
+type objectView struct {
+	URL         string            `json:"url"`
+	Key         string            `json:"key"`
+	Version     string            `json:"version"`
+	Size        int64             `json:"size"`
+	Modified    *time.Time        `json:"modified,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	Write       string            `json:"write,omitempty"`
+	Fence       *fenceView        `json:"fence,omitempty"`
+}
+
+// fenceView is the fence of an object.
+type fenceView struct {
+	Lock  string `json:"lock"`
+	Token uint64 `json:"token"`
+}
+
+func (b bucket) view(info object.Info) objectView {
+	v := objectView{
+		URL: b.of(info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
+		ContentType: info.ContentType, Metadata: info.Metadata, Write: info.Stamp.Write,
+	}
+	if !info.Modified.IsZero() {
+		v.Modified = &info.Modified
+	}
+	if f := info.Stamp.Fence; f != nil {
+		v.Fence = &fenceView{f.Lock, f.Token}
+	}
+	return v
+}
+
+// of is the URL of an object in the bucket, without parameters.
+func (b bucket) of(key string) string {
+	return escaped(b.url) + "/" + (&url.URL{Path: key}).EscapedPath()
+}
+
+// writeFlags are the flags of every command that writes an object.
+type writeFlags struct {
+	ifAbsent, force      bool
+	ifMatch, sourceMatch string
+	fence                uint64
+	lock                 string
+	contentType          string
+	metadata             []string
+}
+
+// conditions adds what decides whether the object may be written.
+func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
+	if absent {
+		flags.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such object")
+	}
+	flags.StringVar(&f.ifMatch, "if-match", "", "only if this is the version of the object that is replaced or removed")
+	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; a lower one than it carries is refused")
+	flags.StringVar(&f.lock, "lock", "", "name of that lock")
+	flags.BoolVar(&f.force, "force", false, "although the object carries a higher token, or a token and no --fence is given")
+}
+
+// source adds the condition on the object that is copied.
+func (f *writeFlags) source(flags *pflag.FlagSet) {
+	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if this is the version of the source")
+}
+
+// content adds what is kept beside the object.
+func (f *writeFlags) content(flags *pflag.FlagSet) {
+	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: application/octet-stream)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep beside the object; may be given several times")
+}
+
+// options are those of the write. A condition that is given and empty (an unset variable,
+// say) would be none: that is refused.
+func (f *writeFlags) options(flags *pflag.FlagSet, b bucket) (*object.WriteOptions, error) {
+	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType}
+	for name, version := range map[string]string{"if-match": f.ifMatch, "source-if-match": f.sourceMatch} {
+		if emptyFlag(flags, name) {
+			return nil, usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
+		}
+		if err := b.checkVersion(name, version); err != nil {
+			return nil, err
+		}
+	}
+	o.IfMatch, o.SourceIfMatch = object.Version(f.ifMatch), object.Version(f.sourceMatch)
+	if o.IfAbsent && o.IfMatch != "" {
+		return nil, usagef("--if-absent and --if-match contradict each other")
+	}
+	fenced := flags.Changed("fence")
+	switch {
+	case emptyFlag(flags, "fence"), fenced && f.fence == 0:
+		return nil, usagef("--fence needs a token, which is at least 1")
+	case fenced && f.lock == "":
+		return nil, usagef("--fence needs --lock NAME: the lock that the token is of")
+	case !fenced && f.lock != "" && os.Getenv(variable("lock")) != f.lock:
+		return nil, usagef("--lock needs --fence TOKEN: the token of that lock")
+	case fenced:
+		o.Fence = &object.Fence{Lock: f.lock, Token: f.fence}
+	}
+	for _, pair := range f.metadata {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usagef("--metadata needs NAME=VALUE")
+		}
+		if o.Metadata == nil {
+			o.Metadata = map[string]string{}
+		}
+		if _, twice := o.Metadata[name]; twice {
+			return nil, usagef("--metadata %s is given twice", printable.Text(name))
+		}
+		o.Metadata[name] = value
+	}
+	return o, nil
+}
+
+// checkVersion refuses what cannot be a version of this bucket: an ETag without its
+// quotes would look like an object that has changed.
+func (b bucket) checkVersion(flag, version string) error {
+	if version == "" || !b.etags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
+		return nil
+	}
+	return usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
+}
+
+// refused says of a write whose condition did not hold what stands there.
+func (b bucket) refused(err error, o *object.WriteOptions) error {
+	var conflict *object.ConflictError
+	if !errors.As(err, &conflict) || store.OutcomeOf(err) != store.NotApplied {
+		return err
+	}
+	key := conflict.Key
+	switch {
+	case conflict.Known && conflict.Version == "":
+		err = fmt.Errorf("%s does not exist", b.of(key))
+	case conflict.Known && o.IfAbsent:
+		err = fmt.Errorf("%s exists already, with version %s", b.of(key), conflict.Version)
+	case conflict.Known:
+		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
+	case o.IfAbsent:
+		err = fmt.Errorf("%s exists already", b.of(key))
+	default:
+		err = fmt.Errorf("%s has changed", b.of(key))
+	}
+	return &statusError{statusCondition, err}
+}
+
+// withObject opens the bucket of a URL, which must name an object, calls do, and closes
+// it.
+func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, bucket, string) error) (err error) {
+	at, err := a.parseObject(raw, makes)
+	if err == nil {
+		err = at.object()
+	}
+	if err != nil {
+		return err
+	}
+	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error { return do(ctx, b, at.key) })
+}
+
+// withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
+// closes it.
+func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Context, bucket) error) error {
+	a.tellState()
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	b, err := at.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return stoppedBy(ctx, do(ctx, b))
+}
+
+// stoppedBy gives an error that a signal has caused the status of that signal, unless a
+// write is in doubt: that says more.
+func stoppedBy(ctx context.Context, err error) error {
+	var by interrupted
+	if err == nil || !errors.As(context.Cause(ctx), &by) || store.InDoubt(err) {
+		return err
+	}
+	return &statusError{by.status(), fmt.Errorf("interrupted: %w", err)}
+}
+
+func (a *app) putCommand() *cobra.Command {
+	f := &writeFlags{}
+	var size int64
+	cmd := &cobra.Command{
+		Use:     "put SOURCE URL",
+		Short:   "Write an object from a file, or from standard input",
+		GroupID: groupObjects,
+		Long: `Write an object from a file, or from standard input when SOURCE is -. It prints the
+version of what it wrote. Readers see the old object or the whole new one. A file that
+changes while it is read, or an input that ends early (see --size), is refused.
+
+The URL is that of a store with the key of the object behind it: s3://BUCKET/KEY or
+file:DIR/KEY. The first put to a directory that is new or empty makes a bucket of it; a
+URL can mark the end of the directory by two slashes: file:DIR//a/b/c.
+
+With --if-absent or --if-match it is written only if that holds, and of several programs
+that write at the same time only one succeeds: exit status 73 for the others. Status 74
+says that the reply was lost and that what became of the write could not be found out:
+look with stat. With --fence it is written only if the object carries no higher token of
+that lock, and carries this one from then on: 76 otherwise.`,
+		Example: `  holdfast put report.pdf s3://bucket/reports/today.pdf
+  version=$(holdfast put state.json file:/srv/shared/state.json --if-absent)
+  holdfast put state.json file:/srv/shared/state.json --if-match "$version"
+  pg_dump shop | holdfast put - s3://bucket/dumps/shop.sql
+  holdfast run deploy -- sh -c 'holdfast put m.json s3://bucket/m.json --fence $HOLDFAST_TOKEN'`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if size < -1 || cmd.Flags().Changed("size") && size < 0 {
+				return usagef("--size is a number of bytes, at least 0")
+			}
+			return a.put(cmd, args[0], args[1], size, f)
+		},
+	}
+	f.conditions(cmd.Flags(), true)
+	f.content(cmd.Flags())
+	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that has not this many bytes, such as that of a program that ended early")
+	return cmd
+}
+
+func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags) error {
+	at, err := a.parseObject(to, true)
+	if err == nil {
+		err = at.object()
+	}
+	if err != nil {
+		return err
+	}
+	// The source first: nothing is made for one that cannot be read.
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	src, err := a.openSource(ctx, name, size)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+		opts, err := f.options(cmd.Flags(), b)
+		if err != nil {
+			return err
+		}
+		bar := a.bar(name, src.size)
+		body := &counting{Reader: src.Reader, count: bar.set}
+		info, err := b.Put(ctx, at.key, body, opts)
+		bar.end()
+		if err != nil {
+			return a.cut(b.refused(err, opts), body.n, "the object is as it was; put it again")
+		}
+		return a.printObject(b.view(info))
+	})
+}
+
+// cut adds to the error of a transfer how much of it was done, and how to go on.
+func (a *app) cut(err error, done int64, goOn string) error {
+	if done < barFrom || statusOf(err) == statusCondition || store.Permanent(err) {
+		return err
+	}
+	if store.InDoubt(err) {
+		goOn = "it may have been written: look with stat before you put it again"
+	}
+	return fmt.Errorf("%w (after %s: %s)", err, bytesText(done), goOn)
+}
+
+// bytesText is a number of bytes for people.
+func bytesText(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// printObject prints what was written: its version, or all with --json.
+func (a *app) printObject(v objectView) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.stdout, printable.Text(v.Version))
+	return err
+}
+
+func (a *app) getCommand() *cobra.Command {
+	var opts object.GetOptions
+	var ifMatch string
+	cmd := &cobra.Command{
+		Use:     "get URL [FILE]",
+		Short:   "Read an object into a file, or to standard output",
+		GroupID: groupObjects,
+		Long: `Read an object into a file, or to standard output when FILE is - or is not given. The
+file appears, or is replaced, when all is there: other programs see the old file or the
+whole new one. It is written under a temporary name beside it; a link is not followed.
+
+When the connection breaks, the rest of the same version is read; if that fails for
+longer, or the command is interrupted, a large part is kept beside FILE, and the same
+command goes on from there if the object is still the same. Exit status 66 says that
+there is no such object.`,
+		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
+  holdfast get file:/srv/shared/state.json | jq .
+  holdfast get s3://bucket/log --offset 1000000 --length 1000 -`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 1 {
+				name = args[1]
+			}
+			opts.IfMatch = object.Version(ifMatch)
+			switch {
+			case emptyFlag(cmd.Flags(), "if-match"):
+				return usagef("--if-match is empty: name a version")
+			case opts.Offset < 0, opts.Length < 0:
+				return usagef("--offset and --length are numbers of bytes, at least 0")
+			case a.json && (name == "" || name == "-"):
+				return usagef("--json and the object would both go to standard output: name a file")
+			}
+			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
+				if err := b.checkVersion("if-match", ifMatch); err != nil {
+					return err
+				}
+				return a.get(ctx, b, key, opts, name, len(args) > 1)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&ifMatch, "if-match", "", "only if this is the version of the object")
+	flags.Int64Var(&opts.Offset, "offset", 0, "begin at this byte")
+	flags.Int64Var(&opts.Length, "length", 0, "read at most this many bytes (default: all)")
+	return cmd
+}
+
+func (a *app) get(ctx context.Context, b bucket, key string, opts object.GetOptions, name string, given bool) error {
+	to, err := a.openTarget(name, given)
+	if err != nil {
+		return err
+	}
+	defer to.discard()
+	info, err := a.download(ctx, b, key, opts, to)
+	if err == nil {
+		err = to.commit()
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(b.view(info))
+	}
+	return nil
+}
+
+func (a *app) statCommand() *cobra.Command {
+	var versionOnly bool
+	cmd := &cobra.Command{
+		Use:     "stat URL",
+		Short:   "Print what is known of an object, and how its conditions are kept",
+		GroupID: groupObjects,
+		Long: `Print what is known of an object: its version, size, time and metadata, the fence that
+it carries, and by what means conditional writes of it are made safe. Exit status 66
+says that there is no such object.`,
+		Example: `  holdfast stat s3://bucket/reports/today.pdf
+  version=$(holdfast stat --version-only file:/srv/shared/state.json)`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
+				info, err := b.Stat(ctx, key)
+				switch {
+				case err != nil:
+					return err
+				case versionOnly && !a.json:
+					return a.printObject(b.view(info))
+				}
+				return a.printStat(b.view(info))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&versionOnly, "version-only", false, "print the version and nothing else")
+	return cmd
+}
+
+func (a *app) printStat(v objectView) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	to := a.fitted()
+	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, printable.Text(value))
+		}
+	}
+	line("url", v.URL)
+	line("version", v.Version)
+	line("size", fmt.Sprint(v.Size))
+	if v.Modified != nil {
+		line("modified", v.Modified.Local().Format(time.RFC3339))
+	}
+	line("content-type", v.ContentType)
+	if v.Fence != nil {
+		line("fence", fmt.Sprintf("token %d of the lock %s", v.Fence.Token, v.Fence.Lock))
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Metadata)) {
+		line("metadata", name+"="+v.Metadata[name])
+	}
+	return errors.Join(w.Flush(), to.Close())
+}
+
+func (a *app) cpCommand() *cobra.Command {
+	f := &writeFlags{}
+	cmd := &cobra.Command{
+		Use:     "cp URL URL",
+		Short:   "Copy an object",
+		GroupID: groupObjects,
+		Long: `Copy an object to the second URL. It prints the version of the copy. Within one bucket the
+store copies by itself where it can; between two buckets the object passes through here,
+in bounded memory. The conditions are those of put, on the destination.`,
+		Example: `  holdfast cp s3://bucket/a s3://bucket/b --if-absent
+  holdfast cp file:/srv/shared/state.json s3://bucket/state.json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withTwo(cmd.Context(), args, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
+				opts, err := f.options(cmd.Flags(), to)
+				if err == nil {
+					err = from.checkVersion("source-if-match", f.sourceMatch)
+				}
+				if err != nil {
+					return err
+				}
+				var info object.Info
+				if from.id() == to.id() {
+					info, err = to.Copy(ctx, src.key, dst.key, opts)
+				} else {
+					info, err = a.copyBetween(ctx, from, src.key, to, dst.key, opts)
+				}
+				if err != nil {
+					return to.refused(err, opts)
+				}
+				return a.printObject(to.view(info))
+			})
+		},
+	}
+	f.conditions(cmd.Flags(), true)
+	f.source(cmd.Flags())
+	return cmd
+}
+
+func (a *app) mvCommand() *cobra.Command {
+	f := &writeFlags{}
+	cmd := &cobra.Command{
+		Use:     "mv URL URL",
+		Short:   "Rename an object within its bucket",
+		GroupID: groupObjects,
+		Long: `Rename an object within its bucket. It prints the version of the object at its new place.
+No store renames in one step: it is a copy, and then a delete of the source if it still
+is what was copied. After a crash both may be there: the same command finishes the
+rename. Between two buckets use cp, and then rm --if-match. The conditions are those of
+put, on the destination.`,
+		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withTwo(cmd.Context(), args, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
+				opts, err := f.options(cmd.Flags(), to)
+				if err != nil {
+					return err
+				}
+				if from.id() != to.id() {
+					return usagef("%s and %s are not in one bucket: use cp, and then rm --if-match", src, dst)
+				}
+				done, err := to.Rename(ctx, src.key, dst.key, opts)
+				if err != nil {
+					return to.refused(err, opts)
+				}
+				if done.Resumed {
+					a.notef("%s had been copied there already", src)
+				}
+				return a.printObject(to.view(done.Info))
+			})
+		},
+	}
+	f.conditions(cmd.Flags(), true)
+	f.source(cmd.Flags())
+	return cmd
+}
+
+// withTwo opens the buckets of a source and a destination, which must be two objects, calls
+// do, and closes them.
+func (a *app) withTwo(ctx context.Context, args []string, do func(ctx context.Context, src, dst *objectURL, from, to bucket) error) error {
+	src, err := a.parseObject(args[0], false)
+	if err == nil {
+		err = src.object()
+	}
+	if err != nil {
+		return fmt.Errorf("the source: %w", err)
+	}
+	dst, err := a.parseObject(args[1], true)
+	if err == nil {
+		err = dst.object()
+	}
+	if err != nil {
+		return fmt.Errorf("the destination: %w", err)
+	}
+	return a.withBucket(ctx, src, func(ctx context.Context, from bucket) error {
+		to, err := dst.open(ctx, a)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		if src.key == dst.key && from.id() == to.id() {
+			return usagef("the source and the destination are one object: %s", dst)
+		}
+		return do(ctx, src, dst, from, to)
+	})
+}
+
+// copyBetween copies an object from one bucket to another.
+func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+	var info object.Info
+	in, out := io.Pipe()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begun := make(chan error, 2) // the source was opened and described, or it was not
+	read := make(chan struct{})
+	d := &download{b: from, key: source, opts: object.GetOptions{IfMatch: opts.SourceIfMatch}, to: out}
+	d.begun = func(i object.Info) (int64, error) {
+		info = i
+		begun <- nil
+		return 0, nil
+	}
+	go func() {
+		defer close(read)
+		err := d.run(ctx)
+		begun <- err
+		out.CloseWithError(err)
+	}()
+	if err := <-begun; err != nil {
+		return object.Info{}, fmt.Errorf("the source: %w", err)
+	}
+	put := *opts
+	put.SourceIfMatch = ""
+	put.ContentType, put.Metadata = info.ContentType, info.Metadata
+	bar := a.bar(source, info.Size)
+	result, err := to.Put(ctx, destination, &counting{Reader: in, count: bar.set}, &put)
+	bar.end()
+	in.CloseWithError(errors.New("the copy has ended"))
+	cancel()
+	<-read
+	return result, err
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	f := &writeFlags{}
+	cmd := &cobra.Command{
+		Use:     "rm URL",
+		Short:   "Remove an object",
+		GroupID: groupObjects,
+		Long: `Remove an object. To remove what is not there succeeds, unless --if-match names a version:
+then the exit status is 73.`,
+		Example: `  holdfast rm s3://bucket/reports/today.pdf
+  holdfast rm file:/srv/shared/state.json --if-match "$version"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
+				opts, err := f.options(cmd.Flags(), b)
+				if err != nil {
+					return err
+				}
+				return b.refused(b.Delete(ctx, key, opts), opts)
+			})
+		},
+	}
+	f.conditions(cmd.Flags(), false)
+	return cmd
+}
+
+func (a *app) objectsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "objects URL",
+		Short:   "List the objects of a bucket, or those below a prefix",
+		GroupID: groupObjects,
+		Long: `List the objects whose keys begin with what the URL names behind the bucket, in no promised
+order: size, time, version and key, with tabs between them; with --json one object of
+JSON on each line.`,
+		Example: `  holdfast objects s3://bucket/reports/
+  holdfast objects file:/srv/shared --json | jq -r .version`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := a.parseObject(args[0], false)
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+				for info, err := range b.List(ctx, at.key, nil) {
+					if err == nil {
+						err = a.printListed(b.view(info))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// printListed prints one object of a listing, which can be long.
+func (a *app) printListed(v objectView) error {
+	if a.json {
+		return printable.JSON(a.stdout).Encode(v)
+	}
+	modified := "-"
+	if v.Modified != nil {
+		modified = v.Modified.UTC().Format(time.RFC3339)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d\t%s\t%s\t%s\n", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key))
+	return err
+}

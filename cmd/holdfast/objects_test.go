@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+)
+
+// cmdS3 puts a stand-in for S3 on a port of this machine, with the buckets "bucket" and
+// "other", and sets $S3 to the parameters of URLs on it:
+//
+//	s3 [FAULT]...
+//
+// The faults: deaf (it ignores the conditions of writes, and their completion), silent=OP
+// (after the first request of this operation, whose reply is lost, it answers no more),
+// lose=OP (the reply to the first one is lost), break (every other GET breaks off).
+func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
+	stand := awstest.NewS3("bucket", "other")
+	for _, fault := range args {
+		name, value, _ := strings.Cut(fault, "=")
+		switch name {
+		case "deaf":
+			stand.Broken = awstest.S3Broken{
+				IgnoreIfNoneMatch: true, IgnoreIfMatch: true, IgnoreIfMatchGone: true, IgnoreOnDelete: true,
+				IgnoreOnCopy: true, IgnoreCopySource: true, IgnoreOnComplete: true,
+			}
+		case "silent":
+			silent := false
+			stand.AddWhen(func(r awstest.Request) bool {
+				silent = silent || r.Op == value && !strings.HasPrefix(r.Key, ".holdfast/")
+				return silent
+			}, 0, -1, awstest.Fault{Lose: true})
+		case "lose":
+			stand.AddWhen(func(r awstest.Request) bool { return r.Op == value && !strings.HasPrefix(r.Key, ".holdfast/") }, 0, 1, awstest.Fault{Lose: true})
+		case "break":
+			stand.Broken.BrokenOff = true
+		default:
+			ts.Fatalf("unknown fault %s", fault)
+		}
+	}
+	if neg {
+		ts.Fatalf("s3 does not fail")
+	}
+	parameters, end := serve(stand)
+	ts.Defer(end)
+	ts.Setenv("S3", parameters)
+}
+
+// No command on objects repeats a secret that stands in a URL, wherever it stands in it.
+func TestSecretsInObjectURLs(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	if err := os.WriteFile("source", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range secretForms {
+		for _, scheme := range []string{"file", "s3", "http"} {
+			if scheme == "file" && form == "SCHEME:/u:PASSWORD" {
+				continue // a name of a directory or file like any other
+			}
+			url := strings.ReplaceAll(strings.Replace(form, "SCHEME", scheme, 1), "PASSWORD", password)
+			for _, args := range [][]string{
+				{"put", "source", url}, {"get", url}, {"stat", url, "--json"}, {"rm", url}, {"objects", url},
+				{"cp", url, "file:bucket/x"}, {"cp", "file:bucket/x", url}, {"mv", url, url},
+			} {
+				var out bytes.Buffer
+				if status := execute(args, strings.NewReader(""), &out, &out); status == statusOK {
+					t.Fatalf("%s: accepted: %s", strings.Join(args, " "), out.String())
+				}
+				if strings.Contains(out.String(), password) {
+					t.Fatalf("%s: %s", strings.Join(args, " "), out.String())
+				}
+			}
+		}
+	}
+}
