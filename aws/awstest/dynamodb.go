@@ -152,6 +152,10 @@ type dynamoRequest struct {
 	Limit                               int
 	KeySchema                           []struct{ AttributeName, KeyType string }
 	AttributeDefinitions                []struct{ AttributeName, AttributeType string }
+	TimeToLiveSpecification             struct {
+		AttributeName string
+		Enabled       bool
+	}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -210,6 +214,11 @@ func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {
 			status = map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": t.ttl}
 		}
 		return dynamoAnswer(map[string]any{"TimeToLiveDescription": status})
+	case "UpdateTimeToLive":
+		if q.TimeToLiveSpecification.Enabled {
+			t.ttl = q.TimeToLiveSpecification.AttributeName
+		}
+		return dynamoAnswer(map[string]any{"TimeToLiveSpecification": q.TimeToLiveSpecification})
 	case "GetItem":
 		return d.getItem(t, q)
 	case "PutItem", "DeleteItem":

@@ -1,0 +1,220 @@
+package reservation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultTimeout is how long a request to the table may take; see [Options].
+const DefaultTimeout = 3 * time.Second
+
+// maxKey is the longest sort key of DynamoDB, in bytes; the longest partition key is
+// longer than the longest key of an object.
+const maxKey = 1024
+
+// Options are the options of [New].
+type Options struct {
+	// Timeout bounds each request to the table. Package reserve repeats a request that
+	// got no answer. At least 100 ms; 0 means [DefaultTimeout].
+	Timeout time.Duration
+
+	// Log is told of what the connections do. Nil discards.
+	Log *slog.Logger
+}
+
+// Table is the table of object_store. It implements [reserve.Table]. Any number of
+// goroutines may use it; it starts none, and needs no closing.
+type Table struct{ t *dynamocall.Table }
+
+// New returns the table of this name, reached through client. It sends nothing, and does
+// not look at the table before its first use: see [Table.Describe] and [Table.Verify].
+func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Timeout < 100*time.Millisecond {
+		return nil, fmt.Errorf("reservation: %w: Options.Timeout is %v, at least 100ms is needed", store.ErrInvalid, o.Timeout)
+	}
+	const tries = 5 // of what only reads
+	t, err := dynamocall.New(client, name, dynamocall.Keys{attrPath, attrETag}, o.Timeout, tries, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("reservation: %w: %w", store.ErrInvalid, err)
+	}
+	return &Table{t}, nil
+}
+
+// Insert implements [reserve.Table], by one PutItem.
+func (t *Table) Insert(ctx context.Context, row reserve.Row) (reserve.Placed, error) {
+	return t.put(ctx, row, &dynamodb.PutItemInput{
+		ConditionExpression:      aws.String("attribute_not_exists(#path)"),
+		ExpressionAttributeNames: map[string]string{"#path": attrPath},
+	})
+}
+
+// Replace implements [reserve.Table], by one PutItem. Its condition names the generation,
+// the ttl and the nonce of seen, or says that there is no ttl or no nonce.
+func (t *Table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.Placed, error) {
+	in := &dynamodb.PutItemInput{
+		ConditionExpression:       aws.String("attribute_exists(#path) AND #generation = :generation"),
+		ExpressionAttributeNames:  map[string]string{"#path": attrPath, "#generation": attrGeneration},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":generation": number(seen.Generation)},
+	}
+	also := func(name string, value types.AttributeValue) {
+		in.ExpressionAttributeNames["#"+name] = name
+		if value == nil {
+			*in.ConditionExpression += " AND attribute_not_exists(#" + name + ")"
+			return
+		}
+		*in.ConditionExpression += " AND #" + name + " = :" + name
+		in.ExpressionAttributeValues[":"+name] = value
+	}
+	also(attrTTL, ttlOf(seen))
+	var nonce types.AttributeValue
+	if seen.Nonce != "" {
+		nonce = text(seen.Nonce)
+	}
+	also(attrNonce, nonce)
+	return t.put(ctx, row, in)
+}
+
+func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemInput) (reserve.Placed, error) {
+	item, err := encode(row)
+	if err != nil {
+		return reserve.Placed{}, err
+	}
+	in.TableName, in.Item = &t.t.Name, item
+	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	now, err := t.t.CallAt(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := t.t.Client.PutItem(ctx, in, opt)
+		return err
+	})
+	placed := reserve.Placed{Tag: fmt.Sprint(row.TTL), Now: now}
+	var refused *types.ConditionalCheckFailedException
+	if !errors.As(err, &refused) {
+		return placed, err
+	}
+	met := &reserve.MetError{Found: len(refused.Item) > 0}
+	inserts := in.ExpressionAttributeValues == nil
+	switch {
+	case met.Found:
+		met.Row, err = decode(refused.Item)
+	case inserts:
+		err = fmt.Errorf("%w: the server does not return the item that a condition has met (ALL_OLD)", store.ErrMisconfigured)
+	default:
+		err = nil
+	}
+	if err == nil && met.Found && (met.Row.Key != row.Key || met.Row.Version != row.Version) {
+		err = fmt.Errorf("%w: the table answers with the item of another state; its keys must be %s and %s", store.ErrMisconfigured, attrPath, attrETag)
+	}
+	if err != nil {
+		return reserve.Placed{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
+	}
+	return reserve.Placed{}, met
+}
+
+// Description describes a table.
+type Description struct {
+	Status string // "ACTIVE", "CREATING", ...
+
+	// KeysRight says that the primary key is that of object_store; Keys says what it is.
+	KeysRight bool
+	Keys      string
+
+	// TTL is the attribute by which the table removes items: "ttl", or empty if it keeps
+	// them for ever. TTLUnknown says why it could not be read.
+	TTL        string
+	TTLUnknown error
+
+	// Replicas are the other regions of a global table, and OneOrder says that all
+	// regions share one order of writes. Otherwise writers of two regions do not exclude
+	// each other.
+	Replicas []string
+	OneOrder bool
+}
+
+// Describe looks at the table, in two requests.
+func (t *Table) Describe(ctx context.Context) (Description, error) {
+	found, err := t.t.Describe(ctx)
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys, Replicas: found.Replicas, OneOrder: found.OneOrder}
+	d.TTL, d.TTLUnknown = t.t.TTL(ctx)
+	return d, nil
+}
+
+// Verify tries whether the server honours the conditions that reservations depend on, in
+// three requests. It leaves one item in the table, of a random path, which the table's
+// TTL removes after an hour. If the server ignores a condition, the error matches
+// store.ErrUnsafe.
+func (t *Table) Verify(ctx context.Context) error {
+	row := probe()
+	unsafe := func(what string) error {
+		return fmt.Errorf("%w: %s: %s, two writers could have one reservation", store.ErrUnsafe, t.t.Where, what)
+	}
+	if _, err := t.Insert(ctx, row); err != nil && store.OutcomeOf(err) == store.NotApplied {
+		return err
+	}
+	met := new(reserve.MetError)
+	again := row
+	again.Nonce += "2"
+	switch _, err := t.Insert(ctx, again); {
+	case err == nil:
+		return unsafe("it inserted an item that was there")
+	case !errors.As(err, &met):
+		return err
+	}
+	old := met.Row
+	old.Generation--
+	switch _, err := t.Replace(ctx, old, again); {
+	case err == nil:
+		return unsafe("it replaced an item of another generation")
+	case !errors.As(err, &met):
+		return err
+	case met.Row.Nonce != row.Nonce:
+		return unsafe("it answered that a condition failed, and wrote all the same")
+	}
+	return nil
+}
+
+// CreateTable makes a table for reservations, paid by request, and has it remove items by
+// their ttl. A table of this name that is there already gets the second only; the error
+// matches store.ErrMisconfigured if its keys are others. Of opts it uses Timeout.
+func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
+	t, err := New(client, name, opts)
+	if err != nil {
+		return err
+	}
+	if err := t.t.Create(ctx); err != nil {
+		return err
+	}
+	if removes, err := t.t.TTL(ctx); err == nil && removes == attrTTL {
+		return nil
+	}
+	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               &name,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
+		}, opt)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the table is there, and does not remove items yet: %w", err)
+	}
+	return nil
+}
