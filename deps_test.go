@@ -51,6 +51,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 
 # What serves several of them knows none of them.
 internal/...:         store internal/...
+internal/crew:        -
 internal/localfs:     -
 internal/private:     internal/trust
 internal/storeurl:    -

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
@@ -86,4 +89,39 @@ func ExampleAs() {
 	_, ok := object.As[object.Copier](membucket.New())
 	fmt.Println(ok)
 	// Output: true
+}
+
+// A large object is read in several ranges at once; a download that was cut goes on.
+func ExampleDownload() {
+	ctx := context.Background()
+	b := membucket.New()
+	if _, err := b.Put(ctx, "large", strings.NewReader(strings.Repeat("x", 1<<20)), nil); err != nil {
+		log.Fatal(err)
+	}
+	f, err := os.CreateTemp("", "example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	info, err := object.Download(ctx, b, "large", f, nil)
+	var cut *object.CutError
+	if errors.As(err, &cut) {
+		info, err = object.Download(ctx, b, "large", f, &object.DownloadOptions{Offset: cut.Done, IfMatch: cut.Info.Version})
+	}
+	fmt.Println(info.Size, err)
+	// Output: 1048576 <nil>
+}
+
+// What programs left behind that crashed in the middle of a large upload costs money until
+// it is removed.
+func ExampleSweepUploads() {
+	b := membucket.New() // on S3, a bucket of package s3bucket
+	swept, err := object.SweepUploads(context.Background(), b, "backups/", &object.SweepOptions{
+		Age:    48 * time.Hour,
+		DryRun: true,
+		Report: func(u object.Upload, err error) { fmt.Println(u.Key, u.Started, err) },
+	})
+	fmt.Println(swept.Removed, err)
+	// Output: 0 <nil>
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/internal/crew"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -173,15 +174,15 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 	if from.Size == 0 {
 		return u.sendPart(ctx, 1, nil, nil)
 	}
-	c := newCrew(ctx, u.b.o.Parallel, 0)
-	defer c.cancel(nil)
+	c := crew.New(ctx, u.b.o.Parallel, 0)
+	defer c.Close()
 	size := max(u.b.copyPart, (from.Size+maxParts-1)/maxParts)
-	for at := int64(0); at < from.Size && c.wait(0); at += size {
-		c.work(0, func(ctx context.Context) error {
+	for at := int64(0); at < from.Size && c.Wait(0); at += size {
+		c.Work(0, func(ctx context.Context) error {
 			return u.copyPart(ctx, int32(at/size+1), from, at, min(size, from.Size-at))
 		})
 	}
-	return c.finish()
+	return c.Finish()
 }
 
 func (u *upload) copyPart(ctx context.Context, number int32, from object.Info, at, size int64) error {

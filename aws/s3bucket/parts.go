@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/internal/crew"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -160,12 +161,12 @@ func (u *upload) sizeOf(number int) int64 {
 // more. Of the parts that the
 // store has, none is sent again that has the same bytes. An empty body is one empty part.
 func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have map[int32]types.Part) error {
-	c := newCrew(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
-	defer c.cancel(nil)
+	c := crew.New(ctx, u.b.o.Parallel, int64(u.b.o.Parallel)*u.b.o.PartSize)
+	defer c.Close()
 	free := make(chan []byte, u.b.o.Parallel)
 	for number := 1; ; number++ {
 		size := u.sizeOf(number)
-		if !c.wait(size) {
+		if !c.Wait(size) {
 			break
 		}
 		part, ended := first, body == nil
@@ -173,7 +174,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			buf := recycled(free, size)
 			n, err := fill(body, buf)
 			if err != nil && err != io.EOF {
-				c.stop(err, !u.keep) // what is on its way can be of use later
+				c.Stop(err, !u.keep) // what is on its way can be of use later
 				break
 			}
 			part, ended = buf[:n], err == io.EOF
@@ -182,10 +183,10 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			break
 		}
 		if number > maxParts || size > maxPartSize {
-			c.stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts), true)
+			c.Stop(fmt.Errorf("%w: the body does not fit into %d parts (of a body whose Length is declared, up to 48 TiB do)", store.ErrTooLarge, maxParts), true)
 			break
 		}
-		c.work(size, func(ctx context.Context) error {
+		c.Work(size, func(ctx context.Context) error {
 			err := u.sendPart(ctx, int32(number), part, have)
 			// The SDK takes the body away from the connection before it returns, so
 			// that nothing reads the part any more.
@@ -199,7 +200,7 @@ func (u *upload) send(ctx context.Context, first []byte, body io.Reader, have ma
 			break
 		}
 	}
-	return c.finish()
+	return c.Finish()
 }
 
 // recycled returns a buffer of this size.
@@ -379,80 +380,3 @@ func (u *upload) abort(ctx context.Context) error {
 }
 
 var errStillThere = errors.New("the upload is still there")
-
-// crew runs a job for each part, in goroutines of its own. A few are at work at a time,
-// and what they hold is bounded.
-type crew struct {
-	ctx    context.Context // of the jobs of one call
-	cancel context.CancelCauseFunc
-	most   int
-	budget int64
-
-	mu      sync.Mutex
-	changed *sync.Cond
-	working int
-	held    int64
-	err     error
-	wg      sync.WaitGroup
-}
-
-func newCrew(ctx context.Context, most int, budget int64) *crew {
-	c := &crew{most: most, budget: budget}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.changed = sync.NewCond(&c.mu)
-	return c
-}
-
-// wait waits until there is room for a job that holds so many bytes. One job alone may
-// hold any number. It returns false when a job has failed, or the context has ended.
-func (c *crew) wait(size int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.err == nil && c.working > 0 && (c.working == c.most || c.held+size > c.budget) {
-		c.changed.Wait()
-	}
-	if c.err == nil && c.ctx.Err() != nil {
-		c.err = context.Cause(c.ctx)
-	}
-	return c.err == nil
-}
-
-// work starts a job.
-func (c *crew) work(size int64, job func(context.Context) error) {
-	c.mu.Lock()
-	c.working++
-	c.held += size
-	c.mu.Unlock()
-	c.wg.Go(func() {
-		err := job(c.ctx)
-		if err != nil {
-			c.stop(err, true)
-		}
-		c.mu.Lock()
-		c.working--
-		c.held -= size
-		c.changed.Broadcast()
-		c.mu.Unlock()
-	})
-}
-
-// stop lets no job begin any more, and ends those that are at work if cut is set. The
-// first error is that of the crew.
-func (c *crew) stop(err error, cut bool) {
-	c.mu.Lock()
-	if c.err == nil {
-		c.err = err
-	}
-	c.mu.Unlock()
-	if cut {
-		c.cancel(err)
-	}
-}
-
-// finish waits for all jobs.
-func (c *crew) finish() error {
-	c.wg.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}

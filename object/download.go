@@ -1,0 +1,263 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultRange is the size of the ranges of a [Download], in bytes.
+	DefaultRange = 8 << 20
+
+	// DefaultParallel is how many ranges are read at a time.
+	DefaultParallel = 5
+
+	// rangeTries is how often a range is asked for at most, after answers that broke off.
+	rangeTries = 10
+	rangePause = 100 * time.Millisecond
+
+	// copyBuffer is what each range holds in memory, in bytes.
+	copyBuffer = 64 << 10
+)
+
+// DownloadOptions are the options of [Download].
+type DownloadOptions struct {
+	// Range is the size of the ranges, in bytes; at least 64 KiB. 0 means [DefaultRange].
+	Range int64
+
+	// Parallel is how many ranges are read at a time, 1 to 64; 0 means [DefaultParallel].
+	Parallel int
+
+	// IfMatch asks for this state, as in [GetOptions].
+	IfMatch Version
+
+	// Offset is how many bytes the caller has already, of the state IfMatch, which it
+	// must name then; see [CutError].
+	Offset int64
+
+	// Progress is told how many bytes were written, those before Offset included.
+	Progress Progress
+}
+
+// CutError says that a Download wrote a part of the body only. The first Done bytes are
+// complete; a Download with Offset Done and IfMatch Info.Version goes on.
+type CutError struct {
+	Info Info
+	Done int64
+	Err  error
+}
+
+func (e *CutError) Error() string {
+	return fmt.Sprintf("after %d of %d bytes: %v", e.Done, e.Info.Size, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *CutError) Unwrap() error { return e.Err }
+
+// Download writes the body of an object to w, each byte at its own offset, by several
+// reads at a time. All are of one state: a change of the object meanwhile is an error that
+// matches store.ErrConflict. Where an answer breaks off, Download goes on from there.
+//
+// It holds 64 KiB of memory for each range at a time, beside what the bucket holds. w is
+// used by several goroutines at once, until Download returns; it need not be empty, and
+// is not shortened. After an error w has parts of the body, of which a [CutError] tells how
+// much is complete.
+func Download(ctx context.Context, b Bucket, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
+	return downloadFrom(ctx, b, TraitsOf(b), key, w, opts)
+}
+
+// Download writes the body of an object to w, as the function [Download] does.
+func (c *Client) Download(ctx context.Context, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
+	return downloadFrom(ctx, c, TraitsOf(c.bucket), key, w, opts)
+}
+
+// opener is what a download needs: of a bucket, or of a client.
+type opener interface {
+	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)
+	Stat(ctx context.Context, key string) (Info, error)
+}
+
+func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
+	var o DownloadOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Range == 0 {
+		o.Range = DefaultRange
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.Range < copyBuffer || o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {
+		return Info{}, fmt.Errorf("%w: a download in ranges of %d bytes, %d at a time, from %d on (which needs IfMatch)", ErrInvalid, o.Range, o.Parallel, o.Offset)
+	}
+	d := &download{b: b, key: key, w: w, o: o, done: make(map[int64]int64)}
+	d.doubtful = !t.Trusted && !t.UniqueVersions
+	return d.run(ctx)
+}
+
+type download struct {
+	b    opener
+	key  string
+	w    io.WriterAt
+	o    DownloadOptions
+	info Info
+
+	doubtful bool // answers may mix two states; see check
+
+	mu   sync.Mutex
+	sum  int64           // of the bytes that are written
+	done map[int64]int64 // of each range, by its offset
+}
+
+func (d *download) run(ctx context.Context) (Info, error) {
+	r, err := d.b.Get(ctx, d.key, &GetOptions{Offset: d.o.Offset, Length: d.o.Range, IfMatch: d.o.IfMatch})
+	if errors.Is(err, ErrRange) && d.o.Offset > 0 {
+		return d.nothingLeft(ctx)
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	d.info, d.sum = r.Info, d.o.Offset
+	c := crew.New(ctx, d.o.Parallel, 0)
+	defer c.Close()
+	ranges := 0
+	for at := d.o.Offset; at < d.info.Size && c.Wait(0); at += d.o.Range {
+		first := r
+		r = nil
+		ranges++
+		c.Work(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(d.o.Range, d.info.Size-at)) })
+	}
+	if r != nil { // no range was begun
+		r.Close()
+	}
+	err = c.Finish()
+	if err == nil && ranges > 1 && d.doubtful {
+		err = d.check(ctx)
+	}
+	if err != nil {
+		return d.info, &CutError{Info: d.info, Done: d.complete(), Err: err}
+	}
+	if d.info.Size == 0 {
+		d.o.Progress.Tell(0, 0)
+	}
+	return d.info, nil
+}
+
+// nothingLeft is for a download of which the caller has all bytes already.
+func (d *download) nothingLeft(ctx context.Context) (Info, error) {
+	info, err := d.b.Stat(ctx, d.key)
+	switch {
+	case err != nil:
+		return Info{}, err
+	case info.Version != d.o.IfMatch:
+		return info, &ConflictError{Key: d.key, Known: true, Version: info.Version}
+	case info.Size != d.o.Offset:
+		return info, fmt.Errorf("%q: %w: it has %d bytes, not %d", d.key, ErrRange, info.Size, d.o.Offset)
+	}
+	d.o.Progress.Tell(info.Size, info.Size)
+	return info, nil
+}
+
+// check makes sure that all ranges were of one state: some servers look up the version of
+// one state and send the bytes of another. What is the same before and after all was so
+// in between.
+func (d *download) check(ctx context.Context) error {
+	now, err := d.b.Stat(ctx, d.key)
+	if err == nil && now.Version != d.info.Version {
+		d.mu.Lock()
+		d.done = nil // any of it can be of another state
+		d.mu.Unlock()
+		err = &ConflictError{Key: d.key, Known: true, Version: now.Version}
+	}
+	return err
+}
+
+// complete is how many bytes are complete from the beginning on.
+func (d *download) complete() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done == nil {
+		return 0
+	}
+	at := d.o.Offset
+	for d.done[at] > 0 {
+		n := d.done[at]
+		if at += n; n < d.o.Range {
+			break
+		}
+	}
+	return at
+}
+
+// read writes one range. r is the answer to its first request, if that was sent.
+func (d *download) read(ctx context.Context, r *Reader, at, size int64) error {
+	var done int64
+	for try := 1; ; try++ {
+		var err error
+		if r == nil {
+			r, err = d.b.Get(ctx, d.key, &GetOptions{Offset: at + done, Length: size - done, IfMatch: d.info.Version})
+		}
+		if err == nil {
+			var n int64
+			n, err = d.drain(ctx, r, at+done, size-done)
+			done += n
+			d.wrote(at, n)
+		}
+		r = nil
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, store.ErrUnavailable) || try == rangeTries || !sleep(ctx, rangePause, try):
+			return err
+		}
+	}
+}
+
+// drain writes size bytes of r at an offset, and returns how many were written.
+func (d *download) drain(ctx context.Context, r *Reader, at, size int64) (int64, error) {
+	defer r.Close()
+	if r.Info.Version != d.info.Version || r.Info.Size != d.info.Size {
+		return 0, &ConflictError{Key: d.key, Known: true, Version: r.Info.Version}
+	}
+	from := &bounded{ctx: ctx, r: io.LimitReader(r, size)}
+	n, err := io.CopyBuffer(onlyWriter{io.NewOffsetWriter(d.w, at)}, from, make([]byte, copyBuffer))
+	if err == nil && n < size {
+		err = fmt.Errorf("%q: %w: the answer ended %d bytes early", d.key, store.ErrUnavailable, size-n)
+	}
+	return n, err
+}
+
+// bounded is a reader that ends with a context, which may be another than that of the
+// request.
+type bounded struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.ctx.Err() != nil {
+		return 0, context.Cause(b.ctx)
+	}
+	return b.r.Read(p)
+}
+
+// onlyWriter hides all methods of a writer but Write, so that the size of the buffer is
+// known.
+type onlyWriter struct{ io.Writer }
+
+// wrote notes n more bytes of the range at an offset.
+func (d *download) wrote(at, n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.done[at] += n
+	d.sum += n
+	d.o.Progress.Tell(d.sum, d.info.Size)
+}
