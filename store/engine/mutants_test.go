@@ -35,6 +35,8 @@ func TestMutants(t *testing.T) {
 			"		tag, err = s.driver.Write(ctx, key(), on, *e)\n		if store.OutcomeOf(err) == store.Unknown {\n			err = store.ErrConflict\n		}\n		return err\n", "TestProbeUnderOneFault"},
 		{"a probe does not write on the right version", "probe.go",
 			"	case err == nil:\n		s.swapped(p, tag)\n	case", "	case p.step > 0:\n		p.step = stepSwapOfNothing\n		_ = tag\n	case", "TestProbeFinds"},
+		{"a probe accuses the server of its own late write", "probe.go",
+			"p.step < stepSwapOfNothing && !p.arrived(current) {\n		p.found", "p.step < stepSwapOfNothing {\n		p.found", "TestProbeMeetsItsOwnLateWrite"},
 		{"a probe leaves what it made", "probe.go",
 			"	s.clean(ctx, p)\n", "", "TestProbeRequests"},
 		{"a context that has ended reads", "engine.go",

@@ -62,6 +62,10 @@ type probe struct {
 	// wrong on another version; the server must refuse both. next is written on the
 	// current version.
 	again, wrong, next Envelope
+
+	// late is the nonce of a swap whose reply was lost and which the register did not show
+	// at the look that followed. The server may still apply it, once.
+	late string
 }
 
 func newProbe() *probe {
@@ -158,6 +162,7 @@ func (s *Store) find(ctx context.Context, p *probe) error {
 
 // Steps that a probe can skip to.
 const (
+	stepCreateAgain   = 5
 	stepSwapOfNothing = 9
 	stepEnd           = 10
 )
@@ -232,15 +237,30 @@ func (s *Store) swapped(p *probe, tag Tag) {
 func (s *Store) lookAfterSwap(ctx context.Context, p *probe) error {
 	current, err := s.lookAfter(ctx, p)
 	if err == nil {
+		if current.Nonce != p.next.Nonce {
+			p.late = p.next.Nonce
+		}
 		p.renew(current)
 	}
 	return err
 }
 
+// arrived reports whether current is the late swap. The steps that follow the look then
+// begin again, on this state: what they saw belongs to the state before.
+func (p *probe) arrived(current Stored) bool {
+	if p.late == "" || current.Nonce != p.late {
+		return false
+	}
+	p.late = ""
+	p.renew(current)
+	p.step = stepCreateAgain
+	return true
+}
+
 // lookAfterRefusals reads whether refused writes were applied all the same.
 func (s *Store) lookAfterRefusals(ctx context.Context, p *probe) error {
 	current, err := s.lookAfter(ctx, p)
-	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing {
+	if err == nil && current.Nonce != p.current.Nonce && p.step < stepSwapOfNothing && !p.arrived(current) {
 		p.found.Swap = "it returns another state than the one that was written"
 		p.step = stepSwapOfNothing
 	}
@@ -274,7 +294,13 @@ func (s *Store) trySwapOnce(ctx context.Context, p *probe) error {
 	case err == nil:
 		s.swapped(p, made.Tag)
 	case refusal(err):
-		p.found.Swap = "it refused a write that named the current version"
+		current, err := s.lookAfter(ctx, p)
+		if err != nil {
+			return err
+		}
+		if p.step < stepSwapOfNothing && !p.arrived(current) {
+			p.found.Swap = "it refused a write that named the current version"
+		}
 	default:
 		return err
 	}

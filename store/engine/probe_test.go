@@ -159,6 +159,28 @@ func TestProbeUnderOneFault(t *testing.T) {
 	}
 }
 
+// TestProbeMeetsItsOwnLateWrite: a write of the probe whose reply was lost, and which the
+// server applies before any later request, does not make a good server a bad one.
+func TestProbeMeetsItsOwnLateWrite(t *testing.T) {
+	for n := range 6 {
+		for arrives := n + 2; arrives < 16; arrives++ {
+			kinds(t, func(t *testing.T, f *server) {
+				synctest.Test(t, func(t *testing.T) {
+					f.faults = append(make([]fault, n), delayed)
+					f.before = func(request int) {
+						if request == arrives {
+							f.release()
+						}
+					}
+					if err := f.open(t, unproven).Verify(t.Context()); err != nil {
+						t.Errorf("write %d, applied before request %d: %v", n, arrives, err)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestProbeUnreachable: that it could not be found out is no verdict, and no write is
 // sent.
 func TestProbeUnreachable(t *testing.T) {

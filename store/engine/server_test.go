@@ -50,6 +50,7 @@ type server struct {
 	tag    int
 	faults []fault          // of the next writes
 	each   func(n int) bool // whether the reply to request n is lost
+	before func(n int)      // called before request n
 	count  int
 	calls  []string
 	late   []func()
@@ -90,7 +91,15 @@ func (s *server) requests() string {
 	return calls
 }
 
+// begin calls what the test wants to happen before the request that begins.
+func (s *server) begin() {
+	if s.before != nil {
+		s.before(s.count + 1)
+	}
+}
+
 func (s *server) Read(_ context.Context, key string, seen engine.Tag) (engine.Stored, error) {
+	s.begin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.note("read") {
@@ -107,6 +116,7 @@ func (s *server) Read(_ context.Context, key string, seen engine.Tag) (engine.St
 }
 
 func (s *server) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
+	s.begin()
 	s.mu.Lock()
 	loses := s.note("write")
 	next := right
