@@ -128,19 +128,23 @@ func TestUpdateUnknown(t *testing.T) {
 // TestUpdateUnknownConflict checks that a conflict whose outcome is not certain is
 // not taken for one: it may be the caller's own write, which would be applied twice.
 func TestUpdateUnknownConflict(t *testing.T) {
-	m := memstore.New()
-	s := store.Intercept(m, func(ctx context.Context, op *store.Op, next store.Handler) error {
-		err := next(ctx, op)
-		if op.Kind == store.OpPut && err == nil { // a proxy sent it twice
-			return store.MarkUnknown(&store.OpError{Op: "put", Key: op.Key, Err: store.ErrConflict})
+	synctest.Test(t, func(t *testing.T) {
+		m := memstore.New()
+		s := store.Intercept(m, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			if op.Kind == store.OpPut && err == nil { // a proxy sent it twice
+				return store.MarkUnknown(&store.OpError{Op: "put", Key: op.Key, Err: store.ErrConflict})
+			}
+			return err
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := store.Update(ctx, s, "job", add("+"))
+		if store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("got %v (%v), want unknown", err, store.OutcomeOf(err))
 		}
-		return err
+		want(t, m, "job", "+")
 	})
-	_, err := store.Update(t.Context(), s, "job", add("+"))
-	if store.OutcomeOf(err) != store.Unknown {
-		t.Errorf("got %v (%v), want unknown", err, store.OutcomeOf(err))
-	}
-	want(t, m, "job", "+")
 }
 
 func TestUpdateFailures(t *testing.T) {

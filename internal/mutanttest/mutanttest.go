@@ -34,7 +34,7 @@ type Mutant = struct {
 const TestName = "TestMutants"
 
 // Run checks that the tests of the package in the current directory notice each
-// mutant. Every mutant costs a build, so they are built only when they are asked for:
+// mutant. Building them takes a while, so they are built only when they are asked for:
 //
 //	go test -run '^TestMutants$' ./...
 //
@@ -45,7 +45,15 @@ func Run(t *testing.T, mutants []Mutant) {
 		t.Fatalf("the test of the mutants is called %s, want %s", t.Name(), TestName)
 	}
 	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "Mutants") || os.Getenv("HOLDFAST_TORTURE") != ""
-	for _, m := range mutants {
+	var bin string
+	var in map[int]bool
+	if asked {
+		var err error
+		if bin, in, err = combine(t.Context(), ".", t.TempDir(), mutants); err != nil {
+			t.Logf("each mutant is built alone: %v", err)
+		}
+	}
+	for i, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
 			if !asked {
 				if _, err := apply(".", m); err != nil {
@@ -54,7 +62,11 @@ func Run(t *testing.T, mutants []Mutant) {
 				return
 			}
 			t.Parallel()
-			if err := Check(t.Context(), ".", t.TempDir(), m); err != nil {
+			check := func() error { return noticed(t.Context(), ".", bin, i+1, m) }
+			if !in[i+1] {
+				check = func() error { return Check(t.Context(), ".", t.TempDir(), m) }
+			}
+			if err := check(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -72,10 +84,20 @@ var (
 // Check returns nil if the named test of the package in dir fails with the mutant.
 // It writes into scratch.
 func Check(ctx context.Context, dir, scratch string, m Mutant) error {
-	bin, err := build(ctx, dir, scratch, m)
+	changed, err := apply(dir, m)
 	if err != nil {
 		return err
 	}
+	bin, err := build(ctx, dir, scratch, map[string]string{filepath.Join(dir, m.File): changed})
+	if err != nil {
+		return err
+	}
+	return noticed(ctx, dir, bin, 0, m)
+}
+
+// noticed returns nil if the test that the mutant names fails in bin. If the binary has
+// several mutants, number tells which one it is to be.
+func noticed(ctx context.Context, dir, bin string, number int, m Mutant) error {
 	names := strings.Split(m.Test, "/")
 	test := names[0]
 	for i, name := range names {
@@ -83,7 +105,7 @@ func Check(ctx context.Context, dir, scratch string, m Mutant) error {
 	}
 	run := exec.CommandContext(ctx, bin, "-test.v", "-test.failfast", "-test.timeout", "30s", "-test.run", strings.Join(names, "/"))
 	run.Dir = dir
-	run.Env = append(os.Environ(), "HOLDFAST_TORTURE=")
+	run.Env = append(os.Environ(), "HOLDFAST_TORTURE=", fmt.Sprint(chooser, "=", number))
 	out, err := run.CombinedOutput()
 	var exit *exec.ExitError
 	switch started := strings.Contains(string(out), "=== RUN   "+strings.ReplaceAll(m.Test, " ", "_")+"\n"); {
@@ -99,42 +121,47 @@ func Check(ctx context.Context, dir, scratch string, m Mutant) error {
 	return nil
 }
 
-// apply returns the source of the package in dir with the mutant.
+// apply returns the file of the package in dir with the mutant.
 func apply(dir string, m Mutant) (string, error) {
 	source, err := os.ReadFile(filepath.Join(dir, m.File))
 	if err != nil {
 		return "", err
 	}
-	if n := strings.Count(string(source), m.Old); n != 1 || m.Old == m.New {
-		return "", fmt.Errorf("%w: %q occurs %d times in %s", errText, m.Old, n, m.File)
-	}
-	return strings.Replace(string(source), m.Old, m.New, 1), nil
+	return replaced(string(source), m)
 }
 
-// build builds the tests of the package in dir with the mutant.
-func build(ctx context.Context, dir, scratch string, m Mutant) (bin string, err error) {
-	original, err := filepath.Abs(filepath.Join(dir, m.File))
+// replaced returns the source with the mutant.
+func replaced(source string, m Mutant) (string, error) {
+	if n := strings.Count(source, m.Old); n != 1 || m.Old == m.New {
+		return "", fmt.Errorf("%w: %q occurs %d times in %s", errText, m.Old, n, m.File)
+	}
+	return strings.Replace(source, m.Old, m.New, 1), nil
+}
+
+// build builds the tests of the package in dir with other contents of some files, or
+// with files that are not there.
+func build(ctx context.Context, dir, scratch string, changed map[string]string) (bin string, err error) {
+	replace := map[string]string{}
+	for name, source := range changed {
+		original, err := filepath.Abs(name)
+		if err != nil {
+			return "", err
+		}
+		replace[original] = filepath.Join(scratch, fmt.Sprint(len(replace), ".go"))
+		if err := os.WriteFile(replace[original], []byte(source), 0o600); err != nil {
+			return "", err
+		}
+	}
+	overlay := filepath.Join(scratch, "overlay.json")
+	content, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	source, err := apply(dir, m)
-	if err != nil {
-		return "", err
-	}
-	changed, overlay := filepath.Join(scratch, filepath.Base(m.File)), filepath.Join(scratch, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
+	if err := os.WriteFile(overlay, content, 0o600); err != nil {
 		return "", err
 	}
 	bin = filepath.Join(scratch, "mutant.test")
-	err = errors.Join(
-		os.WriteFile(changed, []byte(source), 0o600),
-		os.WriteFile(overlay, replace, 0o600),
-	)
-	if err != nil {
-		return "", err
-	}
-	// No symbols and one process at a time: it is the number of builds that counts.
+	// No symbols and one process at a time: other packages are built beside.
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-p", "1", "-ldflags", "-s -w", "-overlay", overlay, "-o", bin, ".")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {

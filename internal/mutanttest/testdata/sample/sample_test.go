@@ -20,3 +20,19 @@ func TestEqual(t *testing.T) {
 		t.Error("Max(1, 1)")
 	}
 }
+
+func TestShapes(t *testing.T) {
+	var c counter
+	if sum, err := c.add(1, 2, "more"); sum != 3 || err != nil {
+		t.Error(sum, err)
+	}
+	if got := join("%d %s", c.n, c.unit()); got != "3 apples" {
+		t.Error(got)
+	}
+	if c.reset(); c.n != 0 {
+		t.Error(c.n)
+	}
+	if first(1, 2) != 1 {
+		t.Error("first")
+	}
+}
