@@ -229,8 +229,8 @@ that lock, and carries this one from then on: 76 otherwise.`,
   holdfast run deploy -- sh -c 'holdfast put m.json s3://bucket/m.json --fence $HOLDFAST_TOKEN'`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if size < -1 || cmd.Flags().Changed("size") && size < 0 {
-				return usagef("--size is a number of bytes, at least 0")
+			if cmd.Flags().Changed("size") && size < 1 {
+				return usagef("--size is a number of bytes, at least 1")
 			}
 			return a.put(cmd, args[0], args[1], size, f)
 		},
@@ -262,26 +262,39 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 		if err != nil {
 			return err
 		}
+		var done int64
 		bar := a.bar(name, src.size)
-		body := &counting{Reader: src.Reader, count: bar.set}
-		info, err := b.Put(ctx, at.key, body, opts)
+		opts.Progress = func(n, _ int64) {
+			done = n
+			bar.set(n)
+		}
+		opts.Length = max(src.size, 0)
+		info, err := a.upload(ctx, b, at.key, src, opts)
 		bar.end()
 		if err != nil {
-			return a.cut(b.refused(err, opts), body.n, "the object is as it was; put it again")
+			return a.cut(b.refused(err, opts), done, src.size)
 		}
 		return a.printObject(b.view(info))
 	})
 }
 
 // cut adds to the error of a transfer how much of it was done, and how to go on.
-func (a *app) cut(err error, done int64, goOn string) error {
+func (a *app) cut(err error, done, size int64) error {
 	if done < barFrom || statusOf(err) == statusCondition || store.Permanent(err) {
 		return err
 	}
-	if store.InDoubt(err) {
+	of, goOn := "", "the object is as it was, and nothing of this is left: put it again"
+	if size >= 0 {
+		of = " of " + bytesText(size)
+	}
+	var unfinished *unfinishedError
+	switch {
+	case errors.As(err, &unfinished):
+		goOn = unfinished.goOn
+	case store.InDoubt(err):
 		goOn = "it may have been written: look with stat before you put it again"
 	}
-	return fmt.Errorf("%w (after %s: %s)", err, bytesText(done), goOn)
+	return fmt.Errorf("%w (after %s%s: %s)", err, bytesText(done), of, goOn)
 }
 
 // bytesText is a number of bytes for people.
@@ -450,7 +463,7 @@ in bounded memory. The conditions are those of put, on the destination.`,
 				}
 				var info object.Info
 				if from.id() == to.id() {
-					info, err = to.Copy(ctx, src.key, dst.key, opts)
+					info, err = to.Copy(ctx, src.key, dst.key, a.showing(opts, src.key))
 				} else {
 					info, err = a.copyBetween(ctx, from, src.key, to, dst.key, opts)
 				}
@@ -488,7 +501,7 @@ put, on the destination.`,
 				if from.id() != to.id() {
 					return usagef("%s and %s are not in one bucket: use cp, and then rm --if-match", src, dst)
 				}
-				done, err := to.Rename(ctx, src.key, dst.key, opts)
+				done, err := to.Rename(ctx, src.key, dst.key, a.showing(opts, src.key))
 				if err != nil {
 					return to.refused(err, opts)
 				}
@@ -561,7 +574,8 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	put.SourceIfMatch = ""
 	put.ContentType, put.Metadata = info.ContentType, info.Metadata
 	bar := a.bar(source, info.Size)
-	result, err := to.Put(ctx, destination, &counting{Reader: in, count: bar.set}, &put)
+	put.Length, put.Progress = info.Size, func(n, _ int64) { bar.set(n) }
+	result, err := to.Put(ctx, destination, in, &put)
 	bar.end()
 	in.CloseWithError(errors.New("the copy has ended"))
 	cancel()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // untilInterrupted returns a context that ends, with an [interrupted] as its cause, when a
@@ -74,35 +75,21 @@ func (b *bar) end() {
 	}
 }
 
-// counting counts what is read.
-type counting struct {
-	io.Reader
-	n     int64
-	count func(int64)
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	c.count(c.n)
-	return n, err
-}
-
-// Seek implements [io.Seeker] where what is read does: a write that is sent again begins
-// anew.
-func (c *counting) Seek(offset int64, whence int) (int64, error) {
-	at, err := seek(c.Reader, offset, whence)
-	if err == nil {
-		c.n = at
+// showing returns the options of a copy that the store makes, with its progress on a
+// terminal.
+func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
+	with := *o
+	var line *bar
+	with.Progress = func(done, total int64) {
+		if line == nil {
+			line = a.bar(what, total)
+		}
+		line.set(done)
+		if done == total {
+			line.end()
+		}
 	}
-	return at, err
-}
-
-func seek(r io.Reader, offset int64, whence int) (int64, error) {
-	if s, ok := r.(io.Seeker); ok {
-		return s.Seek(offset, whence)
-	}
-	return 0, errors.ErrUnsupported
+	return &with
 }
 
 // source is what is put.
@@ -120,9 +107,6 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 	s := &source{name: name, size: want}
 	if name == "-" {
 		s.name, s.Reader = "standard input", endWith(ctx, a.stdin)
-		if want >= 0 {
-			s.Reader = &exactly{Reader: s.Reader, name: s.name, left: want, want: want}
-		}
 		return s, nil
 	}
 	f, err := os.Open(name)
@@ -148,27 +132,41 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 	case mode.IsRegular():
 		if want >= 0 && want != s.info.Size() {
 			f.Close()
-			return nil, &statusError{statusFailed, fmt.Errorf("%s has %d bytes, and not %d: nothing was written", name, s.info.Size(), want)}
+			return nil, usagef("%s has %d bytes, and not %d", name, s.info.Size(), want)
 		}
 		s.size = s.info.Size()
-		s.Reader = &exactly{Reader: f, name: name, left: s.size, want: s.size, check: s.unchanged}
+		s.Reader = unchanged{f, s}
 	default: // a pipe
 		s.Reader = endWith(ctx, f)
-		if want >= 0 {
-			s.Reader = &exactly{Reader: s.Reader, name: name, left: want, want: want}
-		}
 	}
 	return s, nil
 }
 
-// unchanged reports a file that was written to while it was read: what was read may be
+// unchanged is a file that may not be written to while it is read: what was read may be
 // neither its old content nor its new one.
-func (s *source) unchanged() error {
-	now, err := s.file.Stat()
-	if err == nil && (now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())) {
-		err = fmt.Errorf("%s was changed while it was read: put it again when its writer is done", s.name)
+type unchanged struct {
+	*os.File
+	of *source
+}
+
+func (u unchanged) Read(p []byte) (int, error) {
+	n, err := u.File.Read(p)
+	if err != io.EOF {
+		return n, err
 	}
-	return err
+	now, err := u.Stat()
+	switch {
+	case err != nil:
+		return n, err
+	case now.Size() != u.of.info.Size() || !now.ModTime().Equal(u.of.info.ModTime()):
+		return n, fmt.Errorf("%s was changed while it was read: put it again when its writer is done", u.of.name)
+	}
+	return n, io.EOF
+}
+
+// WriteTo hides that of the file, which would go around Read.
+func (u unchanged) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{u})
 }
 
 func (s *source) Close() error {
@@ -176,40 +174,6 @@ func (s *source) Close() error {
 		return nil
 	}
 	return s.file.Close()
-}
-
-// exactly is a reader that fails unless it has as many bytes as were announced, and
-// unless check, which may be nil, agrees in the end.
-type exactly struct {
-	io.Reader
-	name       string
-	left, want int64
-	check      func() error
-}
-
-func (e *exactly) Read(p []byte) (int, error) {
-	n, err := e.Reader.Read(p)
-	e.left -= int64(n)
-	switch {
-	case e.left < 0:
-		return n, fmt.Errorf("%s has more than %d bytes: nothing was written", e.name, e.want)
-	case err == io.EOF && e.left > 0:
-		return n, fmt.Errorf("%s ended after %d bytes of %d: nothing was written", e.name, e.want-e.left, e.want)
-	case err == io.EOF && e.check != nil:
-		if changed := e.check(); changed != nil {
-			return n, changed
-		}
-	}
-	return n, err
-}
-
-// Seek implements [io.Seeker] where what is read does.
-func (e *exactly) Seek(offset int64, whence int) (int64, error) {
-	at, err := seek(e.Reader, offset, whence)
-	if err == nil {
-		e.left = e.want - at
-	}
-	return at, err
 }
 
 // endWith returns a reader of r that ends when the context does, although a read of r may

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// uploadsDir is the directory, below that of this user's locks, in which put remembers
+// uploads that are not complete. What another user can have written there is not
+// believed.
+const uploadsDir = "uploads"
+
+// keepFrom is the size, in bytes, from which an upload of a file that is cut is kept, to
+// be gone on with. Its parts cost money until then.
+const keepFrom = 64 << 20
+
+// maxUpload bounds what is remembered of an upload, in bytes.
+const maxUpload = 64 << 10
+
+// rememberedUpload is where the upload of a file is remembered: one for each file, as it
+// is now, each object, and what is kept beside it.
+type rememberedUpload struct{ dir, name string }
+
+func rememberUpload(b bucket, key string, src *source, o *object.WriteOptions) (rememberedUpload, error) {
+	base, err := defaultDir()
+	if err != nil {
+		return rememberedUpload{}, err
+	}
+	path, err := filepath.Abs(src.name)
+	if err != nil {
+		return rememberedUpload{}, err
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %q %q %v", b.id(), key, path, src.size, src.info.ModTime().UnixNano(), o.ContentType, o.Metadata, o.Fence))
+	return rememberedUpload{filepath.Join(base, uploadsDir), hex.EncodeToString(sum[:])}, nil
+}
+
+// get returns the upload that is remembered.
+func (r rememberedUpload) get() (u object.Upload, ok bool) {
+	dir, err := private.OpenPrivateDir(r.dir)
+	if err != nil {
+		return u, false
+	}
+	defer dir.Close()
+	text, err := dir.ReadFile(r.name, maxUpload)
+	return u, err == nil && json.Unmarshal(text, &u) == nil && u.ID != ""
+}
+
+// put remembers an upload. If that fails, the upload cannot be gone on with.
+func (r rememberedUpload) put(u object.Upload) error {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	dir, err := private.MakePrivateDir(r.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.Create(".new-")
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.ReadFrom(bytes.NewReader(text)); err != nil {
+		return err
+	}
+	return f.Install(r.name)
+}
+
+func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name)) }
+
+// upload puts a file. If the bucket uploads it in parts, and that is cut, it says how to
+// go on; if an earlier upload of this file was cut, it goes on with that.
+func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *object.WriteOptions) (object.Info, error) {
+	uploader, inParts := object.As[object.Uploader](b.Bucket())
+	if src.file == nil || src.size < keepFrom || !inParts {
+		return b.Put(ctx, key, src.Reader, o)
+	}
+	r, err := rememberUpload(b, key, src, o)
+	if err != nil {
+		return b.Put(ctx, key, src.Reader, o)
+	}
+	var kept error
+	o.Keep = func(u object.Upload) { kept = r.put(u) }
+	var info object.Info
+	u, resumes := r.get()
+	if resumes {
+		_, _, err := uploader.LastPart(ctx, u)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return object.Info{}, store.MarkNotApplied(err)
+		}
+		resumes = err == nil
+	}
+	if resumes {
+		a.notef("going on with the upload that was cut")
+		on := *o // the rest is that with which the upload began
+		on.ContentType, on.Metadata, on.Fence = "", nil, nil
+		info, err = b.Resume(ctx, u, src.Reader, &on)
+	} else {
+		info, err = b.Put(ctx, key, src.Reader, o)
+	}
+	var unfinished *object.UnfinishedError
+	if !errors.As(err, &unfinished) {
+		r.forget()
+		return info, err
+	}
+	if kept == nil {
+		return info, &unfinishedError{err, "the same command goes on from there; until then its parts cost money at the store, and holdfast sweep removes them"}
+	}
+	// It cannot be gone on with: nothing that costs money is left.
+	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)
+	return info, errors.Join(err, kept, abortErr)
+}
+
+// unfinishedError is a transfer that was cut, and how to go on.
+type unfinishedError struct {
+	error
+	goOn string
+}
+
+func (e *unfinishedError) Unwrap() error { return e.error }
