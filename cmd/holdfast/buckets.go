@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,7 +20,7 @@ import (
 
 // bucketOpener opens the bucket in which the object lies that a URL names. The URL of an
 // object is that of a store with the key of the object behind it.
-type bucketOpener func(ctx context.Context, at *objectURL, log *slog.Logger) (bucket, error)
+type bucketOpener func(ctx context.Context, a *app, at *objectURL) (bucket, error)
 
 // bucketOpeners is the table from URL scheme to bucket. The other schemes of [openers]
 // have no objects.
@@ -38,6 +37,8 @@ type bucket struct {
 	io.Closer
 	url   string // as people write it, without parameters and without a key
 	etags bool   // its versions are ETags
+
+	reservations *reservations // nil: none are made
 }
 
 // id tells buckets apart.
@@ -197,10 +198,10 @@ func isEmpty(dir string) (bool, error) {
 
 // open opens the bucket of a URL. The caller closes it.
 func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
-	return bucketOpeners()[at.bucket.Scheme](ctx, at, a.log())
+	return bucketOpeners()[at.bucket.Scheme](ctx, a, at)
 }
 
-func openDirBucket(_ context.Context, at *objectURL, log *slog.Logger) (bucket, error) {
+func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 	dir, fileOpts, err := directoryOf(at.bucket)
 	if err != nil {
 		return bucket{}, err
@@ -222,40 +223,75 @@ func openDirBucket(_ context.Context, at *objectURL, log *slog.Logger) (bucket, 
 		return bucket{}, err
 	}
 	if !is {
-		log.Warn("made a new bucket", "directory", dir)
+		a.notef("made a new bucket: %s", dir)
 	}
-	client, err := object.New(b, &object.Options{Log: log})
+	client, err := object.New(b, &object.Options{Log: a.log()})
 	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
 }
 
-// openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters.
-func openS3Bucket(ctx context.Context, at *objectURL, log *slog.Logger) (bucket, error) {
-	remembered := rememberedAbilities(at.bucket)
-	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: log})
+// openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters. Further
+// ones choose reservations (see [reservations]), and
+//
+//	distinct_bodies=true   every body that is written has something unique, so that a fence
+//	                       can be kept: see [object.Options]
+func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
+	opts := &object.Options{Log: a.log()}
+	p, err := at.parameters("distinct_bodies")
 	if err != nil {
 		return bucket{}, err
 	}
-	client, err := object.New(remembering{b, remembered}, &object.Options{Log: log})
-	return bucket{Client: client, Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}, err
+	switch p["distinct_bodies"] {
+	case "", "false":
+	case "true":
+		opts.DistinctBodies = true
+	default:
+		return bucket{}, usagef("the parameter distinct_bodies of the URL %s is true or false", at)
+	}
+	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
+	opened.reservations, err = at.reservations(ctx, a)
+	if err != nil {
+		return bucket{}, err
+	}
+	if r := opened.reservations; r != nil {
+		opts.Reserver, opened.Closer = r, r
+	}
+	remembered := abilitiesOf{at.bucket}
+	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: a.log()})
+	if err == nil {
+		opened.Client, err = object.New(remembering{b, remembered}, opts)
+	}
+	if err != nil {
+		return bucket{}, errors.Join(err, opened.Close())
+	}
+	return opened, nil
 }
 
 // abilitiesOf is what the command remembers of a bucket: which abilities it was found to
-// have. See [known].
+// have, and which it lacks. See [known].
 type abilitiesOf struct{ bucket *url.URL }
 
-func rememberedAbilities(bucket *url.URL) abilitiesOf { return abilitiesOf{bucket} }
-
-func (o abilitiesOf) one(a object.Ability) known {
+func (o abilitiesOf) one(a object.Ability, has string) known {
 	u := *o.bucket
 	q := u.Query()
-	q.Set("ability", string(a))
+	q.Set(has, string(a))
 	u.RawQuery = q.Encode()
 	return knownGood(&u)
 }
 
-// known returns the abilities that are remembered.
+func (o abilitiesOf) has(a object.Ability) known   { return o.one(a, "has") }
+func (o abilitiesOf) lacks(a object.Ability) known { return o.one(a, "lacks") }
+
+// known returns the abilities that the bucket was found to have.
 func (o abilitiesOf) known() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.one(a).is() })
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
+}
+
+// forget makes the next run find out again.
+func (o abilitiesOf) forget() {
+	for _, a := range object.Abilities() {
+		o.has(a).forget()
+		o.lacks(a).forget()
+	}
 }
 
 // remembering is a bucket whose abilities, once found, are remembered.
@@ -270,11 +306,19 @@ func (r remembering) Unwrap() object.Bucket { return r.Bucket }
 // Verify implements [object.Verifier].
 func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
-		if err := r.Bucket.Verify(ctx, a); err != nil {
-			return err
+		if r.lacks(a).is() {
+			return &object.UnsupportedError{Ability: a, Found: "an earlier run found so, which holdfast doctor makes forgotten"}
 		}
-		if !object.TraitsOf(r.Bucket).Trusted {
-			r.one(a).note()
+		err := r.Bucket.Verify(ctx, a)
+		switch {
+		case object.TraitsOf(r.Bucket).Trusted:
+		case err == nil:
+			r.has(a).note()
+		case errors.Is(err, errors.ErrUnsupported):
+			r.lacks(a).note()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

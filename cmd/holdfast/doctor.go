@@ -102,6 +102,9 @@ func (a *app) doctor(ctx context.Context) error {
 		} else {
 			known.forget()
 		}
+		if at, err := a.parseObject(u.String(), false); err == nil && u.Scheme == "s3" {
+			abilitiesOf{at.bucket}.forget()
+		}
 	}
 	if a.json {
 		err = a.printJSON(report)

@@ -32,6 +32,60 @@ type objectView struct {
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Write       string            `json:"write,omitempty"`
 	Fence       *fenceView        `json:"fence,omitempty"`
+
+	// Of stat: how each kind of conditional write is made safe, or why that is not known.
+	Conditions        []conditionView `json:"conditions,omitempty"`
+	ConditionsUnknown string          `json:"conditions_unknown,omitempty"`
+	Reservations      string          `json:"reservations,omitempty"` // the table of [object.RungReservation]
+}
+
+// conditionView is how one kind of conditional write is made safe.
+type conditionView struct {
+	Ability string `json:"ability"`
+	By      string `json:"by"`            // an [object.Rung]
+	Own     bool   `json:"own"`           // the store itself checks the condition, too
+	Why     string `json:"why,omitempty"` // it cannot be done
+}
+
+// ladder adds how conditional writes are made safe. What a server does is tried once.
+func (v *objectView) ladder(ctx context.Context, b bucket) {
+	steps, err := b.Ladder(ctx)
+	if err != nil {
+		v.ConditionsUnknown = oneLine(err)
+	}
+	for _, s := range steps {
+		c := conditionView{Ability: string(s.Ability), By: string(s.Rung), Own: s.Own}
+		if s.Why != nil {
+			c.Why = oneLine(s.Why)
+		}
+		v.Conditions = append(v.Conditions, c)
+	}
+	if b.reservations != nil {
+		v.Reservations = b.reservations.name
+	}
+}
+
+// rungTexts are the rungs of the ladder for people.
+var rungTexts = map[object.Rung]string{
+	object.RungCondition:   "the store's own condition",
+	object.RungParts:       "an upload in parts, whose completion has the condition",
+	object.RungUpload:      "the object is read and put, with the condition",
+	object.RungReservation: "a reservation",
+	object.RungNone:        "cannot be done",
+}
+
+// text is the condition for people.
+func (c conditionView) text(reservations string) string {
+	text := rungTexts[object.Rung(c.By)]
+	switch {
+	case c.By == string(object.RungReservation) && c.Own:
+		text += " in " + reservations + ", and the store's own condition"
+	case c.By == string(object.RungReservation):
+		text += " in " + reservations
+	case c.Why != "":
+		text += ": " + c.Why
+	}
+	return text
 }
 
 // fenceView is the fence of an object.
@@ -391,21 +445,25 @@ func (a *app) statCommand() *cobra.Command {
 		Short:   "Print what is known of an object, and how its conditions are kept",
 		GroupID: groupObjects,
 		Long: `Print what is known of an object: its version, size, time and metadata, the fence that
-it carries, and by what means conditional writes of it are made safe. Exit status 66
-says that there is no such object.`,
+it carries, and by what means each kind of conditional write is made safe there: the
+store's own condition, another request that has it, a reservation, or none. What a server
+that is not Amazon's does is tried, once a week, on objects below .holdfast/probe in the
+bucket. Exit status 66 says that there is no such object.`,
 		Example: `  holdfast stat s3://bucket/reports/today.pdf
   version=$(holdfast stat --version-only file:/srv/shared/state.json)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
 				info, err := b.Stat(ctx, key)
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case versionOnly && !a.json:
-					return a.printObject(b.view(info))
 				}
-				return a.printStat(b.view(info))
+				view := b.view(info)
+				if versionOnly {
+					return a.printObject(view)
+				}
+				view.ladder(ctx, b)
+				return a.printStat(view)
 			})
 		},
 	}
@@ -437,6 +495,10 @@ func (a *app) printStat(v objectView) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Metadata)) {
 		line("metadata", name+"="+v.Metadata[name])
 	}
+	for _, c := range v.Conditions {
+		line(c.Ability, c.text(v.Reservations))
+	}
+	line("conditions", v.ConditionsUnknown)
 	return errors.Join(w.Flush(), to.Close())
 }
 

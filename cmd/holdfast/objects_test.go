@@ -51,6 +51,24 @@ func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("S3", parameters)
 }
 
+// cmdDynamoDB puts a stand-in for DynamoDB on a port of this machine, with tables of
+// reservations "locks" and "other" and one "odd" of another shape, and sets $DYNAMODB to
+// the parameters of URLs on it, and $DYNAMODB_URL to its address.
+func cmdDynamoDB(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: dynamodb")
+	}
+	stand := awstest.NewDynamoDB()
+	stand.AddTable("locks", "path", "etag")
+	stand.AddTable("other", "path", "etag")
+	stand.AddTable("odd", "id", "")
+	parameters, end := serve(stand)
+	ts.Defer(end)
+	ts.Setenv("DYNAMODB", strings.Replace(parameters, "path_style=true&", "", 1))
+	_, address, _ := strings.Cut(parameters, "endpoint=")
+	ts.Setenv("DYNAMODB_URL", address)
+}
+
 // No command on objects repeats a secret that stands in a URL, wherever it stands in it.
 func TestSecretsInObjectURLs(t *testing.T) {
 	dir := t.TempDir()

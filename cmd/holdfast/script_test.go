@@ -65,9 +65,10 @@ func TestScript(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status":  cmdStatus,
-			"waitfor": cmdWaitFor,
-			"s3":      cmdS3,
+			"status":   cmdStatus,
+			"waitfor":  cmdWaitFor,
+			"s3":       cmdS3,
+			"dynamodb": cmdDynamoDB,
 		},
 	})
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/reservation"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The parameters of a bucket's URL that choose reservations:
+//
+//	reserve             the store in which reservations are made: dynamodb://TABLE, a
+//	                    table as that of object_store, or the URL of any other store
+//	reserve_timeout     how long an operation may take under one; see [reserve.Options]
+//	conditional_put     as object_store has it: dynamo:TABLE, dynamo:TABLE:MS, or etag
+//	copy_if_not_exists  likewise: dynamo:TABLE, dynamo:TABLE:MS, or multipart
+//	dynamo_endpoint     of the table that these two name; that of the bucket if not given,
+//	                    as in object_store
+//	dynamo_region       likewise
+const (
+	paramReserve        = "reserve"
+	paramReserveTimeout = "reserve_timeout"
+	paramConditionalPut = "conditional_put"
+	paramCopyIfAbsent   = "copy_if_not_exists"
+	paramDynamoEndpoint = "dynamo_endpoint"
+	paramDynamoRegion   = "dynamo_region"
+)
+
+// reservations is the table of reservations that the URL of a bucket names.
+type reservations struct {
+	io.Closer
+	*reserve.Reserver
+	name string // for people
+}
+
+// reservations takes its parameters out of the URL of a bucket, and opens the table that
+// they name: nil if they name none.
+func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, error) {
+	p, err := at.parameters(paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
+	if err != nil {
+		return nil, err
+	}
+	opts := &reserve.Options{Log: a.log()}
+	if text := p[paramReserveTimeout]; text != "" {
+		if opts.Timeout, err = time.ParseDuration(text); err != nil {
+			return nil, usagef("the parameter %s of the URL %s is no duration such as 20s", paramReserveTimeout, at)
+		}
+	}
+	setting, err := settingOf(p)
+	switch {
+	case err != nil:
+		return nil, err
+	case p[paramReserve] != "" && setting != nil:
+		return nil, usagef("the URL %s names two tables of reservations: %s is one, %s or %s the other", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
+	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
+		return nil, usagef("%s and %s belong to %s and %s: write reserve=dynamodb://TABLE?endpoint=..., with escapes", paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent)
+	case setting != nil:
+		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
+			return nil, usagef("the URL %s has two timeouts of reservations: leave %s out", at, paramReserveTimeout)
+		}
+		if setting.Timeout != 0 {
+			opts.Timeout = setting.Timeout
+		}
+		return a.reservationTable(ctx, at.tableURL(setting.Table, p), opts)
+	case p[paramReserve] == "" && opts.Timeout != 0:
+		return nil, usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", paramReserveTimeout)
+	case p[paramReserve] == "":
+		return nil, nil
+	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
+		return a.reservationTable(ctx, p[paramReserve], opts)
+	}
+	st, err := a.openURL(ctx, p[paramReserve])
+	if err != nil {
+		return nil, err
+	}
+	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
+	var r *reserve.Reserver
+	if err == nil {
+		r, err = reserve.New(reserve.OnStore(below), opts)
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return &reservations{st, r, st.url}, nil
+}
+
+// settingOf returns what the settings of object_store name: nil if they name no table.
+func settingOf(p map[string]string) (*reservation.Setting, error) {
+	var found *reservation.Setting
+	for name, own := range map[string]string{paramConditionalPut: "etag", paramCopyIfAbsent: "multipart"} {
+		text := p[name]
+		if text == "" || text == own {
+			continue // the bucket's own conditions, which are asked for anyway
+		}
+		if !strings.HasPrefix(strings.TrimSpace(text), "dynamo:") {
+			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS or %s", name, own)
+		}
+		s, err := reservation.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && *found != s {
+			return nil, usagef("%s and %s name two tables, or two timeouts: writers of one bucket exclude each other only in one table", paramConditionalPut, paramCopyIfAbsent)
+		}
+		found = &s
+	}
+	return found, nil
+}
+
+// tableURL is the URL of a table that the settings of object_store name.
+func (at *objectURL) tableURL(table string, p map[string]string) string {
+	query, of := url.Values{}, at.bucket.Query()
+	for _, name := range []string{"endpoint", "region", "profile", "anonymous"} {
+		if v := of.Get(name); v != "" {
+			query.Set(name, v)
+		}
+	}
+	for name, own := range map[string]string{"endpoint": paramDynamoEndpoint, "region": paramDynamoRegion} {
+		if v := p[own]; v != "" {
+			query.Set(name, v)
+		}
+	}
+	return (&url.URL{Scheme: "dynamodb", Host: table, RawQuery: query.Encode()}).String()
+}
+
+// reservationTable opens a table as that of object_store. One on a server that is not
+// Amazon's is tried first, once.
+func (a *app) reservationTable(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
+	config, err := dynamostore.ParseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	if config.Prefix != "" {
+		return nil, usagef("a table of reservations has no prefix: write reserve=dynamodb://TABLE")
+	}
+	client, err := config.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	table, err := reservation.New(client, config.Table, &reservation.Options{Log: a.log()})
+	if err != nil {
+		return nil, err
+	}
+	u, _, err := storeurl.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = "/reservations"
+	if good := knownGood(u); client.Options().BaseEndpoint != nil && !good.is() {
+		if err := table.Verify(ctx); err != nil {
+			return nil, err
+		}
+		good.note()
+	}
+	r, err := reserve.New(table, opts)
+	return &reservations{io.NopCloser(nil), r, "dynamodb://" + config.Table}, err
+}
