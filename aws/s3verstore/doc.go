@@ -106,7 +106,7 @@
 // removes what is superseded, by one request, and a GET for each version of it that this
 // store has not read. The first write of a register by a store costs up to three LISTs
 // more, which look for locks of another program that took the oldest version for the
-// owner; the first use of a store asks for the settings of the bucket (two requests).
+// owner; the first use of a store asks for the settings of the bucket (three requests).
 //
 // The shortest lease ([store.Traits].MinTTL) is four pauses and three seconds, so that a
 // renewal, which takes a pause, is through in time.
@@ -114,8 +114,9 @@
 // # Rights
 //
 // s3:PutObject, s3:GetObjectVersion, s3:GetObject, s3:DeleteObjectVersion on the prefix;
-// s3:ListBucketVersions and s3:GetBucketVersioning on the bucket. For doctor also
-// s3:GetLifecycleConfiguration and s3:GetBucketObjectLockConfiguration.
+// s3:ListBucketVersions and s3:GetBucketVersioning on the bucket. To find out what would take
+// versions away also s3:GetLifecycleConfiguration and s3:GetBucketObjectLockConfiguration:
+// without them a store is not refused for it.
 //
 // # Concurrency
 //

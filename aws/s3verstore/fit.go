@@ -51,6 +51,9 @@ func (s *Store) ready(ctx context.Context) error {
 	if err := s.readObjectLock(ctx, set); err != nil && grave(ctx, err) {
 		return err // without the right, and where nobody knows of it, there is none
 	}
+	if err := s.readLifecycle(ctx, set); err != nil && grave(ctx, err) {
+		return err // likewise: doctor tells that it could not be read
+	}
 	if err := set.Err(); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func ops(b *awstest.S3) []string {
 // brief returns ops in short words: LIST for ListObjectVersions.
 func brief(b *awstest.S3) string {
 	return strings.NewReplacer(
-		"GetBucketVersioning", "VERSIONING", "GetObjectLockConfiguration", "LOCK", "ListObjectVersions", "LIST",
+		"GetBucketVersioning", "VERSIONING", "GetObjectLockConfiguration", "LOCK", "GetBucketLifecycleConfiguration", "RULES", "ListObjectVersions", "LIST",
 		"GetObject", "GET", "HeadObject", "HEAD", "PutObject", "PUT",
 	).Replace(strings.Join(ops(b), " "))
 }

@@ -72,14 +72,14 @@ func TestRequests(t *testing.T) {
 			ops  string
 			took time.Duration
 		}{
-			{"first call", func() error { _, _, err := s.Peek(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK LIST", 0},
+			{"first call", func() error { _, _, err := s.Peek(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK RULES LIST", 0},
 			{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "LIST LIST PUT LIST PUT", settle},
 			{"swap", func() (err error) { v, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PUT LIST PUT", settle},
 			{"renewal", func() (err error) { v, err = s.PutVolatile(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
 			{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "LIST", 0},
 			{"highest mark", func() error { _, err := s.HighestMark(ctx, "k"); return err }, nil, "", 0},
 			{"stale swap", func() error { _, err := s.Put(ctx, "k", "1-X", nil); return err }, store.ErrConflict, "LIST", 0},
-			{"another's first look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "VERSIONING LOCK LIST GET GET GET GET", 0},
+			{"another's first look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "VERSIONING LOCK RULES LIST GET GET GET GET", 0},
 			{"another's next look", func() error { _, _, err := other.Peek(ctx, "k"); return err }, nil, "LIST", 0},
 			{"another's get of what was just written", func() error { _, _, err := other.Get(ctx, "k"); return err }, nil, "LIST LIST", settle},
 			{"delete", func() error { return s.Delete(ctx, "k", v) }, nil, "PUT LIST PUT", settle},

@@ -3,41 +3,62 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/private"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func (a *app) breakCommand() *cobra.Command {
 	var (
-		token    uint64
-		now, yes bool
+		token                uint64
+		now, yes, unreadable bool
 	)
 	cmd := &cobra.Command{
-		Use:     "break NAME --token N",
+		Use:     "break NAME --token N [--now]",
 		Short:   "Free a lock that somebody else holds",
 		GroupID: groupLocks,
 		Long: `Free a lock that somebody else holds, and raise its token.
 
-The holder hears of it with its next renewal. Others take the lock when the holder has
-stopped its work or is known to be dead, and at the latest a TTL after they saw its last
-renewal, or the break, because it may not have heard before. With --now they take it at
-once, although a holder that lives may go on until its deadline: use it when you know
-that the holder is dead, or that its work is fenced.
+Without --now it ends the work of a holder that lives: the holder hears of it with its next
+renewal. Others take the lock when it has stopped, and at the latest a TTL after they saw
+its last renewal, because it may not have heard before: never later than without a break.
+If the holder is dead that is all they wait for, and a break gains nothing.
+
+With --now others take the lock at once, although a holder that lives may go on until its
+deadline, beside the next one. So find out first whether it is dead: use --now when you
+know that it is, or that its work is fenced.
+
+A lock that is free, but kept for later by --at-least, can be taken at once after a break.
+
+With --unreadable a lock is made usable again whose record cannot be read, since it was
+damaged or versions of it were removed. What is left of it is kept as a copy, whose place is
+told. Nobody can say whether such a lock has a holder: it takes --now, and no token.
 
 The token, which ls and show print, makes sure that you break the grant you saw. It is
 not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
 		Example: `  holdfast show nightly
   holdfast break nightly --token 1795220270042317
-  holdfast break nightly --token 1795220270042317 --now   # its holder is dead for certain`,
+  holdfast break nightly --token 1795220270042317 --now   # its holder is dead for certain
+  holdfast break nightly --unreadable --now               # nor does any holder of it live`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if unreadable {
+				if token != 0 || !now {
+					return usagef("--unreadable goes with --now, and without --token: the record tells neither a token nor whether there is a holder")
+				}
+				return a.breakUnreadable(cmd.Context(), args[0], yes)
+			}
 			if token == 0 {
 				return usagef("say which grant: --token N, as ls and show print it")
 			}
@@ -46,6 +67,7 @@ not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,
 	}
 	cmd.Flags().Uint64Var(&token, "token", 0, "token of the grant to break")
 	cmd.Flags().BoolVar(&now, "now", false, "let others take the lock at once, though its holder may live")
+	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "make a lock usable again whose record cannot be read, and keep a copy of that")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -68,9 +90,13 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if a.json {
 		return a.printJSON(viewOf(lease.Info{Record: rec}, st.url))
 	}
-	when := fmt.Sprintf("others can take it %v after they see this", rec.TTL)
+	when := fmt.Sprintf("others can take it when its holder has stopped, and at the latest %v after its last renewal", rec.TTL)
 	if now {
 		when = "others can take it now"
+	}
+	if rec.State == lease.Free {
+		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d", name, st.url, rec.Token)
+		return nil
 	}
 	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s", name, st.url, rec.Holder, rec.Token, when)
 	return nil
@@ -85,14 +111,115 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	if err != nil {
 		return err
 	}
-	warning := ""
-	if now {
-		warning = " Its work may go on beside the next holder's."
+	held := fmt.Sprintf("Lock %q is held by %s (token %d), whose process is %s.", name, info.Record.Holder, info.Record.Token, livenessWords[info.Liveness])
+	question := fmt.Sprintf("%s Its work will be ended; others wait until it has stopped, at most %v. Break it?", held, info.Record.TTL)
+	switch {
+	case info.Record.State == lease.Free:
+		question = fmt.Sprintf("Lock %q is free, and kept for later. Let others take it now?", name)
+	case now:
+		question = held + " If it lives, it works on beside the next holder. Is it dead for certain?"
 	}
-	if !a.ask(fmt.Sprintf("Break lock %q, held by %s (token %d, process %s)?%s", name, info.Record.Holder, info.Record.Token, info.Liveness, warning)) {
+	return a.confirmed(name, question)
+}
+
+// livenessWords are what people are told of a holder's process.
+var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: "dead", store.LivenessUnknown: "not known to be alive or dead"}
+
+// confirmed asks a question, whose answer is yes if the lock is to be broken.
+func (a *app) confirmed(name, question string) error {
+	if !a.ask(question) {
 		return &statusError{statusFailed, fmt.Errorf("lock %q was not broken", name)}
 	}
 	return nil
+}
+
+// breakUnreadable makes a lock usable again whose record cannot be read.
+func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error {
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	if !yes && a.interactive() {
+		question := fmt.Sprintf("If lock %q on %s has a holder that lives, it works on beside the next one. Is there none for certain?", name, st.url)
+		if err := a.confirmed(name, question); err != nil {
+			return err
+		}
+	}
+	kept := ""
+	rec, err := client.BreakUnreadable(ctx, name, func(ctx context.Context, key string, value []byte) (err error) {
+		kept, err = salvage(ctx, st.Store, key, value)
+		return err
+	})
+	if kept != "" {
+		a.notef("what could not be read of lock %q on %s is kept in %s", name, st.url, kept)
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "kept": kept})
+	}
+	a.notef("lock %q on %s can be used again: its token is %d", name, st.url, rec.Token)
+	return nil
+}
+
+// salvage keeps what cannot be read of a key, and returns where. A value is copied into the
+// directory of this user's locks. A register that the store itself cannot read (value is
+// nil) is moved away, or copied and removed, where the store can do so.
+func salvage(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
+	if moves, ok := store.As[interface {
+		Salvage(ctx context.Context, key string) (string, error)
+	}](st); ok && value == nil {
+		return moves.Salvage(ctx, key)
+	}
+	removes, ok := store.As[interface {
+		Salvage(ctx context.Context, key string, keep func(version string, body []byte) error) error
+	}](st)
+	if value == nil && !ok {
+		return "", fmt.Errorf("%w: this store cannot remove what it cannot read: keep a copy of it and remove it with the tools of the store", errors.ErrUnsupported)
+	}
+	base, err := defaultDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(base, "unreadable")
+	dir, err := private.MakePrivateDir(path)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	file, err := dir.Create(".copy-")
+	if err != nil {
+		return "", err
+	}
+	defer file.Discard()
+	name := fmt.Sprintf("%s-%s", flatName(key), time.Now().UTC().Format("20060102T150405.000000"))
+	install := func() error {
+		if err := file.Sync(); err != nil {
+			return err
+		}
+		if err := file.InstallNew(name); err != nil {
+			return err
+		}
+		where = filepath.Join(path, name)
+		return dir.Sync()
+	}
+	if value != nil {
+		if _, err := file.Write(value); err != nil {
+			return "", err
+		}
+		err = install()
+		return where, err
+	}
+	err = removes.Salvage(ctx, key, func(version string, body []byte) error {
+		if version == "" { // that was all: from here on it may be removed
+			return install()
+		}
+		_, err := fmt.Fprintf(file, "%s\n%s\n", version, body)
+		return err
+	})
+	return where, err
 }
 
 // interactive reports whether somebody can be asked.

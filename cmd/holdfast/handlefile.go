@@ -345,13 +345,7 @@ func (p *handlePlace) writer() (*handleWriter, error) {
 func (w *handleWriter) write(f *handleFile) (string, error) {
 	path, name := w.place.path, w.place.name
 	if name == "" {
-		flat := strings.Map(func(r rune) rune {
-			if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-				return r
-			}
-			return '_'
-		}, f.Ticket.Name)
-		name = fmt.Sprintf("%.100s-%d.json", flat, f.Ticket.Token)
+		name = fmt.Sprintf("%s-%d.json", flatName(f.Ticket.Name), f.Ticket.Token)
 		path = filepath.Join(path, name)
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
@@ -380,6 +374,16 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 		path = absolute
 	}
 	return path, nil
+}
+
+// flatName is a name for a part of a file's name.
+func flatName(name string) string {
+	return fmt.Sprintf("%.100s", strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name))
 }
 
 // discard removes the temporary file, if it is still one.

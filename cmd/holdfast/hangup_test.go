@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
 )
 
 // await waits until something holds.
@@ -168,39 +167,6 @@ func TestTerminalNested(t *testing.T) {
 		if !free(bin, dir, name)() {
 			t.Errorf("lock %s is not free", name)
 		}
-	}
-}
-
-// While the lock is kept for --at-least after the command has ended, the terminal is
-// holdfast's: Ctrl-Z and Ctrl-C reach it.
-func TestTerminalAtLeast(t *testing.T) {
-	dir := t.TempDir()
-	bin := holdfastBinary(t)
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
-	sh.send(bin + " run job --at-least 1h -- sh -c 'stty raw -echo; echo ra''n'\n")
-	sh.expect("ran")
-	if free(bin, dir, "job")() {
-		t.Error("the lock is free")
-	}
-	raw, err := sh.pty.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the terminal given back", func() bool {
-		var modes *unix.Termios
-		_ = raw.Control(func(fd uintptr) { modes, _ = unix.IoctlGetTermios(int(fd), unix.TCGETS) })
-		return modes != nil && modes.Lflag&unix.ISIG != 0
-	})
-	sh.send("\x1a")
-	sh.expect("Stopped")
-	sh.prompt()
-	sh.send("fg\n")
-	sh.expect("run job")
-	sh.send("\x03")
-	sh.prompt()
-	if !free(bin, dir, "job")() {
-		t.Error("the lock is not free")
 	}
 }
 

@@ -18,6 +18,7 @@ type leaseFlags struct {
 	rho                float64
 	holder             string
 
+	atLeast  time.Duration     // between the beginnings of two grants
 	detached bool              // the lease outlives this process
 	events   func(lease.Event) // told of each event
 }
@@ -62,6 +63,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	options := &lease.Options{
 		TTL:        f.ttl,
 		Grace:      f.grace,
+		AtLeast:    f.atLeast,
 		Holder:     f.holder,
 		Patience:   30 * time.Second,
 		Manual:     f.detached,

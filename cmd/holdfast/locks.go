@@ -28,7 +28,8 @@ type lockView struct {
 	Granted  *time.Time `json:"granted"`  // by the holder's clock
 	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
 	TTL      int64      `json:"ttl_ms"`
-	Expires  *time.Time `json:"expires"` // by the holder's clock, if it is held or broken
+	After    *time.Time `json:"not_before,omitempty"` // nobody takes it earlier; by the holder's clock
+	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
 	Store    string     `json:"store"`
@@ -50,6 +51,9 @@ func viewOf(info lease.Info, url string) lockView {
 			end := r.Renewed.Add(r.TTL)
 			v.Expires = &end
 		}
+	}
+	if !r.NotBefore.IsZero() {
+		v.After = &r.NotBefore
 	}
 	if text := string(r.Data); r.Data != nil && utf8.ValidString(text) {
 		v.Data = &text
@@ -184,7 +188,19 @@ func (v *lockView) shortState() string {
 	if v.State == "held" && v.Liveness != store.LivenessUnknown.String() {
 		return v.State + " (" + v.Liveness + ")"
 	}
+	if v.State == "free" && v.After != nil && v.After.After(time.Now()) {
+		return "free after " + shortTime(*v.After)
+	}
 	return v.State
+}
+
+// shortTime prints a time of today without its date.
+func shortTime(t time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("2006-01-02 15:04")
 }
 
 // since tells how long a lock has been in its state, by the clocks of its holder
@@ -282,6 +298,9 @@ func (a *app) show(ctx context.Context, name string) error {
 	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
 	if v.Expires != nil {
 		line("expires", "%s (%s), unless it is renewed", v.Expires.Local().Format(time.RFC3339), away(time.Until(*v.Expires)))
+	}
+	if v.After != nil {
+		line("not before", "%s (%s)", v.After.Local().Format(time.RFC3339), away(time.Until(*v.After)))
 	}
 	if v.Data != nil {
 		line("data", "%s", *v.Data)

@@ -21,7 +21,7 @@ type report struct {
 
 	Names    []string   `json:"names"`
 	Command  []string   `json:"command"`
-	Verdict  string     `json:"verdict"` // ran, busy, lost or failed
+	Verdict  string     `json:"verdict"` // ran, busy, lost, timed out or failed
 	Status   int        `json:"status"`  // the exit status of holdfast
 	Error    string     `json:"error,omitempty"`
 	Started  time.Time  `json:"started"`
@@ -108,6 +108,8 @@ func (r *report) write(result error) error {
 		r.Verdict = "busy"
 	case errors.Is(result, lease.ErrLost):
 		r.Verdict = "lost"
+	case errors.Is(result, errTimedOut):
+		r.Verdict = "timed out"
 	case r.Acquired == nil, r.Status == statusNotExec && told(result):
 		r.Verdict = "failed" // the command never ran
 	default:

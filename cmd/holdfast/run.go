@@ -30,6 +30,8 @@ type runFlags struct {
 	busyStatus int
 	atLeast    time.Duration
 	atMost     time.Duration
+	waitGroup  bool
+	killGroup  bool
 	onLost     string
 	also       []string
 	report     string
@@ -47,7 +49,18 @@ The command gets stdin, stdout and stderr, a process group of its own, and the
 terminal. Signals are passed on to the group. When the lease is lost the whole
 group gets TERM, and KILL after the grace, so that it is dead before anybody else
 can take the lock. The exit status is the command's own, or 128+n if signal n
-ended it; 75 if the lock is busy, 76 if the lease was lost.
+ended it; 75 if the lock is busy, 76 if the lease was lost, 124 if the command was
+ended since it ran for longer than --max.
+
+With --at-least nobody takes the lock again before that time has passed since it was
+taken: also if the command ends earlier or fails, if this machine restarts, and for
+all that use the lock. run does not wait for it. The time stands in the lock's record,
+and wall clocks are compared: it spaces jobs, and excludes nobody. A command that a
+signal to run has ended, or that could not be started, does not count.
+
+What the command has started, and leaves running when it ends, goes on without the
+lock. With --wait-group the lock is held until the last process of its group has ended,
+with --kill-group these are ended. Processes that have left the group are not seen.
 
 A command that runs as another user could not be stopped: sudo holdfast run ..., not
 holdfast run ... -- sudo. While one that cannot be stopped goes on, run says so, stays,
@@ -58,7 +71,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast run deploy --wait 5m -- make deploy
   holdfast run -n report -- python3 report.py      # do nothing if it runs already
-  holdfast run hourly --at-least 50m -- ./job.sh   # once, though three hosts try`,
+  holdfast run -n hourly --at-least 50m -- ./job.sh   # once, though three hosts try`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
@@ -70,8 +83,10 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lock for at least this long, also when the command ends earlier")
-	flags.DurationVar(&f.atMost, "max", 0, "stop the command after this long")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "nobody takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
+	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
+	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do with the command when the lease is lost: kill or warn")
 	flags.StringArrayVar(&f.also, "also", nil, "URL of a further store in which to hold the same locks")
 	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
@@ -98,8 +113,10 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("-E is a status from 0 to 255, not %d", f.busyStatus)
 	case f.atLeast < 0, f.atMost < 0:
 		return usagef("--at-least and --max are not negative")
-	case f.atMost > 0 && f.atLeast > f.atMost:
-		return usagef("--at-least %v is longer than --max %v", f.atLeast, f.atMost)
+	case f.waitGroup && f.killGroup:
+		return usagef("--wait-group and --kill-group exclude each other")
+	case f.waitGroup && runtime.GOOS == "windows":
+		return usagef("--wait-group: this system has no process groups")
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -169,7 +186,12 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	clients.flush() // before the command writes
 	report.acquired(set, urls(handles))
 	environment(cmd, handles[0], set, urls(handles))
-	status, err := a.supervise(f, cmd, set, signals, presence)
+	status, ran, err := a.supervise(f, cmd, set, signals, presence)
+	if !ran {
+		for _, g := range set.Guards() {
+			g.AllowAgain()
+		}
+	}
 	releaseErr := set.Release(ctx)
 	switch {
 	case err != nil:
@@ -219,6 +241,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		return nil, nil, nil, usagef("--also is empty: name a store, or leave it out")
 	}
 	for _, url := range append([]string{a.storeURL}, f.also...) {
+		f.leaseFlags.atLeast = f.atLeast
 		client, st, err := a.client(ctx, url, &f.leaseFlags)
 		if err != nil {
 			return nil, all, nil, err
@@ -343,17 +366,25 @@ func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 	if !errors.As(err, &held) {
 		return err
 	}
-	message := held.Error()
-	if held.Record.State == lease.Held {
-		on := held.Store
-		for _, h := range handles {
-			if h.url == on {
-				on = h.again
-			}
+	on := held.Store
+	for _, h := range handles {
+		if h.url == on {
+			on = h.again
 		}
-		message += fmt.Sprintf("; to free it: holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
 	}
-	return &statusError{f.busyStatus, errors.New(message)}
+	return &statusError{f.busyStatus, errors.New(held.Error() + breakHint(held, on))}
+}
+
+// breakHint says how the lock could be had, with what that costs and risks.
+func breakHint(held *lease.HeldError, on string) string {
+	line := fmt.Sprintf("holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
+	switch r := held.Record; {
+	case r.State == lease.Held:
+		return fmt.Sprintf("; to end its work, and free the lock when it has stopped (at most %v later): %s; add --now only if it is dead for certain: one that lives would work on beside the next holder", r.TTL, line)
+	case r.State == lease.Free && r.NotBefore.After(time.Now()):
+		return "; to let it be taken now: " + line
+	}
+	return ""
 }
 
 // quoteArg quotes s for a shell where it needs that.
@@ -389,9 +420,9 @@ func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*le
 	}
 }
 
-// supervise runs the command until it ends, and returns its status.
-func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan os.Signal, presence []presenceFiler) (int, error) {
-	began := time.Now()
+// supervise runs the command until it ends, and returns its status. It ran if it was
+// started, and no signal asked this process to end.
+func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
 	for _, p := range presence {
 		// The child keeps the lock's presence up, so that nobody takes the lock
@@ -401,7 +432,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		}
 		inherited, err := inheritPresence(set.Context(), p)
 		if err != nil {
-			return 0, cmp.Or(set.Err(), fmt.Errorf("the command was not started, since the lock would not outlast this process: %w", err))
+			return 0, false, cmp.Or(set.Err(), fmt.Errorf("the command was not started, since the lock would not outlast this process: %w", err))
 		}
 		defer inherited.Close()
 	}
@@ -409,11 +440,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := set.Err(); err != nil {
-		return 0, &statusError{statusLost, err} // this process was stopped since
+		return 0, false, &statusError{statusLost, err} // this process was stopped since
 	}
 	c, err := startChild(cmd)
 	if err != nil {
-		return 0, &statusError{statusNotExec, err}
+		return 0, false, &statusError{statusNotExec, err}
 	}
 	defer c.close()
 	var tooLong <-chan time.Time
@@ -427,6 +458,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		ended   = c.events // nil when the command has ended
 		status  = statusFailed
 		wasLost bool
+		timeOut bool // it ran for longer than it may
 		asked   bool // a signal asked for the end
 		killed  bool // all of the group should be dead
 		again   <-chan time.Time
@@ -449,11 +481,15 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				wasLost = true
 				stop(0)
 			}
+			if f.killGroup && !killed && c.left(false) != "" {
+				stop(graceLeft(set))
+			}
 			left := ""
 			if killed || asked {
 				left = c.left(!killed)
 			}
 			switch {
+			case left == "" && f.waitGroup && !killed && c.left(false) != "":
 			case left != "" && !said:
 				said = true
 				a.unstoppable(left, wasLost)
@@ -463,13 +499,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				if said {
 					end = "has ended by itself"
 				}
-				return 0, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
+				return 0, true, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
+			case timeOut:
+				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was ended after %v (--max)", errTimedOut, f.atMost)}
 			default:
-				if !asked {
-					c.close() // Ctrl-C and Ctrl-Z are ours now
-					a.atLeast(f, began, set, signals)
-				}
-				return status, nil
+				return status, !asked, nil
 			}
 			again = time.After(lookAgain)
 		}
@@ -499,7 +533,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 			stop(graceLeft(set))
 		case <-tooLong:
 			tooLong = nil
-			a.notef("the command runs for %v (--max): it is ended", f.atMost)
+			if ended != nil || f.waitGroup {
+				timeOut = true
+			}
 			stop(graceLeft(set))
 		}
 	}
@@ -528,27 +564,8 @@ func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
 	return inheritable(file)
 }
 
-// atLeast keeps the locks for the rest of the time that was asked for, unless a
-// signal ends it.
-func (a *app) atLeast(f *runFlags, began time.Time, set *lease.Set, signals <-chan os.Signal) {
-	rest := time.NewTimer(f.atLeast - time.Since(began))
-	defer rest.Stop()
-	for f.atLeast > 0 {
-		select {
-		case <-rest.C:
-			return
-		case <-set.Context().Done():
-			return // the release tells
-		case sig := <-signals:
-			switch {
-			case terminating(sig):
-				return
-			case suspends(sig):
-				suspend()
-			}
-		}
-	}
-}
+// errTimedOut says that the command ran for longer than --max allows.
+var errTimedOut = errors.New("the command timed out")
 
 // graceLeft is how long the command may take to stop before anybody else can hold
 // one of its locks.

@@ -15,16 +15,17 @@ import (
 // The exit statuses of all commands, besides those of the child of run.
 const (
 	statusOK          = 0
-	statusFailed      = 1  // anything that has no status of its own
-	statusUsage       = 64 // the command line, or an option, is wrong
-	statusNotFound    = 66 // what was asked for is not there
-	statusUnreachable = 69 // the store did not answer
-	statusCondition   = 73 // a condition was not met
-	statusUnknown     = 74 // the outcome of a write is not known
-	statusBusy        = 75 // somebody else holds the lock
-	statusLost        = 76 // the lease was lost, or the fence refused
-	statusDenied      = 77 // the store refused for lack of rights
-	statusUnsafe      = 78 // the store is not safe, or something is misconfigured
+	statusFailed      = 1   // anything that has no status of its own
+	statusUsage       = 64  // the command line, or an option, is wrong
+	statusNotFound    = 66  // what was asked for is not there
+	statusUnreachable = 69  // the store did not answer
+	statusCondition   = 73  // a condition was not met
+	statusUnknown     = 74  // the outcome of a write is not known
+	statusBusy        = 75  // somebody else holds the lock
+	statusLost        = 76  // the lease was lost, or the fence refused
+	statusDenied      = 77  // the store refused for lack of rights
+	statusUnsafe      = 78  // the store is not safe, or something is misconfigured
+	statusTimedOut    = 124 // the command ran for longer than --max
 	statusNotExec     = 126
 	statusNoCommand   = 127
 )

@@ -1,0 +1,47 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// damagedDir is where Salvage moves logs to.
+const damagedDir = "damaged"
+
+// Salvage moves the log of a key away that cannot be read, so that the key is absent, and
+// returns where it lies now, below "damaged" in the directory of the store. The error
+// matches [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is
+// none. A process that has the log open, and can read it, finds that it is gone, as if a
+// person had removed it. Versions and numbers of the key begin anew: the caller sees to what
+// rests on them.
+func (s *Store) Salvage(ctx context.Context, key string) (where string, err error) {
+	err = s.withLog(ctx, key, func(l *log) error {
+		switch err := s.current(ctx, l, true); {
+		case err == nil && l.seg == nil:
+			return store.ErrNotFound
+		case err == nil:
+			return fmt.Errorf("%w: it can be read", store.ErrInvalid)
+		case !errors.Is(err, store.ErrCorrupt):
+			return err
+		}
+		if _, err := s.mkdirTop(damagedDir); err != nil {
+			return explain(err)
+		}
+		to := fmt.Sprintf("%s/%s.%s-%s", damagedDir, l.name, time.Now().UTC().Format("20060102T150405"), random()[:8])
+		if err := s.root.Rename(l.dir(), to); err != nil {
+			return explain(err)
+		}
+		l.drop()
+		l.known = false
+		where = s.dir + "/" + to
+		return s.syncPath()
+	})
+	if err != nil {
+		return "", s.opError("salvage", key, err)
+	}
+	return where, nil
+}
