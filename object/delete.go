@@ -28,9 +28,9 @@ const (
 //   - nil: the object is deleted.
 //   - [store.ErrConflict]: the condition did not hold, nothing was deleted. [ErrFenced]:
 //     nor was it for the fence.
-//   - unknown: the reply was lost. With a condition, an object that is gone by then is an
-//     unknown outcome: another delete may have removed it. Without one the client sends the
-//     delete again.
+//   - unknown: the reply was lost, or the store refused, and the object is gone: this delete
+//     or another one has removed it, and nothing can tell which. Without a condition the
+//     client sends the delete again after a lost reply.
 //
 // A delete is one request, as a put is; see [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
@@ -149,6 +149,9 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, caus
 		return true, cause
 	case c.same(now, on):
 		return false, unknown(errors.New("it was not applied yet, and may still be"))
+	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
+		// A proxy may have repeated the request, and its first copy removed the object.
+		return false, store.MarkUnknown(errors.New("the store refused it, and the object is gone, perhaps by this very delete"))
 	case lost == nil, c.unique() && on.info.Stamp.Write != "" && slices.Contains(now.info.Stamp.Before, on.info.Stamp.Write):
 		return false, &ConflictError{Key: key, Known: true, Version: now.version()}
 	case now.absent:

@@ -182,7 +182,7 @@ func (w *write) stamp(on state) Stamp {
 		Write: newID(), Before: on.info.Stamp.after(), Fence: w.o.Fence, Deleted: w.deleted,
 		From: w.o.from, own: w.o.own, known: true,
 	}
-	if s.Fence == nil {
+	if s.Fence == nil && !on.info.Stamp.damaged {
 		s.Fence = on.info.Stamp.Fence // of a forced write: otherwise there is none
 	}
 	return s

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"iter"
@@ -32,6 +33,7 @@ type Bucket struct {
 	id      uint64 // part of every version, so that another bucket's version never fits
 	writes  uint64 // counts over all keys
 	objects map[string]stored
+	hashed  bool // versions are hashes of bodies
 }
 
 // stored is one state of an object. Nothing in it changes after it was stored.
@@ -49,12 +51,17 @@ var (
 // New returns an empty bucket; the same as new(Bucket).
 func New() *Bucket { return new(Bucket) }
 
-// Traits tells that the bucket is local and trusted, and that versions never come
-// back.
+// NewHashed returns an empty bucket in which the version of an object is a hash of its
+// body, as the ETag is on S3: it is the same again when the same bytes are written again.
+// It is for tests of programs that must not rely on more.
+func NewHashed() *Bucket { return &Bucket{hashed: true} }
+
+// Traits tells that the bucket is local and trusted, and, of all but [NewHashed], that no
+// version is used twice.
 func (b *Bucket) Traits() object.Traits {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return object.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: true}
+	return object.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: !b.hashed}
 }
 
 // identify returns the bucket's id. It is called with the mutex held.
@@ -243,6 +250,9 @@ func (b *Bucket) write(ctx context.Context, key string, s stored, c condition) (
 	b.writes++
 	s.info.Key = key
 	s.info.Version = object.Version(fmt.Sprintf("%d-%016x", b.writes, b.identify()))
+	if b.hashed {
+		s.info.Version = object.Version(fmt.Sprintf("%x", sha256.Sum256(s.body)))
+	}
 	s.info.Size = int64(len(s.body))
 	s.info.Modified = time.Now()
 	if b.objects == nil {

@@ -1,6 +1,7 @@
 package membucket_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -10,6 +11,20 @@ import (
 
 func TestBucket(t *testing.T) {
 	objecttest.Run(t, func(*testing.T) object.Bucket { return membucket.New() }, nil)
+}
+
+// TestHashed: equal bodies have equal versions, and everything else is the same.
+func TestHashed(t *testing.T) {
+	objecttest.Run(t, func(*testing.T) object.Bucket { return membucket.NewHashed() }, &objecttest.Options{Rounds: 2})
+	b := membucket.NewHashed()
+	one, err := b.Put(t.Context(), "a", strings.NewReader("x"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := b.Put(t.Context(), "b", strings.NewReader("x"), nil)
+	if err != nil || one.Version != two.Version || object.TraitsOf(b).UniqueVersions {
+		t.Errorf("versions %q and %q, unique: %v, %v", one.Version, two.Version, object.TraitsOf(b).UniqueVersions, err)
+	}
 }
 
 func TestZeroValue(t *testing.T) {

@@ -143,8 +143,13 @@ func (f *Faulty) call(op store.Kind, key string, run func() error) error {
 	return failed
 }
 
-// Traits implements [object.Describer].
-func (f *Faulty) Traits() object.Traits { return object.TraitsOf(f.below) }
+// Traits implements [object.Describer]. The bucket is not local: faults are those of a
+// network.
+func (f *Faulty) Traits() object.Traits {
+	t := object.TraitsOf(f.below)
+	t.Local = false
+	return t
+}
 
 // Get implements [object.Bucket].
 func (f *Faulty) Get(ctx context.Context, key string, opts *object.GetOptions) (r *object.Reader, err error) {

@@ -1,0 +1,168 @@
+package object_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/object/objecttest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// between runs f after the first put has been applied and before its caller hears
+// anything.
+type between struct {
+	object.Bucket
+	f func()
+}
+
+func (b *between) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	info, err := b.Bucket.Put(ctx, key, body, opts)
+	if f := b.f; f != nil && err == nil {
+		b.f = nil
+		f()
+	}
+	return info, err
+}
+
+func (b *between) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
+
+// TestSuperseded: a write whose reply was lost is known to be committed while the history
+// of the object names it, and unknown afterwards; it is never taken for a conflict.
+func TestSuperseded(t *testing.T) {
+	for kind, open := range buckets() {
+		for others := range object.MaxBefore + 2 {
+			t.Run(fmt.Sprintf("%s/%d", kind, others), func(t *testing.T) {
+				below := open()
+				other := newClient(t, below, nil)
+				base, err := other.Put(t.Context(), "a", body("start"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				chain := &between{below, func() {
+					for i := range others {
+						_, err := other.Update(t.Context(), "a", func([]byte, object.Info) ([]byte, error) { return fmt.Append(nil, "other ", i), nil }, nil)
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}}
+				c := newClient(t, objecttest.NewFaulty(chain, objecttest.Nth(1, objecttest.Lose)), fast())
+				info, err := c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
+				switch {
+				case others == 0 && (err != nil || info.Version == ""):
+					t.Errorf("nobody followed: got %+v, %v", info, err)
+				case others > 0 && others <= object.MaxBefore && (err != nil || info.Version != "" || info.Stamp.Write == ""):
+					t.Errorf("%d writes followed: got %+v, %v", others, info, err)
+				case others > object.MaxBefore && (store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict)):
+					t.Errorf("%d writes followed: got %v", others, err)
+				}
+				if id := store.AttemptOf(err); err != nil {
+					if fate, _, err := other.Settle(t.Context(), "a", &base, id); fate != store.FateUnknown || err != nil {
+						t.Errorf("settled later: %v, %v", fate, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestOverwrittenWithoutHistory: a write without a condition does not know what it
+// replaces; a lost write below it is unknown.
+func TestOverwrittenWithoutHistory(t *testing.T) {
+	below := membucket.NewHashed()
+	other := newClient(t, below, nil)
+	base, err := other.Put(t.Context(), "a", body("start"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := &between{below, func() {
+		if _, err := other.Put(t.Context(), "a", body("other"), nil); err != nil {
+			t.Error(err)
+		}
+	}}
+	c := newClient(t, objecttest.NewFaulty(over, objecttest.Nth(1, objecttest.Lose)), fast())
+	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
+	if store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict) {
+		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+	}
+}
+
+// TestEqualBodiesAreNotTheSameState: where equal bodies have equal versions, an object that
+// has its old body again is not in its old state. A lost write that another has undone
+// meanwhile is not sent again.
+func TestEqualBodiesAreNotTheSameState(t *testing.T) {
+	for _, base := range []string{"Base", "IfMatch"} {
+		t.Run(base, func(t *testing.T) {
+			below := membucket.NewHashed()
+			other := newClient(t, below, nil)
+			start, err := other.Put(t.Context(), "a", body("0"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			undo := &between{below, func() {
+				if _, err := other.Put(t.Context(), "a", body("0"), nil); err != nil {
+					t.Error(err)
+				}
+			}}
+			c := newClient(t, objecttest.NewFaulty(undo, objecttest.Nth(1, objecttest.Lose)), fast())
+			o := &object.WriteOptions{IfMatch: start.Version}
+			if base == "Base" {
+				o = &object.WriteOptions{Base: &start}
+			}
+			_, err = c.Put(t.Context(), "a", body("1"), o)
+			if got := content(t, other, "a"); store.OutcomeOf(err) != store.Unknown || got != "0" {
+				t.Errorf("got %v (%v), and the object holds %s", err, store.OutcomeOf(err), got)
+			}
+		})
+	}
+}
+
+// TestSettle: what became of a write can be asked later.
+func TestSettle(t *testing.T) {
+	below := membucket.New()
+	late := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+		if c.Write() {
+			return objecttest.Late
+		}
+		return objecttest.Pass
+	})
+	other := newClient(t, below, nil)
+	base, err := other.Put(t.Context(), "a", body("start"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, late, &object.Options{Tries: 1})
+	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
+	id := store.AttemptOf(err)
+	if store.OutcomeOf(err) != store.Unknown || id == "" {
+		t.Fatalf("got %v", err)
+	}
+	expect := func(when string, want store.Fate) {
+		t.Helper()
+		if got, _, err := other.Settle(t.Context(), "a", &base, id); got != want || err != nil {
+			t.Errorf("%s: got %v, %v; want %v", when, got, err, want)
+		}
+	}
+	expect("before it arrives", store.FateNotYet)
+	late.Deliver()
+	expect("when it has arrived", store.FateApplied)
+	now, err := other.Stat(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Put(t.Context(), "a", body("next"), &object.WriteOptions{Base: &now}); err != nil {
+		t.Fatal(err)
+	}
+	expect("when another has followed", store.FateSuperseded)
+
+	id = store.Version("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	expect("of a write that others have forestalled", store.FateNever)
+	if fate, _, err := other.Settle(t.Context(), "nothing", nil, id); fate != store.FateUnknown || err != nil {
+		t.Errorf("a create, and nothing is there: %v, %v", fate, err)
+	}
+}
