@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -13,21 +14,32 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/internal/indexed"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// write makes a new file, fills it, and makes it durable: the bytes, and the name.
-func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size int64, err error) {
+// files are the bodies: files in a directory.
+type files struct {
+	dir       string
+	root      *os.Root    // of dir
+	info      os.FileInfo // of root
+	inherited inherited   // mode and owner of what is made in dir
+}
+
+var _ indexed.Bodies = (*files)(nil)
+
+// Write makes a new file, fills it, and makes it durable: the bytes, and the name.
+func (b *files) Write(ctx context.Context, name string, body io.Reader, o object.PutOptions) (size int64, err error) {
 	if err := b.lost(); err != nil {
-		return "", 0, err
+		return 0, err
 	}
-	name = newName()
 	f, err := b.create(name)
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	if err = b.inherited.apply(f, 0o666); err == nil {
-		size, err = fill(f)
+		size, err = io.Copy(f, body)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -37,14 +49,58 @@ func (b *Bucket) write(fill func(*os.File) (int64, error)) (name string, size in
 		err = syncDir(b.root, name[:2])
 	}
 	if err != nil {
-		b.remove(name)
-		return "", 0, err
+		b.Remove(ctx, name)
+		return 0, err
 	}
-	return name, size, nil
+	o.Progress.Tell(size, size)
+	return size, nil
+}
+
+// Copy copies a file.
+func (b *files) Copy(ctx context.Context, from, name string, size int64, _ object.Progress) error {
+	r, err := b.Open(ctx, from, size, 0, 0)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = b.Write(ctx, name, r, object.PutOptions{})
+	return err
+}
+
+// Open opens a file.
+func (b *files) Open(_ context.Context, name string, size, offset, length int64) (io.ReadCloser, error) {
+	f, stat, err := trust.OpenFile(b.root, path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case stat.Size() != size:
+		f.Close()
+		return nil, fmt.Errorf("%w: its file has %d bytes in place of %d", store.ErrCorrupt, stat.Size(), size)
+	}
+	if length == 0 || length > size-offset {
+		length = size - offset
+	}
+	return section{io.NewSectionReader(f, offset, length), f}, nil
+}
+
+type section struct {
+	io.Reader
+	io.Closer
+}
+
+// Exists reports whether there is such a file.
+func (b *files) Exists(_ context.Context, name string) (bool, error) {
+	_, err := b.root.Stat(path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // create makes the file of a body, and its directory.
-func (b *Bucket) create(name string) (f *os.File, err error) {
+func (b *files) create(name string) (f *os.File, err error) {
 	for range 10 {
 		if err = makeLike(b.root, name[:2], b.inherited); err == nil {
 			f, err = b.root.OpenFile(path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -62,7 +118,7 @@ func (b *Bucket) create(name string) (f *os.File, err error) {
 
 // lost returns an error if the directory of the bodies is no longer the one that was
 // opened: another process would not find the files that are written there.
-func (b *Bucket) lost() error {
+func (b *files) lost() error {
 	info, err := os.Stat(b.dir)
 	if err == nil && os.SameFile(info, b.info) {
 		return nil
@@ -134,61 +190,31 @@ func syncDir(parent *os.Root, name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remove removes a file that no register names any more. If that fails, Sweep does it.
-func (b *Bucket) remove(name string) {
-	if name != "" {
-		_ = b.root.Remove(path(name))
+// Remove removes a file that no register names any more. If that fails, the sweep does it.
+func (b *files) Remove(_ context.Context, name string) { _ = b.root.Remove(path(name)) }
+
+// Sweep removes a file that no register names.
+func (b *files) Sweep(_ context.Context, name string) error {
+	if err := b.root.Remove(path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
+	return nil
 }
 
-// Sweep removes files that no register names and that are older than the grace: killed
-// processes left them. It returns how many it removed. It may run while the bucket is in
-// use, and holds the names of all old bodies in memory.
-func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
-	// A file that is old now, and that no register names afterwards, can never be named
-	// again: a put gives up long before its file is that old.
-	old, err := b.oldFiles(ctx)
-	if err != nil || len(old) == 0 {
-		return 0, err
-	}
-	for key, err := range store.List(ctx, b.index, "") {
-		if err != nil {
-			return 0, fmt.Errorf("sweep: %w", err)
-		}
-		value, _, err := b.index.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("sweep: %w", err)
-		}
-		e, err := decode(value)
-		if err != nil {
-			return 0, fmt.Errorf("sweep: %q: %w", key, err)
-		}
-		delete(old, e.File)
-	}
-	for name := range old {
-		err := b.root.Remove(path(name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return removed, fmt.Errorf("sweep: %w", err)
-		}
-		removed++
-	}
-	return removed, nil
-}
+// path spreads the files over 32*32 directories.
+func path(name string) string { return name[:2] + "/" + name[2:] }
 
 // maxSweep is how many names of a directory one sweep looks at. The next sweep looks at
 // the others.
 const maxSweep = 100_000
 
-// oldFiles returns the names of all files that are older than the grace. It removes
-// directories that killed processes had not finished.
-func (b *Bucket) oldFiles(ctx context.Context) (map[string]bool, error) {
+// Old returns the names of all files that are older than age. It removes directories that
+// killed processes had not finished.
+func (b *files) Old(ctx context.Context, age time.Duration) (map[string]bool, error) {
 	var dirs []string
 	err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
 	if err != nil && !errors.Is(err, trust.ErrTooMany) {
-		return nil, fmt.Errorf("sweep: %w", err)
+		return nil, err
 	}
 	old := make(map[string]bool)
 	for _, dir := range dirs {
@@ -197,19 +223,19 @@ func (b *Bucket) oldFiles(ctx context.Context) (map[string]bool, error) {
 		}
 		var err error
 		if random, ok := strings.CutPrefix(dir, stagePrefix); ok && trust.IsRandom(random) {
-			b.removeStage(dir)
+			b.removeStage(dir, age)
 		} else if len(dir) == 2 {
-			err = b.oldIn(dir, old)
+			err = b.oldIn(dir, age, old)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrTooMany) {
-			return nil, fmt.Errorf("sweep: %w", err)
+			return nil, err
 		}
 	}
 	return old, nil
 }
 
 // oldIn adds the names of the old files in a directory.
-func (b *Bucket) oldIn(name string, old map[string]bool) error {
+func (b *files) oldIn(name string, age time.Duration, old map[string]bool) error {
 	dir, _, err := trust.OpenBelow(b.root, name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil // this package makes no such file
@@ -223,7 +249,7 @@ func (b *Bucket) oldIn(name string, old map[string]bool) error {
 		if !trust.IsRandom(name + rest) {
 			return
 		}
-		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > b.grace {
+		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
 			old[name+rest] = true
 		}
 	})
@@ -231,13 +257,13 @@ func (b *Bucket) oldIn(name string, old map[string]bool) error {
 
 // removeStage removes an old directory in which another one was being made, if both are
 // empty.
-func (b *Bucket) removeStage(name string) {
+func (b *files) removeStage(name string, age time.Duration) {
 	dir, info, err := trust.OpenBelow(b.root, name)
 	if err != nil {
 		return
 	}
 	defer dir.Close()
-	if time.Since(info.ModTime()) <= b.grace {
+	if time.Since(info.ModTime()) <= age {
 		return
 	}
 	var inner []string

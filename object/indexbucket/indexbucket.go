@@ -1,0 +1,215 @@
+// Package indexbucket gives objects unique versions and every condition, on any bucket:
+// one that ignores all conditions, and one, as S3, where equal bodies have equal versions.
+//
+// # How
+//
+// A body is an object that is written once, under a unique name, and never changed. The
+// index, a [store.Store], has a register for each key that names its body. The index can
+// be in the same bucket (package bucketstore), in a DynamoDB table, in a database, or in
+// any other store. A put writes the body, then swaps the register. So a change has the
+// outcome of that one write, which the store settles, readers see whole bodies, and no
+// version is used twice. That makes [object.Client.RaiseFence] possible: a write of a
+// holder whose lock was taken over is refused, whatever its body.
+//
+// Only programs that use the same index see the objects; to others the bucket shows bodies
+// under random names.
+//
+// # What it costs
+//
+// A stat is one request, of the index. A get is two (index, body). A put is four: it reads
+// the index, writes the body, swaps the register, and removes the body that it replaced. A
+// listing reads the register of each key.
+//
+// # What a crash leaves
+//
+// A process that is killed during a put leaves a body that nothing names.
+// [Bucket.Sweep] removes such bodies after a day.
+package indexbucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/internal/indexed"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultGrace is how old a body that nothing names must be to be swept.
+	DefaultGrace = 24 * time.Hour
+
+	// MinGrace is the shortest grace.
+	MinGrace = time.Hour
+)
+
+// Options are the options of [New].
+type Options struct {
+	// Prefix is what the keys of the bodies begin with: text that ends with a slash, or
+	// nothing. Nothing else may be there, and another index needs another prefix.
+	Prefix string
+
+	// Grace is how old a body that no register names must be before Sweep removes it, by
+	// the store's clock. A put that takes longer than half of it, from its start to the
+	// swap of the register, fails. No write of the index may be applied later than half of
+	// it after it was sent. At least [MinGrace]; 0 means [DefaultGrace]. All users of one
+	// index must use the same.
+	Grace time.Duration
+}
+
+// Bucket is a space of objects in an index and a bucket of bodies. It may be used by any
+// number of goroutines, starts none, and needs no closing. It implements [object.Bucket]
+// and [object.Copier], with all their conditions, as the rules of those interfaces say. A
+// copy of an object onto itself, which changes its metadata, writes no body.
+//
+// Its Sweep removes bodies that no register names and that are older than the grace, and
+// returns how many it removed. It may run while the bucket is in use, and holds the names
+// of all old bodies in memory.
+type Bucket struct {
+	*objects
+	traits object.Traits
+}
+
+type objects = indexed.Bucket
+
+var (
+	_ object.Bucket    = (*Bucket)(nil)
+	_ object.Copier    = (*Bucket)(nil)
+	_ object.Describer = (*Bucket)(nil)
+)
+
+// New returns the bucket whose registers are in index and whose bodies are in another
+// bucket. The index needs a space of registers without other users; see [store.Prefix].
+// New sends nothing.
+func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	switch {
+	case index == nil || bodies == nil:
+		return nil, fmt.Errorf("indexbucket: %w: an index and a bucket are needed", object.ErrInvalid)
+	case o.Grace < MinGrace:
+		return nil, fmt.Errorf("indexbucket: %w: Options.Grace is %v, at least %v is needed", object.ErrInvalid, o.Grace, MinGrace)
+	case o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || object.CheckKey(o.Prefix+"x") != nil || len(o.Prefix) > object.MaxKey-nameSize):
+		return nil, fmt.Errorf("indexbucket: %w: Options.Prefix is %q; it ends with a slash", object.ErrInvalid, o.Prefix)
+	}
+	of, in := store.TraitsOf(index), object.TraitsOf(bodies)
+	t := object.Traits{Name: in.Name, Local: of.Local && in.Local, Trusted: true, UniqueVersions: true}
+	if of.Name != "" {
+		t.Name += " by " + of.Name + "/" + of.Prefix
+	}
+	if of.ID != "" {
+		t.ID = "index:" + of.ID + "#" + of.Prefix // the index decides which objects exist
+	}
+	return &Bucket{indexed.New(index, &inBucket{bodies, o.Prefix}, o.Grace), t}, nil
+}
+
+// Traits implements [object.Describer]: the bucket is trusted, and versions are unique.
+func (b *Bucket) Traits() object.Traits { return b.traits }
+
+// nameSize is the length of the name of a body.
+const nameSize = 26
+
+// inBucket are bodies in a bucket.
+type inBucket struct {
+	bucket object.Bucket
+	prefix string
+}
+
+func (b *inBucket) Write(ctx context.Context, name string, body io.Reader, o object.PutOptions) (int64, error) {
+	// The metadata is in the index. An upload that is not completed could not be resumed:
+	// its name would be lost.
+	o.IfAbsent, o.IfMatch, o.Metadata, o.Parts, o.Keep = false, "", nil, false, nil
+	info, err := b.bucket.Put(ctx, b.prefix+name, body, &o)
+	return info.Size, bare(err)
+}
+
+func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, progress object.Progress) error {
+	info, err := object.Copy(ctx, b.bucket, b.prefix+from, b.prefix+name, &object.CopyOptions{Progress: progress})
+	if err == nil && info.Size != 0 && info.Size != size { // not every store tells the size
+		b.Remove(ctx, name)
+		return fmt.Errorf("%w: its body has %d bytes in place of %d", store.ErrCorrupt, info.Size, size)
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return bare(err)
+	}
+	r, err := b.Open(ctx, from, size, 0, 0)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = b.Write(ctx, name, r, object.PutOptions{Length: size, Progress: progress})
+	return err
+}
+
+func (b *inBucket) Open(ctx context.Context, name string, size, offset, length int64) (io.ReadCloser, error) {
+	r, err := b.bucket.Get(ctx, b.prefix+name, &object.GetOptions{Offset: offset, Length: length})
+	if errors.Is(err, object.ErrRange) {
+		err = fmt.Errorf("%w: its body is shorter than %d bytes", store.ErrCorrupt, size)
+	}
+	if err != nil {
+		return nil, bare(err)
+	}
+	if r.Info.Size != size {
+		r.Close()
+		return nil, fmt.Errorf("%w: its body has %d bytes in place of %d", store.ErrCorrupt, r.Info.Size, size)
+	}
+	return r, nil
+}
+
+func (b *inBucket) Exists(ctx context.Context, name string) (bool, error) {
+	_, err := b.bucket.Stat(ctx, b.prefix+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// removal is how long the removal of a replaced body may take. What is not removed is
+// swept.
+const removal = 10 * time.Second
+
+func (b *inBucket) Remove(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
+	_ = b.bucket.Delete(ctx, b.prefix+name, nil)
+}
+
+func (b *inBucket) Sweep(ctx context.Context, name string) error {
+	return b.bucket.Delete(ctx, b.prefix+name, nil)
+}
+
+func (b *inBucket) Old(ctx context.Context, age time.Duration) (map[string]bool, error) {
+	old := make(map[string]bool)
+	local := object.TraitsOf(b.bucket).Local
+	for info, err := range b.bucket.List(ctx, b.prefix, nil) {
+		if err != nil {
+			return nil, err
+		}
+		now := info.Now
+		if now.IsZero() && local {
+			now = time.Now()
+		}
+		if !info.Modified.IsZero() && !now.IsZero() && now.Sub(info.Modified) > age {
+			old[strings.TrimPrefix(info.Key, b.prefix)] = true
+		}
+	}
+	return old, nil
+}
+
+// bare returns the error of the bucket without the name of the body, which tells the user
+// nothing.
+func bare(err error) error {
+	if of, ok := err.(*store.OpError); ok {
+		return of.Err
+	}
+	return err
+}
