@@ -744,3 +744,27 @@ func TestOptionsHaveBounds(t *testing.T) {
 		t.Errorf("got %+v, %v", r.Options(), err)
 	}
 }
+
+// TestLineSharesNoOldCheck: a goroutine that came while another one's check was under way
+// checks for itself: the state may have returned before it came.
+func TestLineSharesNoOldCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reserver(t, newTable())
+		fine := func(context.Context) error { return nil }
+		slow := func(context.Context) error {
+			time.Sleep(time.Second)
+			return &object.ConflictError{Key: "k"}
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := r.Do(t.Context(), "k", "", slow, fine); !errors.Is(err, store.ErrConflict) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if err := r.Do(t.Context(), "k", "", fine, fine); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	})
+}

@@ -1,0 +1,58 @@
+package reserve_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutanttest"
+)
+
+func TestMutants(t *testing.T) {
+	mutanttest.Run(t, []mutanttest.Mutant{
+		// The rules of the protocol, which the simulation misses.
+		{"an operation of unknown outcome releases its row", "reserve.go",
+			"if outcome == store.NotApplied {", "if outcome != store.Applied {",
+			"TestSimulation"},
+		{"a Reserver does not wait for its own row of unknown outcome", "reserve.go",
+			"if first && outcome != store.Unknown {", "if first {",
+			"TestSimulation"},
+		{"a waiter does not wait for the rate", "wait.go",
+			"	return seen.Timeout * rate\n", "	return seen.Timeout\n",
+			"TestSimulation"},
+		{"a waiter counts for a new row from the row before", "reserve.go",
+			"	if a.place.seen.Row != met {\n", "	if a.place.seen.Row.Key != met.Key || a.place.seen.Version != met.Version {\n",
+			"TestSimulation"},
+		{"a waiter takes every row for its own", "wait.go",
+			"if seen.Nonce != \"\" && seen.Nonce == a.place.spent {", "if seen.Nonce != \"\" {",
+			"TestSimulation"},
+		{"the object is not checked after a take-over", "reserve.go",
+			"		if again || over != nil {\n", "		if again = false; again {\n",
+			"TestObjectIsCheckedAfterATakeOver"},
+		{"the object is not checked when a row stands there", "wait.go",
+			"		if err := a.check(ctx); err != nil {\n			return false, err\n		}\n", "",
+			"TestWaitEndsWhenTheObjectChanges"},
+		{"the time of an operation counts from the answer", "reserve.go",
+			"			held.Row = mine\n", "			held.Row, held.sent, held.clock = mine, time.Now(), sysclock.Read()\n",
+			"TestLostReplyOfARow/applied"},
+		{"a writer does not know its own row", "reserve.go",
+			"met.Row.Nonce == a.nonce && met.Row.Generation == mine.Generation", "met.Row.Nonce == a.nonce+a.key",
+			"TestLostReplyOfARow/applied"},
+		{"an operation starts with what time is left", "reserve.go",
+			"held.left() > a.r.o.Timeout/2 &&", "held.left() != 0 &&",
+			"TestSlowTableRenewsTheRow"},
+		{"generations begin at 0", "reserve.go",
+			"	return firstGeneration + ", "	return 0 * ",
+			"TestOperationCostsOneCheckAndOneRow"},
+		{"a row is kept by the writer's clock alone", "reserve.go",
+			"	if !now.IsZero() {\n", "	if now.IsZero() {\n",
+			"TestSlowClock"},
+		{"an operation that ignores its context stops the line", "reserve.go",
+			"context.AfterFunc(ctx, leave)", "context.AfterFunc(ctx, func() {})",
+			"TestOperationThatIgnoresItsContext"},
+		{"a waiter does not look at the row", "wait.go",
+			"			seen.look *= 2\n			return false, nil\n", "			seen.look *= 2\n",
+			"TestWaiterNoticesARelease"},
+		{"a goroutine in line gets the result of an older check", "line.go",
+			"p.goneAt > joined", "p.goneAt > joined-9",
+			"TestLineSharesNoOldCheck"},
+	})
+}
