@@ -53,6 +53,7 @@ largeitem/itemtest:   store/... object/... largeitem/... internal/...
 internal/...:         store internal/...
 internal/crew:        -
 internal/localfs:     -
+internal/objectname:  -
 internal/private:     internal/trust
 internal/storeurl:    -
 internal/suitetest:   -

@@ -32,8 +32,8 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "NoSuchUpload":
 		// Another program aborted it, or a copy of our own request completed it.
 		return c.Fail(err, errNoUpload, store.Unknown, "%v", errNoUpload)
-	case code == "NoSuchKey":
-		// Only this: 404 also stands for a user that does not exist, and for a path
+	case code == "NoSuchKey" || code == "NoSuchVersion":
+		// Only these: 404 also stands for a user that does not exist, and for a path
 		// that an endpoint does not know.
 		return store.ErrNotFound
 	case code == "InvalidRange" || status == http.StatusRequestedRangeNotSatisfiable:

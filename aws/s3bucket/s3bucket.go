@@ -225,19 +225,24 @@ func (b *Bucket) Traits() object.Traits {
 // became of it.
 func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
 	c := awscall.New(ctx, b.where)
-	if ctx.Err() != nil {
-		return c, c.Classify(ctx.Err())
-	}
 	if timeout <= b.timeoutFor(smallBody) {
 		timeout = c.Share(timeout)
+	}
+	return c, b.send(ctx, c, timeout, f)
+}
+
+// send is call with a time limit that is kept as it is.
+func (b *Bucket) send(ctx context.Context, c *awscall.Call, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) error {
+	if ctx.Err() != nil {
+		return c.Classify(ctx.Err())
 	}
 	ctx, cancel := c.WithTimeout(timeout)
 	defer cancel()
 	err := f(ctx, b.once(c))
 	if err != nil || c.Damaged() != nil {
-		return c, b.classify(c, err)
+		return b.classify(c, err)
 	}
-	return c, nil
+	return nil
 }
 
 // once switches off retries and lets c watch the request.
@@ -254,7 +259,8 @@ type known struct {
 	mu    sync.Mutex
 	found map[object.Ability]error
 
-	notMD5 atomic.Bool // the ETags of this server are not the MD5 of the body
+	notMD5   atomic.Bool // the ETags of this server are not the MD5 of the body
+	oneByOne atomic.Bool // it removes no more than one version in a request
 }
 
 func (k *known) get(a object.Ability) (err error, known bool) {
@@ -276,6 +282,9 @@ func strOrNil(s string) *string {
 	}
 	return &s
 }
+
+// unquoted is an ETag without the quotes that not every server sends.
+func unquoted(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }
 
 // versionOf returns the version that an ETag is: with its quotes, which not every
 // server sends.

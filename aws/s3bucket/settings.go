@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,6 +23,9 @@ type Settings struct {
 	// Versioning is "Enabled", "Suspended", or "" if it was never on.
 	Versioning string
 
+	// MFADelete says that removing a version takes a code from a device.
+	MFADelete bool
+
 	// ObjectLock says that versions can be protected from deletion, and
 	// DefaultRetention for how long every new one is; zero means not by default.
 	ObjectLock       bool
@@ -31,9 +35,20 @@ type Settings struct {
 	// least.
 	Expires bool
 
+	// Rules are the lifecycle rules that remove versions, or move them to another class
+	// of storage. Rules for objects with tags are not among them.
+	Rules []Rule
+
 	// Unknown names what could not be read, and why: for lack of rights, or since
 	// the server does not know the request.
 	Unknown map[string]error
+}
+
+// Rule is a lifecycle rule.
+type Rule struct {
+	ID     string
+	Prefix string // of the keys that it is for
+	Does   string // for people
 }
 
 // Settings reads the settings of the bucket, in three requests. What cannot be read
@@ -70,6 +85,7 @@ func (b *Bucket) versioning(ctx context.Context, s *Settings, opt func(*s3.Optio
 	}, opt)
 	if err == nil {
 		s.Versioning = string(out.Status)
+		s.MFADelete = out.MFADelete == types.MFADeleteStatusEnabled
 	}
 	return err
 }
@@ -103,12 +119,46 @@ func (b *Bucket) lifecycle(ctx context.Context, s *Settings, opt func(*s3.Option
 	if err != nil {
 		return err
 	}
+	s.Expires, s.Rules = false, nil
 	for _, rule := range out.Rules {
+		if does := harm(rule); does != "" {
+			s.Rules = append(s.Rules, Rule{aws.ToString(rule.ID), rulePrefix(rule), does})
+		}
 		if rule.Status == types.ExpirationStatusEnabled && rule.NoncurrentVersionExpiration != nil {
 			s.Expires = true
 		}
 	}
 	return nil
+}
+
+// harm says what a lifecycle rule does to versions that may be needed; empty if nothing.
+func harm(rule types.LifecycleRule) string {
+	tagged := rule.Filter != nil && (rule.Filter.Tag != nil || rule.Filter.And != nil && len(rule.Filter.And.Tags) > 0)
+	if rule.Status != types.ExpirationStatusEnabled || tagged {
+		return "" // what is put here has no tags
+	}
+	var does []string
+	if rule.NoncurrentVersionExpiration != nil {
+		does = append(does, "removes old versions")
+	}
+	if e := rule.Expiration; e != nil && (e.Date != nil || aws.ToInt32(e.Days) > 0) {
+		does = append(does, "expires objects")
+	}
+	if len(rule.Transitions) > 0 || len(rule.NoncurrentVersionTransitions) > 0 {
+		does = append(does, "moves versions to another class of storage")
+	}
+	return strings.Join(does, ", ")
+}
+
+func rulePrefix(rule types.LifecycleRule) string {
+	if f := rule.Filter; f != nil {
+		if f.And != nil {
+			return aws.ToString(f.And.Prefix)
+		}
+		return aws.ToString(f.Prefix)
+	}
+	//lint:ignore SA1019 older configurations have it here
+	return aws.ToString(rule.Prefix)
 }
 
 // LifecycleRule is a lifecycle configuration, as JSON for

@@ -2,6 +2,7 @@ package s3bucket
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,6 +135,16 @@ func set[T time.Duration | ~string](to *T, value T) {
 	}
 }
 
+// Open returns the bucket that the URL names, with opts and what the URL says. What it
+// insists on ([Config.Unsafe]) is up to the caller. It sends nothing.
+func (c *Config) Open(ctx context.Context, opts *Options) (*Bucket, error) {
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, c.Bucket, c.Options(opts))
+}
+
 // Open returns the bucket that a URL names, and the prefix in the URL, which is up
 // to the caller. See [Config] for the parameters. It sends nothing.
 func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix string, err error) {
@@ -141,13 +152,12 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := c.Client(ctx)
-	if err != nil {
-		return nil, "", err
+	var o Options
+	if opts != nil {
+		o = *opts
 	}
-	o := c.Options(opts)
-	o.Assume = append(append([]object.Ability(nil), o.Assume...), c.unsafe...)
-	b, err = New(client, c.Bucket, o)
+	o.Assume = slices.Concat(o.Assume, c.unsafe)
+	b, err = c.Open(ctx, &o)
 	return b, strings.Trim(c.Prefix, "/"), err
 }
 

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,21 +138,15 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	b, err := s3bucket.New(client, c.Bucket, c.Options(&s3bucket.Options{Log: o.Log}))
+	b, err := c.Open(ctx, &s3bucket.Options{Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range c.Unsafe() {
-		o.Unsafe = append(o.Unsafe[:len(o.Unsafe):len(o.Unsafe)], a)
-	}
+	o.Unsafe = slices.Concat(o.Unsafe, c.Unsafe())
 	return New(b, c.Prefix, &o)
 }
 

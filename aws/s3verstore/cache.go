@@ -22,12 +22,11 @@ type register struct {
 	key, object string
 	asked       uint64 // when it was last asked for, by that of the cache
 
-	mu      sync.Mutex
-	seen    map[string]sighting // by version id
-	passed  map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
-	ids     []string            // the versions that were read in the last look, in their order
-	base    base                // of the newest look, or of a write after it
-	checked bool                // no lock of another program lies beside it
+	mu     sync.Mutex
+	seen   map[string]sighting // by version id
+	passed map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
+	ids    []string            // the versions that were read in the last look, in their order
+	base   base                // of the newest look, or of a write after it
 }
 
 // sighting is one version that was read. What it says never changes.
@@ -98,13 +97,13 @@ func (r *register) known() (map[string]sighting, []string) {
 }
 
 // see notes a version. An earlier sight of it stays.
-func (r *register) see(v version, e *entry, at time.Time) sighting {
+func (r *register) see(id string, e *entry, at time.Time) sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.seen[v.id]
+	s, ok := r.seen[id]
 	if !ok {
 		s = sighting{e, at}
-		r.seen[v.id] = s
+		r.seen[id] = s
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -15,7 +16,11 @@ import (
 // for an example. Programs give a client of the SDK in place of the bucket's, or use
 // [s3verstore.Open] with a URL.
 func locks(b *awstest.S3, o *lease.Options) *lease.Client {
-	st, err := s3verstore.New(b.Client(), "bucket", &s3verstore.Options{Prefix: "prod", Life: 100 * time.Millisecond})
+	bucket, err := s3bucket.New(b.Client(), "bucket", nil)
+	if err != nil {
+		panic(err)
+	}
+	st, err := s3verstore.New(bucket, "prod", &s3verstore.Options{Life: 100 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

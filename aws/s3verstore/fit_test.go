@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -252,24 +253,25 @@ func TestLives(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	b := newBucket()
+	bucket, err := s3bucket.New(b.Client(), "bucket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, o := range map[string]s3verstore.Options{
 		"a settle that is too short": {Life: 5 * time.Second, Settle: 5 * time.Second},
 		"a life that is too short":   {Life: time.Millisecond},
 		"a life that is too long":    {Life: time.Hour},
 		"a rho that is too large":    {Rho: 0.5},
-		"a prefix that is none":      {Prefix: "a//b"},
-		"tries":                      {Tries: 100},
-		"a key without encryption":   {KMSKey: "k"},
-		"an encryption":              {Encryption: "rot13"},
-		"an ACL":                     {ACL: "mine"},
-		"a timeout":                  {Timeout: time.Millisecond},
 	} {
-		if _, err := s3verstore.New(b.Client(), "bucket", &o); !errors.Is(err, store.ErrMisconfigured) {
+		if _, err := s3verstore.New(bucket, "", &o); !errors.Is(err, store.ErrMisconfigured) {
 			t.Errorf("%s: %v, want %v", name, err, store.ErrMisconfigured)
 		}
 	}
-	if _, err := s3verstore.New(nil, "bucket", nil); !errors.Is(err, store.ErrMisconfigured) {
-		t.Errorf("without a client: %v", err)
+	if _, err := s3verstore.New(bucket, "a//b", nil); !errors.Is(err, store.ErrMisconfigured) {
+		t.Errorf("a prefix that is none: %v", err)
+	}
+	if _, err := s3verstore.New(nil, "", nil); !errors.Is(err, store.ErrMisconfigured) {
+		t.Errorf("without a bucket: %v", err)
 	}
 	s := open(t, b, nil)
 	if s.Life() != 5*time.Second || s.Pause() != 6*time.Second || s.Traits().MinTTL != 27*time.Second || !s.Traits().NoReadBack {
@@ -281,7 +283,7 @@ func TestOptions(t *testing.T) {
 func TestSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		s := open(t, b, &s3verstore.Options{Prefix: "app"})
+		s := openBelow(t, b, "app", nil)
 		set, err := s.Settings(t.Context())
 		if err != nil || set.Err() != nil || len(set.Unknown) > 0 {
 			t.Fatalf("a good bucket: %+v, %v, %v", set, err, set.Err())
@@ -345,4 +347,53 @@ func leasesOn(t *testing.T, s store.Store, opts *lease.Options) *lease.Client {
 		_ = c.Close(context.WithoutCancel(t.Context()))
 	})
 	return c
+}
+
+// TestLocksOfAnotherProgram: a lock of the program that takes the oldest version for the
+// owner keeps a register of its name from being made, wherever it lies, and no other. A
+// store looks once, and writes on registers that are there pay nothing.
+func TestLocksOfAnotherProgram(t *testing.T) {
+	for object, refused := range map[string][]string{
+		"app/job":      {"job", "lock/job", "a/job"},
+		"app/lock/job": {"lock/job"},
+		"app/a/job":    {"lock/a/job", "a/job"},
+		"job":          {"job", "lock/job", "a/job"},
+		"other/job":    nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			v := mustPut(t, openBelow(t, b, "app", nil), "lock/old", "", "0")
+			put(b, object, legacyBody(object), legacyMeta)
+			s := openBelow(t, b, "app", nil)
+			for _, key := range []string{"job", "lock/job", "lock/a/job", "a/job", "lock/job-2", "jo", "a"} {
+				_, err := s.Put(t.Context(), key, "", nil)
+				if slices.Contains(refused, key) {
+					outcome(t, object+": create "+key, err, store.NotApplied, store.ErrUnsafe)
+				} else if err != nil {
+					t.Errorf("%s: create %s: %v", object, key, err)
+				}
+			}
+			ops(b)
+			mustPut(t, s, "new", "", "0")
+			mustPut(t, s, "lock/old", v, "1")
+			if got := brief(b); got != "LIST PUT LIST PUT LIST GET GET PUT LIST PUT" {
+				t.Errorf("%s: two writes took %s", object, got)
+			}
+		})
+	}
+}
+
+// TestRightsEndWithThePrefix: a store that may not list the root of the bucket makes
+// registers all the same.
+func TestRightsEndWithThePrefix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "ListObjectVersions" && q.URL.Query().Get("prefix") == "" {
+				return awstest.Fault{Status: 403, Code: "AccessDenied"}
+			}
+			return awstest.Fault{}
+		})
+		mustPut(t, openBelow(t, b, "app", nil), "k", "", "1")
+	})
 }

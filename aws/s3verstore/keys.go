@@ -8,10 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -98,25 +96,20 @@ type found struct {
 
 // walk lists the objects of a prefix and looks at each.
 func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bool, error)) (goOn bool, err error) {
-	var keyMarker, idMarker *string
 	var last *group // its versions may go on on the next page
-	var pages awscall.Pages
-	for {
-		watch := startWatch()
-		out, err := s.page(ctx, prefix, keyMarker, idMarker, 0)
+	watch := startWatch()
+	for page, err := range s.versions.List(ctx, prefix) {
 		if err != nil {
 			return false, err
 		}
-		groups := groupVersions(out, last, watch)
-		more, err := next(&pages, out, &keyMarker, &idMarker)
-		if err == nil && len(groups) > 0 {
-			err = groups[0].l.tooMany(groups[0].object)
-		}
-		if err != nil {
-			return false, err
+		groups := groupVersions(page.Versions, last, watch)
+		if len(groups) > 0 {
+			if err := groups[0].l.tooMany(groups[0].object); err != nil {
+				return false, err
+			}
 		}
 		last = nil
-		if more && len(groups) > 0 {
+		if page.NextKey != "" && len(groups) > 0 {
 			last = groups[len(groups)-1]
 			groups = groups[:len(groups)-1]
 		}
@@ -127,10 +120,9 @@ func (s *Store) walk(ctx context.Context, prefix string, yield func([]found) (bo
 		if goOn, err := yield(all); err != nil || !goOn {
 			return false, err
 		}
-		if !more {
-			return true, nil
-		}
+		watch = startWatch()
 	}
+	return true, nil
 }
 
 // group is an object of a listing.
@@ -139,15 +131,14 @@ type group struct {
 	l      *listing
 }
 
-func groupVersions(out *s3.ListObjectVersionsOutput, last *group, watch stopwatch) (groups []*group) {
+func groupVersions(versions []s3bucket.ObjectVersion, last *group, watch stopwatch) (groups []*group) {
 	if last != nil {
 		last.l.pages++
 		groups = append(groups, last)
 	}
-	for _, v := range out.Versions {
-		object := aws.ToString(v.Key)
-		if len(groups) == 0 || groups[len(groups)-1].object != object {
-			groups = append(groups, &group{object, &listing{watch: watch, pages: 1}})
+	for _, v := range versions {
+		if len(groups) == 0 || groups[len(groups)-1].object != v.Key {
+			groups = append(groups, &group{v.Key, &listing{watch: watch, pages: 1}})
 		}
 		groups[len(groups)-1].l.add(v)
 	}

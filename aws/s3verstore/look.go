@@ -212,7 +212,7 @@ func (g *glance) fetch(ctx context.Context, versions []version, spare int) error
 	for _, i := range unknown {
 		switch {
 		case errs[i] == nil:
-			g.known[versions[i].id] = g.r.see(versions[i], entries[i], g.seen)
+			g.known[versions[i].id] = g.r.see(versions[i].id, entries[i], g.seen)
 		case i < spare:
 		case errors.Is(errs[i], errGone):
 			gone = errs[i]
@@ -277,7 +277,7 @@ func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error 
 	if g.l.null != nil || !v.missing && why != toRead {
 		return nil
 	}
-	there, err := g.s.current(ctx, g.r.object)
+	there, err := g.s.there(ctx, g.r.object)
 	if there {
 		err = errTorn
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -146,18 +147,18 @@ func (m *measuring) run(ctx context.Context, o MeasureOptions) error {
 
 func (m *measuring) put(ctx context.Context) error {
 	watch := startWatch()
-	v, err := m.s.put(ctx, m.object, []byte(rand.Text()))
+	id, err := m.s.put(ctx, m.object, []byte(rand.Text()))
 	if err != nil {
 		return err
 	}
-	if v.id == "" || v.id == null {
+	if id == "" || id == s3bucket.NullVersion {
 		return fmt.Errorf("%w: a version was put without an id", store.ErrUnsafe)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.found.Puts++
 	m.found.SlowestPut = max(m.found.SlowestPut, watch.elapsed())
-	m.answered = append(m.answered, v.id)
+	m.answered = append(m.answered, id)
 	return nil
 }
 
@@ -209,7 +210,7 @@ func (m *measuring) late(now time.Time) {
 
 // remove removes the scratch object, also after ctx has ended.
 func (m *measuring) remove(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*m.s.o.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanTime)
 	defer cancel()
 	if err := m.s.erase(ctx, m.object); err != nil {
 		m.s.o.Log.Warn("a scratch object could not be removed", "object", m.object, "error", err)
@@ -235,12 +236,12 @@ func (s *Store) erase(ctx context.Context, object string) error {
 		}
 		ids := l.ids()
 		if l.null != nil {
-			ids = append(ids, null)
+			ids = append(ids, s3bucket.NullVersion)
 		}
 		if len(ids) == 0 {
 			return nil
 		}
-		if _, err := s.remove(ctx, object, ids); err != nil {
+		if _, err := s.versions.Remove(ctx, object, ids); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,9 @@ package s3verstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/objectname"
 )
 
 // The object of a key has the key's name, with everything but letters, digits, dot,
@@ -56,42 +57,12 @@ func keyOf(name string) (key string, ok bool) {
 	if strings.HasPrefix(name, longFolder) {
 		return "", true
 	}
-	key, ok = unescape(inner)
+	key, ok = objectname.Unescape(inner)
 	return key, ok && key != "" && objectName(key) == name
 }
 
-func plainByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("./-_", c) >= 0
-}
-
 func escape(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		if c := key[i]; plainByte(c) {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "!%02X", c)
-		}
-	}
-	return b.String()
-}
-
-func unescape(name string) (string, bool) {
-	var b []byte
-	for i := 0; i < len(name); i++ {
-		if name[i] != '!' {
-			b = append(b, name[i])
-			continue
-		}
-		if i+3 > len(name) {
-			return "", false
-		}
-		c, err := hex.DecodeString(name[i+1 : i+3])
-		if err != nil {
-			return "", false
-		}
-		b = append(b, c[0])
-		i += 2
-	}
-	return string(b), true
+	return objectname.Escape(key, func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("./-_", r)
+	})
 }

@@ -8,27 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func (s *Store) opError(op store.Kind, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &store.OpError{Op: op, Key: key, Store: s.where, Err: err}
-}
-
-// begin is what all calls do first.
-func (s *Store) begin(ctx context.Context, key string) (*register, error) {
-	if err := store.CheckKey(key); err != nil {
-		return nil, err
-	}
-	if err := store.CheckContext(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.ready(ctx); err != nil {
-		return nil, err
-	}
-	return s.register(key), nil
-}
-
 // result returns the state that an entry made; nil stands for none.
 func result(p *placed) ([]byte, store.Version, error) {
 	if p == nil || p.deleted {

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -15,7 +16,16 @@ import (
 
 func open(t testing.TB, b *awstest.S3, opts *s3verstore.Options) *s3verstore.Store {
 	t.Helper()
-	s, err := s3verstore.New(b.Client(), "bucket", opts)
+	return openBelow(t, b, "", opts)
+}
+
+func openBelow(t testing.TB, b *awstest.S3, prefix string, opts *s3verstore.Options, client ...func(*s3.Options)) *s3verstore.Store {
+	t.Helper()
+	bucket, err := s3bucket.New(b.Client(client...), "bucket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := s3verstore.New(bucket, prefix, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +58,7 @@ func TestStore(t *testing.T) {
 				},
 				Cut: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
 					b := first.(opened).b
-					client := b.Client(func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
-					s, err := s3verstore.New(client, "bucket", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return s
+					return openBelow(t, b, "", nil, func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
 				},
 				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, Patience: time.Hour,
 			})

@@ -51,7 +51,7 @@ func (s *Store) salvage(ctx context.Context, key string, keep func(version strin
 	if err := keep("", nil); err != nil {
 		return err
 	}
-	_, err = s.remove(ctx, r.object, l.ids())
+	_, err = s.versions.Remove(ctx, r.object, l.ids())
 	s.forget(key)
 	return err
 }

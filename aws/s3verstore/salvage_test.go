@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
-	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -31,7 +30,7 @@ func TestBucketThatExpiresVersionsIsRefused(t *testing.T) {
 		mustPut(t, open(t, b, nil), "k", "", "1")
 		b.Plan(nil)
 		b.Lifecycle = "<Rule><ID>x</ID><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
-		mustPut(t, open(t, b, &s3verstore.Options{Prefix: "app"}), "l", "", "1")
+		mustPut(t, openBelow(t, b, "app", nil), "l", "", "1")
 	})
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 )
@@ -18,10 +16,8 @@ import (
 //	life     how long a PUT may be under way, such as 5s; see [Options]
 //	settle   the pause between a PUT and its judgement
 type Config struct {
-	Bucket string
-	Prefix string // without slashes at its ends; may be empty
+	*s3bucket.Config
 
-	s3           *s3bucket.Config
 	life, settle time.Duration
 }
 
@@ -52,41 +48,23 @@ func ParseURL(raw string) (*Config, error) {
 	if values.Has("unsafe") {
 		return nil, awsconfig.Wrong("a store on a versioned bucket asks no conditions of the server, so that there is none to insist on: leave out the parameter unsafe")
 	}
-	if c.s3, err = s3bucket.ParseURL("s3://" + rest + "?" + values.Encode()); err != nil {
+	if c.Config, err = s3bucket.ParseURL("s3://" + rest + "?" + values.Encode()); err != nil {
 		return nil, err
 	}
-	c.Bucket, c.Prefix = c.s3.Bucket, c.s3.Prefix
-	return c, c.Options(nil).check()
+	return c, c.Times(nil).check()
 }
 
-// Client makes a client of the SDK. It sends nothing.
-func (c *Config) Client(ctx context.Context) (*s3.Client, error) { return c.s3.Client(ctx) }
-
-// Options returns opts with what the URL says, which wins.
-func (c *Config) Options(opts *Options) *Options {
+// Times returns opts with the times that the URL names, which win.
+func (c *Config) Times(opts *Options) *Options {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	o.Prefix = c.Prefix
 	if c.life != 0 {
 		o.Life, o.Settle = c.life, 0 // the pause goes with it
 	}
 	if c.settle != 0 {
 		o.Settle = c.settle
-	}
-	from := c.s3.Options(nil)
-	if from.Timeout != 0 {
-		o.Timeout = from.Timeout
-	}
-	if from.Owner != "" {
-		o.Owner = from.Owner
-	}
-	if from.Encryption != "" {
-		o.Encryption, o.KMSKey = from.Encryption, from.KMSKey
-	}
-	if from.ACL != "" {
-		o.ACL = from.ACL
 	}
 	return &o
 }
@@ -97,9 +75,10 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.Client(ctx)
+	o := c.Times(opts)
+	b, err := c.Config.Open(ctx, &s3bucket.Options{Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
-	return New(client, c.Bucket, c.Options(opts))
+	return New(b, c.Prefix, o)
 }

@@ -11,11 +11,17 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// cleanAt is how many versions have to be superseded before they are removed.
-const cleanAt = 8
+const (
+	// cleanAt is how many versions have to be superseded before they are removed.
+	cleanAt = 8
+
+	// cleanTime is how long that may take.
+	cleanTime = 5 * time.Second
+)
 
 // Put implements [store.Store]. It takes a pause of [Options].Settle at least; a
 // context that ends sooner is refused, and nothing is sent.
@@ -117,7 +123,7 @@ func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, er
 		return base{}, &store.ConflictError{Key: r.key}
 	}
 	if len(v.entries) == 0 {
-		if err := s.alone(ctx, r); err != nil {
+		if err := s.notLegacy(ctx, r.key); err != nil {
 			return base{}, store.MarkNotApplied(err)
 		}
 	}
@@ -142,11 +148,11 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 		return store.MarkNotApplied(err)
 	}
 	watch := startWatch()
-	v, err := s.put(ctx, r.object, body)
+	id, err := s.put(ctx, r.object, body)
 	if err != nil {
 		return err
 	}
-	if v.id == "" || v.id == null {
+	if id == "" || id == s3bucket.NullVersion {
 		s.fit.good.Store(false)
 		err := s.ready(ctx)
 		if err == nil {
@@ -157,7 +163,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	if took := watch.elapsed(); took > s.o.Life {
 		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life))
 	}
-	r.see(v, e, time.Now())
+	r.see(id, e, time.Now())
 	return nil
 }
 
@@ -242,14 +248,14 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	if len(ids)+len(older) < cleanAt {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
 	// Half of the time to read, so that what was read is removed: a store that is new
 	// for each call would otherwise never get on with many of them.
-	reading, stop := context.WithTimeout(ctx, s.o.Timeout/2)
+	reading, stop := context.WithTimeout(ctx, cleanTime/2)
 	ids = append(ids, s.passed(reading, r, older, v.removable)...)
 	stop()
-	if failed, err := s.remove(ctx, r.object, ids); err != nil {
+	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {
 		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
 }

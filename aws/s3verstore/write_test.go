@@ -74,6 +74,7 @@ func TestRequests(t *testing.T) {
 		}{
 			{"first call", func() error { _, _, err := s.Peek(ctx, "k"); return err }, store.ErrNotFound, "VERSIONING LOCK RULES LIST", 0},
 			{"create", func() (err error) { v, err = s.Put(ctx, "k", "", []byte("1")); return err }, nil, "LIST LIST PUT LIST PUT", settle},
+			{"create another", func() error { _, err := s.Put(ctx, "other", "", nil); return err }, nil, "LIST PUT LIST PUT", settle},
 			{"swap", func() (err error) { v, err = s.Put(ctx, "k", v, []byte("2")); return err }, nil, "PUT LIST PUT", settle},
 			{"renewal", func() (err error) { v, err = s.PutVolatile(ctx, "k", v, []byte("3")); return err }, nil, "PUT LIST", settle},
 			{"get", func() error { _, _, err := s.Get(ctx, "k"); return err }, nil, "LIST", 0},

@@ -201,11 +201,11 @@ func versionedPatient(ctx context.Context, raw string) (*doctor.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := config.Client(ctx)
+	bucket, err := config.Open(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	return doctor.VersionedS3(client, config.Bucket, config.Options(nil)), nil
+	return doctor.VersionedS3(bucket, config.Prefix, config.Times(nil)), nil
 }
 
 func dynamoPatient(ctx context.Context, raw string) (*doctor.Target, error) {

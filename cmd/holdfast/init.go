@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -38,6 +39,8 @@ func (a *app) init(ctx context.Context) error {
 		err = initTable(ctx, a.storeURL)
 	case "s3":
 		err = initBucket(ctx, a.storeURL)
+	case s3verstore.Scheme:
+		err = initVersions(ctx, a.storeURL)
 	case "sqlite", "postgres":
 		err = initDatabase(ctx, u)
 	}
@@ -77,4 +80,18 @@ func initBucket(ctx context.Context, raw string) error {
 		return fmt.Errorf("make the bucket first: %w", err)
 	}
 	return nil
+}
+
+// initVersions refuses a bucket in which something would take away versions that are
+// needed, or locks of another program lie.
+func initVersions(ctx context.Context, raw string) error {
+	st, err := s3verstore.Open(ctx, raw, nil)
+	if err != nil {
+		return err
+	}
+	settings, err := st.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	return settings.Err()
 }

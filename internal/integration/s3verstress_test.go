@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
 	"github.com/holdfast-go/holdfast/lease"
@@ -54,7 +55,11 @@ func count(config string) error {
 	if c.Unsafe {
 		o = &s3verstore.Options{Life: time.Hour, Settle: 1, UnsafeTimes: true}
 	}
-	st, err := s3verstore.New(c.S3.Client(), c.Bucket, o)
+	b, err := s3bucket.New(c.S3.Client(), c.Bucket, nil)
+	if err != nil {
+		return err
+	}
+	st, err := s3verstore.New(b, "", o)
 	if err != nil {
 		return err
 	}

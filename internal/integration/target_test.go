@@ -39,7 +39,11 @@ func (a target) open(context.Context) (store.Store, error) {
 		}
 		return s3store.New(b, a.Prefix, nil)
 	case "s3versioned":
-		return s3verstore.New(a.S3.Client(), a.Space, &s3verstore.Options{Prefix: a.Prefix, Life: a.Life})
+		b, err := a.bucket(nil)
+		if err != nil {
+			return nil, err
+		}
+		return s3verstore.New(b, a.Prefix, &s3verstore.Options{Life: a.Life})
 	case "dynamodb":
 		return dynamostore.New(a.Dynamo.Client(), a.Space, &dynamostore.Options{Prefix: a.Prefix})
 	case "file":

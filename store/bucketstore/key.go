@@ -2,10 +2,10 @@ package bucketstore
 
 import (
 	"encoding/base64"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/objectname"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -92,20 +92,7 @@ func plain(r rune) bool {
 	return r >= 0xa0 && r != 0xfffe && r != 0xffff
 }
 
-func escape(segment string) string {
-	var b strings.Builder
-	for i, r := range segment {
-		if plain(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, c := range []byte(segment[i : i+utf8.RuneLen(r)]) {
-			b.WriteByte('!')
-			b.WriteString(strings.ToUpper(strconv.FormatUint(uint64(c)|0x100, 16)[1:]))
-		}
-	}
-	return b.String()
-}
+func escape(segment string) string { return objectname.Escape(segment, plain) }
 
 // decodeKey is the inverse of what objectKey does without its prefix. It refuses
 // whatever that would not have written.
@@ -121,31 +108,11 @@ func decodeKey(name string) (string, bool) {
 			return "", false
 		}
 		key = string(raw)
-	} else if key, ok = unescape(strings.ReplaceAll(encoded, "!/", "")); !ok {
+	} else if key, ok = objectname.Unescape(strings.ReplaceAll(encoded, "!/", "")); !ok {
 		return "", false
 	}
 	if store.CheckKey(key) != nil || (driver{}).objectKey(key) != name {
 		return "", false
 	}
 	return key, true
-}
-
-func unescape(s string) (string, bool) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(s, "!")
-		b.WriteString(before)
-		if !found {
-			return b.String(), true
-		}
-		if len(after) < 2 {
-			return "", false
-		}
-		c, err := strconv.ParseUint(after[:2], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(byte(c))
-		s = after[2:]
-	}
 }

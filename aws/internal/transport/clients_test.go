@@ -95,7 +95,11 @@ func s3Operations() []operation {
 	}
 	versioned := func(name string, write bool, call func(ctx context.Context, s *s3verstore.Store) error) operation {
 		return operation{"s3verstore " + name, write, func(ctx context.Context, server http.RoundTripper) error {
-			s, err := s3verstore.New(s3Client(server), "bucket", &s3verstore.Options{Life: time.Second, Tries: 2})
+			b, err := s3bucket.New(s3Client(server), "bucket", &s3bucket.Options{Tries: 2})
+			if err != nil {
+				return err
+			}
+			s, err := s3verstore.New(b, "", &s3verstore.Options{Life: time.Second})
 			if err != nil {
 				return err
 			}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -20,19 +19,15 @@ type versions struct {
 
 // VersionedS3 is a bucket with versions on S3, of whose server no conditions are asked.
 // Each write there waits for a pause, so that the examination takes minutes.
-func VersionedS3(client *s3.Client, name string, opts *s3verstore.Options) *Target {
+func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Options) *Target {
 	p := &versions{}
-	var o s3verstore.Options
-	if opts != nil {
-		o = *opts
-	}
 	return &Target{
-		kind: s3verstore.Scheme, name: strings.TrimSuffix(s3verstore.Scheme+"://"+name+"/"+strings.Trim(o.Prefix, "/"), "/"),
+		kind: s3verstore.Scheme, name: strings.TrimSuffix(s3verstore.Scheme+"://"+bucket.Name()+"/"+strings.Trim(prefix, "/"), "/"),
 		begin: func(ctx context.Context, e *examination) error {
 			p.e = e
 			var handles []store.Store
 			for range e.handles {
-				st, err := s3verstore.New(client, name, &o)
+				st, err := s3verstore.New(bucket, prefix, opts)
 				if err != nil {
 					return err
 				}

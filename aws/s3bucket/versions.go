@@ -1,0 +1,245 @@
+package s3bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Versions sends the requests for single versions of objects. They ask no condition of
+// the server. Package s3verstore is made of them.
+//
+// All but Put are repeated like reads. An error that matches [store.ErrNotFound] says that
+// there is no such version. Each request has the whole time limit of the bucket, whatever
+// the deadline of its context.
+type Versions struct{ b *Bucket }
+
+// Versions returns the requests for single versions.
+func (b *Bucket) Versions() Versions { return Versions{b} }
+
+// NullVersion is the id of a version that was put while versioning was not enabled.
+const NullVersion = "null"
+
+// ObjectVersion is one version of an object.
+type ObjectVersion struct {
+	Key      string
+	ID       string // empty if the server told none
+	ETag     string // without quotes
+	Size     int64  // in bytes
+	Modified time.Time
+}
+
+// VersionPage is one page of a listing of versions.
+type VersionPage struct {
+	Versions []ObjectVersion // of each key the newest first; without delete markers
+	NextKey  string          // where the next page begins; empty if this is the last
+}
+
+// call sends one request.
+func (v Versions) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
+	c := awscall.New(ctx, v.b.where)
+	err := v.b.send(ctx, c, timeout, f)
+	switch {
+	case c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound":
+		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
+	case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged), errors.Is(err, object.ErrRange):
+		err = c.Fail(err, nil, store.NotApplied, "a strange answer to a request without a condition: status %d", c.Status())
+	case errors.Is(err, object.ErrBusy):
+		err = c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", c.Text(err))
+	}
+	return c, err
+}
+
+// repeat is call for a request that may be sent again.
+func (v Versions) repeat(ctx context.Context, f func(ctx context.Context, opt func(*s3.Options)) error) error {
+	return v.b.repeat(ctx, func() error {
+		_, err := v.call(ctx, v.b.o.Timeout, f)
+		return err
+	})
+}
+
+// Put puts a version, in one request that takes at most within.
+func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
+	put := ObjectVersion{Key: key, Size: int64(len(body))}
+	c, err := v.call(ctx, within, func(ctx context.Context, opt func(*s3.Options)) error {
+		out, err := v.b.client.PutObject(ctx, &s3.PutObjectInput{
+			Bucket:               &v.b.name,
+			Key:                  &key,
+			Body:                 bytes.NewReader(body),
+			ContentLength:        aws.Int64(int64(len(body))),
+			ContentType:          &contentType,
+			ExpectedBucketOwner:  strOrNil(v.b.o.Owner),
+			ServerSideEncryption: v.b.o.Encryption,
+			SSEKMSKeyId:          strOrNil(v.b.o.KMSKey),
+			ACL:                  v.b.o.ACL,
+		}, opt)
+		if err == nil {
+			put.ID, put.ETag = aws.ToString(out.VersionId), unquoted(out.ETag)
+		}
+		return err
+	})
+	if err == nil && !c.Empty() {
+		err = c.Fail(errYes, store.ErrUnavailable, store.Unknown, "%v", errYes)
+	}
+	return put, err
+}
+
+// Get returns the body of a version, or its first limit+1 bytes if it has more than
+// limit. An empty id names the newest version.
+func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []byte, err error) {
+	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+		out, err := v.b.client.GetObject(transport.ExpectStream(ctx), &s3.GetObjectInput{
+			Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
+		}, opt)
+		if err != nil {
+			return err
+		}
+		defer out.Body.Close()
+		body, err = io.ReadAll(io.LimitReader(out.Body, limit+1))
+		return err
+	})
+	return body, err
+}
+
+// Metadata returns the metadata of a version. An empty id names the newest version.
+func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[string]string, err error) {
+	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+		out, err := v.b.client.HeadObject(ctx, &s3.HeadObjectInput{
+			Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
+		}, opt)
+		if err == nil {
+			metadata = out.Metadata
+		}
+		return err
+	})
+	return metadata, err
+}
+
+// List lists the versions of the objects whose keys begin with prefix, by pages: the keys
+// in their order. It asks for a page when the loop wants it. An error ends the listing.
+func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage, error] {
+	return func(yield func(VersionPage, error) bool) {
+		in := &s3.ListObjectVersionsInput{Bucket: &v.b.name, Prefix: &prefix, ExpectedBucketOwner: strOrNil(v.b.o.Owner)}
+		var pages awscall.Pages
+		for {
+			var out *s3.ListObjectVersionsOutput
+			err := v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+				out, err = v.b.client.ListObjectVersions(ctx, in, opt)
+				return err
+			})
+			more := err == nil && aws.ToBool(out.IsTruncated)
+			if more {
+				in.KeyMarker, in.VersionIdMarker = out.NextKeyMarker, strOrNil(aws.ToString(out.NextVersionIdMarker))
+				token := ""
+				if key := aws.ToString(in.KeyMarker); key != "" {
+					token = key + "\x00" + aws.ToString(in.VersionIdMarker)
+				}
+				err = pages.Next(token, len(out.Versions)+len(out.DeleteMarkers))
+			}
+			if err != nil {
+				yield(VersionPage{}, err)
+				return
+			}
+			var page VersionPage
+			for _, w := range out.Versions {
+				page.Versions = append(page.Versions, ObjectVersion{aws.ToString(w.Key), aws.ToString(w.VersionId), unquoted(w.ETag), aws.ToInt64(w.Size), aws.ToTime(w.LastModified)})
+			}
+			if more {
+				page.NextKey = aws.ToString(in.KeyMarker)
+			}
+			if !yield(page, nil) || !more {
+				return
+			}
+		}
+	}
+}
+
+// removeAtOnce is how many versions one request removes at most.
+const removeAtOnce = 1000
+
+// Remove removes versions of an object, and returns how many it could not. A version that
+// is gone already counts as removed. Versions are removed one by one where the server
+// does not take many in one request.
+func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
+	for len(ids) > 1 && !v.b.known.oneByOne.Load() {
+		some := ids[:min(len(ids), removeAtOnce)]
+		refused, err := v.removeMany(ctx, key, some)
+		if takesNoMany(err) {
+			v.b.known.oneByOne.Store(true)
+			break
+		}
+		if err != nil {
+			return refused + len(ids) - len(some), err
+		}
+		ids = ids[len(some):]
+	}
+	for i, id := range ids {
+		err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+			_, err := v.b.client.DeleteObject(ctx, &s3.DeleteObjectInput{
+				Bucket: &v.b.name, Key: &key, VersionId: &id, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
+			}, opt)
+			return err
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return len(ids) - i, err
+		}
+	}
+	return 0, nil
+}
+
+// takesNoMany reports whether a server does not take the deletion of several versions in
+// one request, or not as the SDK sends it.
+func takesNoMany(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch awscall.Code(err) {
+	case "MissingContentMD5", "InvalidDigest", "MalformedXML", "MethodNotAllowed", "InvalidRequest":
+		return true
+	}
+	return errors.Is(err, errors.ErrUnsupported)
+}
+
+func (v Versions) removeMany(ctx context.Context, key string, ids []string) (failed int, err error) {
+	var all []types.ObjectIdentifier
+	for _, id := range ids {
+		all = append(all, types.ObjectIdentifier{Key: &key, VersionId: &id})
+	}
+	var refused []types.Error
+	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+		out, err := v.b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
+			Bucket: &v.b.name, Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
+		}, opt)
+		if err == nil {
+			refused = out.Errors
+		}
+		return err
+	})
+	if err != nil {
+		return len(ids), err
+	}
+	refused = slices.DeleteFunc(refused, func(e types.Error) bool {
+		code := aws.ToString(e.Code)
+		return code == "NoSuchVersion" || code == "NoSuchKey"
+	})
+	if len(refused) == 0 {
+		return 0, nil
+	}
+	return len(refused), fmt.Errorf("%d of %d versions were not deleted, the first for %s: %s",
+		len(refused), len(ids), aws.ToString(refused[0].Code), aws.ToString(refused[0].Message))
+}

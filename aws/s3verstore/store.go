@@ -1,0 +1,110 @@
+package s3verstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Scheme is that of the URLs of this store.
+const Scheme = "s3+versioned"
+
+// maxPrefix is the longest prefix, in bytes.
+const maxPrefix = 256
+
+// Store is a space of registers on a versioned bucket. It may be used by any number
+// of goroutines, starts none that outlives a call, and needs no closing.
+type Store struct {
+	bucket   *s3bucket.Bucket
+	versions s3bucket.Versions
+	prefix   string // with a slash at its end, or empty
+	where    string // for people
+	id       string // the bucket, for programs
+	o        Options
+	fit      fitness
+	cache    cache
+}
+
+var (
+	_ store.Store          = (*Store)(nil)
+	_ store.Peeker         = (*Store)(nil)
+	_ store.Lister         = (*Store)(nil)
+	_ store.Marker         = (*Store)(nil)
+	_ store.Settler        = (*Store)(nil)
+	_ store.VolatilePutter = (*Store)(nil)
+	_ store.Describer      = (*Store)(nil)
+)
+
+// New returns the registers below prefix in a bucket, which must have versioning
+// enabled. The prefix is a valid key of at most 256 bytes, or empty. New sends nothing;
+// the first call checks the bucket.
+func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if bucket == nil {
+		return nil, fmt.Errorf("s3verstore: %w: a bucket is needed", store.ErrMisconfigured)
+	}
+	if prefix = strings.Trim(prefix, "/"); prefix != "" && (store.CheckKey(prefix) != nil || len(prefix) > maxPrefix) {
+		return nil, fmt.Errorf("s3verstore: %w: the prefix %.80q is no valid key of at most %d bytes", store.ErrMisconfigured, prefix, maxPrefix)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{bucket: bucket, versions: bucket.Versions(), where: Scheme + "://" + bucket.Name(), o: o}
+	s.id = Scheme + strings.TrimPrefix(bucket.Traits().ID, "s3")
+	if prefix != "" {
+		s.prefix = prefix + "/"
+		s.where += "/" + prefix
+	}
+	s.fit.slot = make(chan struct{}, 1)
+	s.cache.registers = map[string]*register{}
+	return s, nil
+}
+
+// Traits implements [store.Describer].
+func (s *Store) Traits() store.Traits {
+	return store.Traits{
+		Name:   s.where,
+		ID:     s.id,
+		Prefix: s.prefix,
+		// Conditions are not asked of the server, so that there is nothing to probe.
+		Trusted:    true,
+		NoReadBack: true,
+		MinTTL:     4*s.o.Settle + ttlBeyondSettles,
+		WriteTime:  s.o.Settle,
+	}
+}
+
+// Pause returns [Options].Settle: the pause between a PUT and its judgement, which is
+// the time that a write takes at least.
+func (s *Store) Pause() time.Duration { return s.o.Settle }
+
+// Life returns how long a PUT may be under way.
+func (s *Store) Life() time.Duration { return s.o.Life }
+
+func (s *Store) opError(op store.Kind, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Store: s.where, Err: err}
+}
+
+// begin is what all calls do first.
+func (s *Store) begin(ctx context.Context, key string) (*register, error) {
+	if err := store.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return s.register(key), nil
+}

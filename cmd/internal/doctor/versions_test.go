@@ -1,0 +1,49 @@
+package doctor_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+)
+
+// TestVersionedS3 examines buckets whose versions are the registers: what would take
+// versions away is told, and so are locks of the program that takes the oldest version for
+// the owner; nothing is tried then.
+func TestVersionedS3(t *testing.T) {
+	t.Parallel()
+	legacy := func(s *awstest.S3) {
+		s.PutMeta("bucket", "app/job", []byte("app/job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*awstest.S3)
+		want
+	}{
+		{"sound", func(*awstest.S3) {}, found(doctor.Safe, "")},
+		{"versioning off", func(s *awstest.S3) { s.Versioning = "" }, found(doctor.NotSafe, "versioning=unsafe")},
+		{"suspended", func(s *awstest.S3) { s.Versioning = "Suspended" }, found(doctor.NotSafe, "versioning=unsafe")},
+		{"Object Lock", func(s *awstest.S3) { s.ObjectLock = true }, found(doctor.NotSafe, "object-lock=unsafe")},
+		{"old versions expire", func(s *awstest.S3) { s.Lifecycle = awstest.ExpireOld }, found(doctor.NotSafe, "lifecycle=unsafe")},
+		{"a lock of another program", legacy, found(doctor.NotSafe, "legacy=unsafe")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := awstest.NewS3("bucket")
+				s.Versioning = "Enabled"
+				tt.change(s)
+				before := len(s.Keys("bucket"))
+				b, err := s3bucket.New(s.Client(), "bucket", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.check(t, examine(t, doctor.VersionedS3(b, "app", nil), quick()))
+				if left := len(s.Keys("bucket")); left != before {
+					t.Errorf("%d objects are left, %d were there: %q", left, before, s.Keys("bucket"))
+				}
+			})
+		})
+	}
+}
