@@ -1,7 +1,7 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|s3|dynamodb|postgresql] [-for 2s] [-dir DIR]
+//	go run . [-only files|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module stands outside of the workspace: set GOWORK=off, as make bench does.
@@ -58,7 +58,8 @@ func (r *run) finish(w io.Writer) error {
 
 func main() {
 	var r run
-	only := flag.String("only", "", "measure only `what`: files, s3, dynamodb or postgresql")
+	only := flag.String("only", "", "measure only `what`: files, s3, transfers, dynamodb or postgresql")
+	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
 	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
@@ -73,13 +74,13 @@ func main() {
 		}
 		return
 	}
-	if err := measure(*only, *dir, &r); err != nil {
+	if err := measure(*only, *dir, *size<<20, &r); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(only, dir string, r *run) error {
+func measure(only, dir string, size int64, r *run) error {
 	ctx := context.Background()
 	var set servers.Set
 	defer set.Close()
@@ -106,6 +107,18 @@ func measure(only, dir string, r *run) error {
 					return err
 				}
 				if err := s3(ctx, os.Stdout, server, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"transfers", func() error {
+			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
+				server, err := start(ctx)
+				if err != nil {
+					return err
+				}
+				if err := transfers(ctx, os.Stdout, server, temp, size, r); err != nil {
 					return err
 				}
 			}
