@@ -21,12 +21,14 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(workerVar); job != "" {
 		work(job) // this process is a worker of the torture
 	}
-	if config := os.Getenv(countVar); config != "" {
-		if err := count(config); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for name, work := range map[string]func(string) error{countVar: count, uploadVar: upload} {
+		if config := os.Getenv(name); config != "" {
+			if err := work(config); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
 	}
 	// The tests mostly wait, for servers and for time: more of them at once than
 	// there are processors.

@@ -1,0 +1,258 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// uploadVar makes the test binary a process that puts a large object; its value is a
+// target in JSON.
+const uploadVar = "HOLDFAST_TEST_UPLOAD"
+
+const (
+	uploadPart = 5 << 20 // the least that S3 allows
+	uploadKey  = "large"
+)
+
+// uploadBody is a body of two parts.
+func uploadBody() []byte {
+	body := make([]byte, uploadPart+1000)
+	_, _ = rand.NewChaCha8([32]byte{3}).Read(body)
+	return body
+}
+
+// uploader opens a bucket that uploads the body in parts, one at a time, so that the order
+// of the requests is known.
+func (a target) uploader() (*object.Client, error) {
+	b, err := a.bucket(&s3bucket.Options{PartSize: uploadPart, Parallel: 1, Assume: object.Abilities()})
+	if err != nil {
+		return nil, err
+	}
+	return object.New(b, nil)
+}
+
+// upload creates the object, and prints the upload when it begins.
+func upload(config string) error {
+	var at target
+	if err := json.Unmarshal([]byte(config), &at); err != nil {
+		return err
+	}
+	c, err := at.uploader()
+	if err != nil {
+		return err
+	}
+	_, err = c.Put(context.Background(), uploadKey, bytes.NewReader(uploadBody()), &object.WriteOptions{
+		IfAbsent: true,
+		Keep:     func(u object.Upload) { _ = json.NewEncoder(os.Stdout).Encode(u) },
+	})
+	return err
+}
+
+// uploadsOf are the unfinished uploads.
+func uploadsOf(t *testing.T, b object.Bucket) []object.Upload {
+	t.Helper()
+	up, ok := object.As[object.Uploader](b)
+	if !ok {
+		t.Fatal("the bucket does not list uploads")
+	}
+	var all []object.Upload
+	for u, err := range up.Uploads(t.Context(), uploadKey) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// checkWhole checks that there is no object, or the whole one, and tells which.
+func checkWhole(t *testing.T, b object.Bucket) bool {
+	t.Helper()
+	got, _, err := object.ReadAll(t.Context(), b, uploadKey, 1<<30, nil)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false
+	case err != nil:
+		t.Fatal(err)
+	case !bytes.Equal(got, uploadBody()):
+		t.Fatalf("an object of %d bytes that was never put", len(got))
+	}
+	return true
+}
+
+// Whatever happens to one request of a large put, the outcome that is told is right, and
+// no part is left.
+func TestUploadUnderOneFault(t *testing.T) {
+	t.Parallel()
+	faults := map[string]faultproxy.Fault{
+		"lost": faultproxy.ResetBefore(), "reply lost": faultproxy.LoseReply(), "refused, applied": faultproxy.RefuseAfter(500),
+		"twice": faultproxy.Duplicate(), "late": faultproxy.LateAfterDrop(500 * time.Millisecond),
+	}
+	eachUpload(t, func(t *testing.T, at target) {
+		proxy := faultproxy.New(t, at.endpoint())
+		c, err := at.at(proxy.URL).uploader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, fault := range faults {
+			for n, clean := 0, false; !clean; n++ {
+				proxy.Reset()
+				proxy.Inject(&faultproxy.Rule{Skip: n, Times: 1, Do: fault})
+				_, err := c.Put(t.Context(), uploadKey, bytes.NewReader(uploadBody()), &object.WriteOptions{IfAbsent: true})
+				calls := proxy.Calls()
+				proxy.Heal()
+				proxy.Settle()
+				clean = len(calls) <= n
+				there := checkWhole(t, c.Bucket())
+				outcome := store.OutcomeOf(err)
+				if outcome == store.Applied != there && outcome != store.Unknown || clean && err != nil {
+					t.Errorf("%s, request %d of %d: %v, and the object is there: %v (%v)\n%v", name, n+1, len(calls), outcome, there, err, calls)
+				}
+				// Where the answer that names an upload is lost, only a sweep can remove it.
+				unnamed := !clean && (calls[n].Query == "uploads=" || strings.HasPrefix(calls[n].Query, "uploads&"))
+				for _, u := range uploadsOf(t, c.Bucket()) {
+					if !unnamed {
+						t.Errorf("%s, request %d: upload %s is left: %v\n%v", name, n+1, u.ID, err, calls)
+					}
+					up, _ := object.As[object.Uploader](c.Bucket())
+					if err := up.AbortUpload(t.Context(), u); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := c.Bucket().Delete(t.Context(), uploadKey, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// eachUpload runs a test on a bucket of each server.
+func eachUpload(t *testing.T, f func(t *testing.T, at target)) {
+	for name, start := range s3Servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			f(t, target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)})
+		})
+	}
+}
+
+// A process is killed while each request of a large put is on its way, or was applied and
+// not answered. No part of the body can be seen as an object; what the process left is
+// listed, is too young for a sweep, and is completed by another process that resumes it,
+// which also finds out that the put was complete already.
+func TestUploadKilled(t *testing.T) {
+	t.Parallel()
+	eachUpload(t, func(t *testing.T, at target) {
+		c, err := at.uploader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, applied := range []bool{false, true} {
+			for n := 1; n <= 4; n++ { // begin, two parts, complete
+				name := fmt.Sprintf("request %d, applied %v", n, applied)
+				begun := killUpload(t, at, n, applied)
+				there := checkWhole(t, c.Bucket())
+				if want := n == 4 && applied; there != want {
+					t.Fatalf("%s: the object is there: %v, want %v", name, there, want)
+				}
+				left := uploadsOf(t, c.Bucket())
+				if want := n == 1 && applied || n > 1 && !there; (len(left) == 1) != want {
+					t.Errorf("%s: %d uploads are left, want one: %v", name, len(left), want)
+				}
+				swept, err := object.SweepUploads(t.Context(), c.Bucket(), uploadKey, nil)
+				if err != nil || swept.Young != len(left) || swept.Removed != 0 {
+					t.Errorf("%s: a sweep does %+v, %v", name, swept, err)
+				}
+				if begun != nil {
+					if _, err := c.Resume(t.Context(), *begun, bytes.NewReader(uploadBody()), &object.WriteOptions{IfAbsent: true}); err != nil {
+						t.Errorf("%s: resume: %v", name, err)
+					}
+				} else if _, err := c.Put(t.Context(), uploadKey, bytes.NewReader(uploadBody()), &object.WriteOptions{IfAbsent: true}); err != nil {
+					t.Errorf("%s: put again: %v", name, err)
+				}
+				if !checkWhole(t, c.Bucket()) {
+					t.Errorf("%s: no object after the second process", name)
+				}
+				up, _ := object.As[object.Uploader](c.Bucket())
+				for _, u := range uploadsOf(t, c.Bucket()) {
+					if begun != nil {
+						t.Errorf("%s: upload %s is left", name, u.ID)
+					}
+					if err := up.AbortUpload(t.Context(), u); err != nil {
+						t.Error(err)
+					}
+				}
+				if left := uploadsOf(t, c.Bucket()); len(left) > 0 {
+					t.Errorf("%s: after an abort there are %+v", name, left)
+				}
+				if err := c.Bucket().Delete(t.Context(), uploadKey, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// killUpload starts a process that puts the object, kills it at its n-th request, and
+// returns the upload that it began, if it knew that.
+func killUpload(t *testing.T, at target, n int, applied bool) *object.Upload {
+	t.Helper()
+	proxy := faultproxy.New(t, at.endpoint())
+	fault := faultproxy.Blackhole()
+	if applied {
+		fault = faultproxy.DelayAfter(time.Hour)
+	}
+	proxy.Inject(&faultproxy.Rule{Skip: n - 1, Times: 1, Do: fault})
+	config, err := json.Marshal(at.at(proxy.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), uploadVar+"="+string(config))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reached := func() bool {
+		calls := proxy.Calls()
+		return len(calls) >= n && (!applied || len(calls[n-1].Upstream) > 0)
+	}
+	for deadline := time.Now().Add(time.Minute); !reached(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("request %d was not sent: %v", n, proxy.Calls())
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var begun *object.Upload
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if err := json.Unmarshal(lines.Bytes(), &begun); err != nil {
+			t.Errorf("%q: %v", lines.Text(), err)
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	proxy.Close()
+	return begun
+}
