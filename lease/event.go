@@ -16,6 +16,10 @@ const (
 	// that the client waits for, however many of its goroutines do.
 	EventWaiting EventKind = "waiting"
 
+	// EventSilent: the store has answered no request of an Acquire for [FirstSilence],
+	// and then again every [NextSilence]. Only with Options.Patience.
+	EventSilent EventKind = "store silent"
+
 	// EventAcquired: a grant began.
 	EventAcquired EventKind = "acquired"
 
@@ -39,6 +43,12 @@ const (
 	EventReleased EventKind = "released"
 )
 
+// When an Acquire tells that the store does not answer; see [EventSilent].
+const (
+	FirstSilence = 3 * time.Second
+	NextSilence  = 5 * time.Second
+)
+
 // Event tells of one lock.
 type Event struct {
 	Kind     EventKind
@@ -48,7 +58,8 @@ type Event struct {
 	Holder   string        // when waiting or taking over: whose grant it is or was
 	Reason   string        // when taking over: how the old grant was known to be over
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
-	Wait     time.Duration // when waiting: until a takeover, if the holder is dead
+	Since    time.Time     // when waiting: when that grant began, by its holder's clock
+	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
 	Err      error         // when at risk, lost, released: why, if there is more to say
 	Missed   int           // how many events were dropped since the one told before
 }
@@ -94,7 +105,7 @@ func (l *listener) hear(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := maxEvents
-	if e.Kind == EventRenewed || e.Kind == EventWaiting {
+	if e.Kind == EventRenewed || e.Kind == EventWaiting || e.Kind == EventSilent {
 		room /= 2
 	}
 	if l.closed || len(l.queue) >= room {

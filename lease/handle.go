@@ -91,7 +91,9 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.set.withPatience(ctx)
+	ctx, stop := h.c.set.withPatience(ctx, func(left time.Duration) {
+		h.c.emit(Event{Kind: EventSilent, Name: h.name, Wait: left})
+	})
 	defer stop()
 	for g := h.barred(); g != nil; g = h.barred() {
 		select {
@@ -167,7 +169,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 			if id := held.Record.Grant; l.told != id || id == "" {
 				l.told = id
 				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
-				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Wait: held.Wait})
+				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Since: held.Record.Granted, Wait: held.Wait})
 			}
 			h.rest(l, held)
 		case store.Permanent(err):

@@ -157,7 +157,7 @@ func TestWaitingLineOfOthers(t *testing.T) {
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	wait := exec.Command(bin, "run", "-w", "1s", "job", "--", "true")
+	wait := exec.Command(bin, "run", "-w", "3s", "job", "--", "true")
 	wait.Env = env
 	f, err := pty.Start(wait)
 	if err != nil {

@@ -65,14 +65,14 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Grace:      f.grace,
 		AtLeast:    f.atLeast,
 		Holder:     f.holder,
-		Patience:   30 * time.Second,
+		Patience:   patience,
 		Manual:     f.detached,
 		NoPresence: f.detached,
 		// Two reads more for a new lock are worth it where they cost nothing.
 		Floor:  store.TraitsOf(st.Store).Local,
 		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
-	waiting := a.waitingLine()
+	waiting := a.waitingLine(st.url)
 	options.OnEvent = func(e lease.Event) {
 		waiting(e)
 		if f.events != nil {

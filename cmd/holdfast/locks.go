@@ -24,7 +24,7 @@ type lockView struct {
 	State    string     `json:"state"` // held, free, broken, or unreadable
 	Token    uint64     `json:"token"`
 	Holder   string     `json:"holder"`
-	Liveness string     `json:"liveness"` // of the holder's process: alive, dead or unknown
+	Liveness string     `json:"liveness"` // of the holder's process: alive, dead, orphans or unknown
 	Granted  *time.Time `json:"granted"`  // by the holder's clock
 	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
 	TTL      int64      `json:"ttl_ms"`
@@ -32,9 +32,14 @@ type lockView struct {
 	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
+	Expired  string     `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
+	Orphans  []int      `json:"orphans,omitempty"` // processes that the holder has left behind
 	Store    string     `json:"store"`
 	Error    string     `json:"error,omitempty"` // why it is unreadable
 }
+
+// expiryFactor is the allowance for clocks with which others wait for a holder, by default.
+const expiryFactor = (1 + lease.DefaultRho) / (1 - lease.DefaultRho)
 
 func viewOf(info lease.Info, url string) lockView {
 	r := info.Record
@@ -50,6 +55,14 @@ func viewOf(info lease.Info, url string) lockView {
 		if r.State != lease.Free && !r.Now {
 			end := r.Renewed.Add(r.TTL)
 			v.Expires = &end
+			over := time.Duration(float64(r.TTL) * expiryFactor)
+			switch {
+			case r.State != lease.Held || info.Liveness != store.LivenessUnknown:
+			case info.Age >= over:
+				v.Expired = "certain"
+			case time.Since(r.Renewed) >= over:
+				v.Expired = "likely"
+			}
 		}
 	}
 	if !r.NotBefore.IsZero() {
@@ -64,7 +77,7 @@ func viewOf(info lease.Info, url string) lockView {
 }
 
 // inspect reads one lock. What can't be read is a view as well.
-func inspect(ctx context.Context, client *lease.Client, name, url string) (lockView, error) {
+func inspect(ctx context.Context, client *lease.Client, st store.Store, name, url string) (lockView, error) {
 	info, err := client.Inspect(ctx, name)
 	if errors.Is(err, store.ErrCorrupt) {
 		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: oneLine(err)}, nil
@@ -72,7 +85,15 @@ func inspect(ctx context.Context, client *lease.Client, name, url string) (lockV
 	if err != nil {
 		return lockView{}, err
 	}
-	return viewOf(info, url), nil
+	v := viewOf(info, url)
+	if files, ok := store.As[interface {
+		Orphans(ctx context.Context, announcement string) ([]int, bool)
+	}](st); ok && info.Liveness == store.Alive {
+		if pids, any := files.Orphans(ctx, info.Record.Presence); any {
+			v.Liveness, v.Orphans = "orphans", pids
+		}
+	}
+	return v, nil
 }
 
 func (a *app) lsCommand() *cobra.Command {
@@ -84,8 +105,12 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List locks: who holds what, since when, with which token. With a prefix those of that
 name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
 
-"held (alive)" is said where the store can tell that the holder's process lives, and
-"held (dead)" where it can tell that it does not. SINCE is by the holder's clock. On a
+"held (alive)" is said where the store can tell that the holder's process lives,
+"held (dead)" where it can tell that it does not, and "held (orphans)" where it is dead
+and processes that it has started go on. "expired" is a lock that was not renewed for
+longer than its TTL by the store's clock, "expired?" one of which only the clocks of its
+holder and of this machine say so: to --state these are held. "free after" is a lock that
+nobody takes before that time. SINCE is by the holder's clock. On a
 terminal lines are cut to its width; in a pipe they are whole.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
@@ -114,7 +139,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	views, err := list(ctx, client, prefix, state, st.url)
+	views, err := list(ctx, client, st.Store, prefix, state, st.url)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
@@ -147,10 +172,10 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 
 // list reads the lock of that name, and those below it, in the order of their names.
 // With an error that matches [store.ErrCorrupt] it returns those that could be read.
-func list(ctx context.Context, client *lease.Client, prefix, state, url string) ([]lockView, error) {
+func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]lockView, error) {
 	views, bad := []lockView{}, []error(nil)
 	look := func(name string) error {
-		view, err := inspect(ctx, client, name, url)
+		view, err := inspect(ctx, client, st, name, url)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // never there, or deleted meanwhile
 		}
@@ -185,13 +210,37 @@ func list(ctx context.Context, client *lease.Client, prefix, state, url string) 
 
 // shortState is the state, and what is known of the holder's process.
 func (v *lockView) shortState() string {
-	if v.State == "held" && v.Liveness != store.LivenessUnknown.String() {
+	switch {
+	case v.Expired == "certain":
+		return "expired"
+	case v.Expired != "":
+		return "expired?"
+	case v.State == "held" && v.Liveness != store.LivenessUnknown.String():
 		return v.State + " (" + v.Liveness + ")"
 	}
 	if v.State == "free" && v.After != nil && v.After.After(time.Now()) {
 		return "free after " + shortTime(*v.After)
 	}
 	return v.State
+}
+
+// explained says what a state means that is not plain.
+func (v *lockView) explained() string {
+	ttl := time.Duration(v.TTL) * time.Millisecond
+	waited := time.Duration(float64(ttl) * expiryFactor).Round(time.Millisecond)
+	switch {
+	case v.Expired == "certain":
+		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, by the store's clock: the next one that asks can take it, or has to watch it for %v first", waited)
+	case v.Expired != "":
+		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, if its clock and this one agree: others take it after they have watched it for %v", waited)
+	case v.Liveness == "orphans" && len(v.Orphans) > 0:
+		return fmt.Sprintf("its holder is dead, and processes that it has started go on: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
+	case v.Liveness == "orphans":
+		return "its holder is dead, and processes that it has started go on"
+	case v.State == "held" && v.Liveness == "dead":
+		return "its holder is dead: the next one that asks can take it"
+	}
+	return ""
 }
 
 // shortTime prints a time of today without its date.
@@ -269,7 +318,7 @@ func (a *app) show(ctx context.Context, name string) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	v, err := inspect(ctx, client, name, st.url)
+	v, err := inspect(ctx, client, st.Store, name, st.url)
 	if err != nil {
 		return err
 	}
@@ -286,6 +335,9 @@ func (a *app) show(ctx context.Context, name string) error {
 	if v.Error != "" {
 		line("error", "%s", v.Error)
 		return w.Flush()
+	}
+	if what := v.explained(); what != "" {
+		line("", "%s", what)
 	}
 	line("token", "%d", v.Token)
 	line("holder", "%s", v.Holder)

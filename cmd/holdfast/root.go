@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +48,8 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return statusOK
 	}
-	if told(err) {
+	var busy *busyError
+	if told(err) && !(a.quiet && errors.As(err, &busy)) {
 		a.warnf("%s", oneLine(err))
 	}
 	if !a.started {
@@ -90,7 +92,7 @@ func (a *app) command() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, sqlite:PATH, s3://BUCKET/PREFIX, s3+versioned://BUCKET/PREFIX, dynamodb://TABLE/PREFIX or postgres://HOST/DATABASE/PREFIX (default: a directory of this user's)")
 	flags.BoolVar(&a.json, "json", false, "print results as JSON")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors, nor that a lock is busy")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),

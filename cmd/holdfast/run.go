@@ -316,10 +316,18 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	}
 	done := make(chan struct{})
 	stopped := make(chan struct{})
+	var late <-chan time.Time // of a try; those that wait tell it by an event
+	if f.wait == 0 {
+		timer := time.NewTimer(lease.FirstSilence)
+		defer timer.Stop()
+		late = timer.C
+	}
 	go func() {
 		defer close(stopped)
 		for {
 			select {
+			case <-late:
+				a.notef("there is no answer yet from %s", strings.Join(stores(handles), ", "))
 			case sig := <-signals:
 				switch {
 				case terminating(sig):
@@ -351,6 +359,16 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	return set, err
 }
 
+// stores names the stores of locks.
+func stores(handles []*storeHandle) (all []string) {
+	for _, h := range handles {
+		if !slices.Contains(all, h.url) {
+			all = append(all, h.url)
+		}
+	}
+	return all
+}
+
 // signalled is the end of a wait by a signal.
 type signalled struct{ sig os.Signal }
 
@@ -372,7 +390,28 @@ func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 			on = h.again
 		}
 	}
-	return &statusError{f.busyStatus, errors.New(held.Error() + breakHint(held, on))}
+	return &statusError{f.busyStatus, &busyError{held, overdue(held) + breakHint(held, on)}}
+}
+
+// busyError tells that a lock is held, and how it could be had. --quiet does not tell it.
+type busyError struct {
+	*lease.HeldError
+	hint string
+}
+
+func (e *busyError) Error() string { return e.HeldError.Error() + e.hint }
+
+func (e *busyError) Unwrap() error { return e.HeldError }
+
+// overdue says when a lock can be taken that was not renewed in time. Its holder has not
+// told that it is dead, so only a wait can tell.
+func overdue(held *lease.HeldError) string {
+	r := held.Record
+	over := time.Since(r.Renewed.Add(r.TTL))
+	if r.State != lease.Held || over < 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it was not renewed in time (%v too late, by two clocks), and is to be taken in %v unless it is", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
 }
 
 // breakHint says how the lock could be had, with what that costs and risks.

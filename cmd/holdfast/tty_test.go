@@ -180,7 +180,7 @@ func TestTerminalWaiting(t *testing.T) {
 		show.Env = holder.Env
 	}
 	waiter := onTerminal(t, dir, bin, "run", "job", "--", "echo", "got it")
-	waiter.expect(`waiting for job, held by somebody else \(token \d+\): 1s`)
+	waiter.expect(`waiting for job, held by somebody else since \d\d:\d\d:\d\d \(token \d+\) on file:`)
 	_ = holder.Process.Signal(syscall.SIGTERM)
 	waiter.expect("\r\x1b\\[Kgot it")
 }

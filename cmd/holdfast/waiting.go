@@ -12,10 +12,17 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// waitingLine returns the receiver of a client's events. On a terminal it shows for
-// whom a lock is waited, and how long already; in a pipe it is silent, unless
-// --verbose asks for every event.
-func (a *app) waitingLine() func(lease.Event) {
+// patience is how long the command goes on asking a store that does not answer.
+const patience = 30 * time.Second
+
+// showAfter is how long a wait lasts before a terminal shows it.
+const showAfter = 2 * time.Second
+
+// waitingLine returns the receiver of the events of a client on a store. On a terminal it
+// shows, after a moment, for whom a lock is waited, since when, and how long already; in a
+// pipe it is silent, unless --verbose asks for every event. That the store does not answer
+// is told in both, unless --quiet.
+func (a *app) waitingLine(url string) func(lease.Event) {
 	f, isFile := a.stderr.(*os.File)
 	show := !a.quiet && isFile && term.IsTerminal(int(f.Fd()))
 	var (
@@ -29,7 +36,6 @@ func (a *app) waitingLine() func(lease.Event) {
 			close(stop)
 			<-ended
 			stop = nil
-			fmt.Fprint(a.stderr, "\r\x1b[K")
 		}
 	}
 	return func(e lease.Event) {
@@ -43,24 +49,45 @@ func (a *app) waitingLine() func(lease.Event) {
 					since = time.Now()
 				}
 				stop, ended = make(chan struct{}), make(chan struct{})
-				go showWait(a, e, since, stop, ended)
+				go showWait(a, e, url, since, stop, ended)
 			default:
 				since = time.Time{}
 			}
 		}
-		if a.verbose {
-			a.event(e)
+		switch {
+		case e.Kind == lease.EventSilent:
+			a.silent(url, e.Wait)
+		case a.verbose:
+			a.event(e, url)
 		}
 	}
 }
 
-// showWait keeps one line up to date until stop.
-func showWait(a *app, e lease.Event, since time.Time, stop, ended chan struct{}) {
+// silent tells that a store does not answer.
+func (a *app) silent(url string, left time.Duration) {
+	a.notef("the store %s does not answer; it is asked for %v more", url, left.Round(time.Second))
+}
+
+// showWait keeps one line up to date until stop, and then clears it.
+func showWait(a *app, e lease.Event, url string, since time.Time, stop, ended chan struct{}) {
 	defer close(ended)
+	holder := "held by " + e.Holder
+	if !e.Since.IsZero() {
+		holder += " since " + shortTime(e.Since)
+	}
+	first := time.NewTimer(time.Until(since.Add(showAfter)))
+	defer first.Stop()
+	select {
+	case <-stop:
+		return
+	case <-first.C:
+	}
+	defer fmt.Fprint(a.stderr, "\r\x1b[K")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		fmt.Fprintf(a.stderr, "\r\x1b[Kwaiting for %s, held by %s (token %d): %v", printable.Text(e.Name), printable.Text(e.Holder), e.Token, time.Since(since).Round(time.Second))
+		line := fmt.Sprintf("waiting for %s, %s (token %d) on %s: %v", e.Name, holder, e.Token, url, time.Since(since).Round(time.Second))
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", printable.Text(line))
 		select {
 		case <-stop:
 			return
@@ -70,10 +97,13 @@ func showWait(a *app, e lease.Event, since time.Time, stop, ended chan struct{})
 }
 
 // event tells an event on one line.
-func (a *app) event(e lease.Event) {
-	line := fmt.Sprintf("lock %s %s (token %d)", e.Name, e.Kind, e.Token)
+func (a *app) event(e lease.Event, url string) {
+	line := fmt.Sprintf("lock %s %s (token %d) on %s", e.Name, e.Kind, e.Token, url)
 	if e.Holder != "" {
-		line += " " + e.Holder
+		line += ": " + e.Holder
+	}
+	if e.Kind == lease.EventWaiting && !e.Since.IsZero() {
+		line += " since " + e.Since.Local().Format(time.RFC3339)
 	}
 	if e.Reason != "" {
 		line += ": " + e.Reason
