@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/term"
@@ -104,28 +106,33 @@ func (t *target) discard() {
 	}
 }
 
-// part is the beginning of an object that an earlier get kept beside its file: a private
-// file, whose last bytes say of what it is the beginning.
+// part says of which object a file is the beginning that an earlier get kept. It stands,
+// as JSON with its length behind it, at the end of that file, which is private.
 type part struct {
-	name  string // in the directory
-	label []byte // the last bytes
+	Object  string         `json:"object"` // its bucket and key
+	Version object.Version `json:"version"`
+	Done    int64          `json:"done"` // bytes
 }
 
-// partOf names the part of a state of an object.
-func (t *target) partOf(b bucket, info object.Info) part {
-	hash := func(words ...any) string {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q", words))
-		return hex.EncodeToString(sum[:16])
-	}
-	return part{
-		".holdfast-part-" + hash(b.id(), info.Key, filepath.Base(t.name)),
-		[]byte("\nholdfast part " + hash(info.Version, info.Size) + "\n"),
-	}
+// partDigits is how many digits the length of a part's JSON has.
+const partDigits = 8
+
+// partName is the name of the beginning that is kept of this file.
+func (t *target) partName() string {
+	sum := sha256.Sum256([]byte(filepath.Base(t.name)))
+	return ".holdfast-part-" + hex.EncodeToString(sum[:16])
 }
 
-// keep keeps what was written so far under the name of the part.
+// keep keeps what was written so far.
 func (t *target) keep(p part) error {
-	if _, err := t.file.Write(p.label); err != nil {
+	label, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if err := t.file.Truncate(p.Done); err != nil {
+		return err
+	}
+	if _, err := t.file.WriteAt(fmt.Appendf(label, "%0*d", partDigits, len(label)), p.Done); err != nil {
 		return err
 	}
 	if err := t.file.Chmod(0o600); err != nil {
@@ -134,50 +141,49 @@ func (t *target) keep(p part) error {
 	if err := t.file.Sync(); err != nil {
 		return err
 	}
-	return t.file.Install(p.name)
+	return t.file.Install(t.partName())
 }
 
-// resume copies a part that was kept into the file, and returns how many bytes it has: 0
-// if there is none of this state. The part is removed, whatever it is.
-func (t *target) resume(p part) (int64, error) {
-	f, info, err := t.dir.Open(p.name)
+// resume copies the beginning of an object that was kept into the file: the zero part if
+// there is none. What was kept is removed, whatever it is.
+func (t *target) resume(of string) (part, error) {
+	f, info, err := t.dir.Open(t.partName())
 	if err != nil {
-		return 0, nil // most often there is none; one that is not private is not used
+		return part{}, nil // most often there is none; one that is not private is not used
 	}
 	defer func() {
 		f.Close()
-		_ = t.dir.Remove(p.name)
+		_ = t.dir.Remove(t.partName())
 	}()
-	size := info.Size() - int64(len(p.label))
-	label := make([]byte, len(p.label))
-	if size <= 0 {
-		return 0, nil
+	tail := make([]byte, min(info.Size(), 4<<10))
+	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil || len(tail) < partDigits {
+		return part{}, nil
 	}
-	if _, err := f.ReadAt(label, size); err != nil || string(label) != string(p.label) {
-		return 0, nil
+	label, digits := tail[:len(tail)-partDigits], tail[len(tail)-partDigits:]
+	n, err := strconv.Atoi(string(digits))
+	var p part
+	if err != nil || n < 0 || n > len(label) || json.Unmarshal(label[len(label)-n:], &p) != nil ||
+		p.Object != of || p.Version == "" || p.Done != info.Size()-int64(n)-partDigits || p.Done <= 0 {
+		return part{}, nil
 	}
-	n, err := io.Copy(t.file, io.NewSectionReader(f, 0, size))
-	if err == nil && n != size {
-		err = io.ErrUnexpectedEOF
+	if _, err := io.Copy(t.file, io.NewSectionReader(f, 0, p.Done)); err != nil {
+		return part{}, err
 	}
-	return n, err
+	return p, nil
 }
 
 // download writes an object to the target and returns what it read.
 func (a *app) download(ctx context.Context, b bucket, key string, opts object.GetOptions, to *target) (object.Info, error) {
-	whole := to.file != nil && opts.Offset == 0 && opts.Length == 0
+	if to.file != nil && opts.Offset == 0 && opts.Length == 0 {
+		return a.downloadFile(ctx, b, key, opts.IfMatch, to)
+	}
 	var (
 		info object.Info
 		line *bar
 	)
-	d := &download{b: b, key: key, opts: opts}
-	d.begun = func(i object.Info) (had int64, err error) {
-		info = i
-		if whole {
-			had, err = to.resume(to.partOf(b, info))
-		}
-		line = a.bar(key, d.wanted(info))
-		return had, err
+	d := &reading{b: b, key: key, opts: opts}
+	d.begun = func(i object.Info) {
+		info, line = i, a.bar(key, d.wanted(i))
 	}
 	d.to = writerFunc(func(p []byte) (int, error) {
 		n, err := to.Write(p)
@@ -186,40 +192,73 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	})
 	err := d.run(ctx)
 	line.end()
-	if err == nil || d.done < barFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) || d.full {
+	if err != nil && d.done >= barFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
+		err = fmt.Errorf("%w (after %s; --offset %d goes on from there)", err, bytesText(d.done), opts.Offset+d.done)
+	}
+	return info, err
+}
+
+// downloadFile writes a whole object to the file of the target, and goes on with what an
+// earlier run has kept.
+func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch object.Version, to *target) (object.Info, error) {
+	of := b.id() + " " + key
+	had, err := to.resume(of)
+	if err != nil {
+		return object.Info{}, err
+	}
+	var line *bar
+	o := &object.DownloadOptions{IfMatch: ifMatch, Progress: func(done, total int64) {
+		if line == nil {
+			line = a.bar(key, total)
+		}
+		line.set(done)
+	}}
+	resumes := had.Done > 0 && (ifMatch == "" || ifMatch == had.Version)
+	if resumes {
+		o.IfMatch, o.Offset = had.Version, had.Done
+	}
+	info, err := b.Download(ctx, key, to.file, o)
+	if resumes && ifMatch == "" && errors.Is(err, store.ErrConflict) {
+		o.IfMatch, o.Offset = "", 0 // the object has changed since
+		info, err = b.Download(ctx, key, to.file, o)
+	}
+	line.end()
+	if err == nil {
+		return info, to.file.Truncate(info.Size)
+	}
+	var cut *object.CutError
+	if !errors.As(err, &cut) || cut.Done < barFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) {
 		return info, err
 	}
-	if !whole {
-		return info, fmt.Errorf("%w (after %s)", err, bytesText(d.done))
-	}
-	if keepErr := to.keep(to.partOf(b, info)); keepErr != nil {
+	if keepErr := to.keep(part{of, cut.Info.Version, cut.Done}); keepErr != nil {
 		return info, errors.Join(err, keepErr)
 	}
-	return info, fmt.Errorf("%w (%s of %s are kept: the same command goes on from there)", err, bytesText(d.done), bytesText(info.Size))
+	return info, fmt.Errorf("%w (%s of %s are kept: the same command goes on from there)", err, bytesText(cut.Done), bytesText(cut.Info.Size))
 }
 
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// readTries is how often a download goes on after the connection broke without a byte in
+// readTries is how often a reading goes on after the connection broke without a byte in
 // between.
 const readTries = 5
 
-// download reads one state of an object, over several connections if need be.
-type download struct {
+// reading reads one state of an object from its beginning to its end, over several
+// connections if need be.
+type reading struct {
 	b     bucket
 	key   string
 	opts  object.GetOptions
 	to    io.Writer
-	begun func(object.Info) (had int64, err error) // how much of it is there already
+	begun func(object.Info) // told of what is read
 
-	done int64 // bytes, with those that were there already
+	done int64 // bytes
 	full bool  // the target could not be written
 }
 
 // wanted is how many bytes the read has in all.
-func (d *download) wanted(info object.Info) int64 {
+func (d *reading) wanted(info object.Info) int64 {
 	n := info.Size - d.opts.Offset
 	if d.opts.Length > 0 {
 		n = min(n, d.opts.Length)
@@ -227,26 +266,16 @@ func (d *download) wanted(info object.Info) int64 {
 	return n
 }
 
-func (d *download) run(ctx context.Context) error {
+func (d *reading) run(ctx context.Context) error {
 	r, err := d.b.Get(ctx, d.key, &d.opts)
 	if err != nil {
 		return err
 	}
 	info, wanted := r.Info, d.wanted(r.Info)
-	if d.done, err = d.begun(info); err != nil {
-		r.Close()
-		return err
-	}
-	if d.done > 0 {
-		r.Close() // it begins at the beginning
-		r = nil
-	}
+	d.begun(info)
 	for failed, before := 0, d.done; ; {
-		if r == nil && d.done < wanted {
+		if r == nil {
 			r, err = d.b.Get(ctx, d.key, &object.GetOptions{IfMatch: info.Version, Offset: d.opts.Offset + d.done, Length: wanted - d.done})
-		}
-		if r == nil && err == nil {
-			return nil // all of it was there already
 		}
 		if err == nil {
 			err = d.copy(r)
@@ -271,7 +300,7 @@ func (d *download) run(ctx context.Context) error {
 }
 
 // copy copies one answer.
-func (d *download) copy(r io.Reader) error {
+func (d *reading) copy(r io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := r.Read(buf)

@@ -334,9 +334,6 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 
 // cut adds to the error of a transfer how much of it was done, and how to go on.
 func (a *app) cut(err error, done, size int64) error {
-	if done < barFrom || statusOf(err) == statusCondition || store.Permanent(err) {
-		return err
-	}
 	of, goOn := "", "the object is as it was, and nothing of this is left: put it again"
 	if size >= 0 {
 		of = " of " + bytesText(size)
@@ -345,6 +342,8 @@ func (a *app) cut(err error, done, size int64) error {
 	switch {
 	case errors.As(err, &unfinished):
 		goOn = unfinished.goOn
+	case done < barFrom, statusOf(err) == statusCondition, store.Permanent(err):
+		return err
 	case store.InDoubt(err):
 		goOn = "it may have been written: look with stat before you put it again"
 	}
@@ -617,11 +616,10 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	defer cancel()
 	begun := make(chan error, 2) // the source was opened and described, or it was not
 	read := make(chan struct{})
-	d := &download{b: from, key: source, opts: object.GetOptions{IfMatch: opts.SourceIfMatch}, to: out}
-	d.begun = func(i object.Info) (int64, error) {
+	d := &reading{b: from, key: source, opts: object.GetOptions{IfMatch: opts.SourceIfMatch}, to: out}
+	d.begun = func(i object.Info) {
 		info = i
 		begun <- nil
-		return 0, nil
 	}
 	go func() {
 		defer close(read)

@@ -23,7 +23,7 @@ const uploadsDir = "uploads"
 
 // keepFrom is the size, in bytes, from which an upload of a file that is cut is kept, to
 // be gone on with. Its parts cost money until then.
-const keepFrom = 64 << 20
+const keepFrom = 32 << 20
 
 // maxUpload bounds what is remembered of an upload, in bytes.
 const maxUpload = 64 << 10
@@ -116,7 +116,8 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 		return info, err
 	}
 	if kept == nil {
-		return info, &unfinishedError{err, "the same command goes on from there; until then its parts cost money at the store, and holdfast sweep removes them"}
+		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
+		return info, &unfinishedError{err, "the same command goes on from there; until then the parts cost money at the store, and holdfast sweep removes them"}
 	}
 	// It cannot be gone on with: nothing that costs money is left.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// failing is a bucket whose reads fail after some bytes; negative means never.
+type failing struct {
+	object.Bucket
+	left, sent int
+}
+
+func (f *failing) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	if f.left == 0 {
+		return nil, &store.OpError{Op: "get", Key: key, Err: store.ErrUnavailable}
+	}
+	r, err := f.Bucket.Get(ctx, key, opts)
+	if err == nil {
+		r.ReadCloser = io.NopCloser(&failingBody{r.ReadCloser, f})
+	}
+	return r, err
+}
+
+func (f *failing) Unwrap() object.Bucket { return f.Bucket }
+
+type failingBody struct {
+	io.Reader
+	f *failing
+}
+
+func (b *failingBody) Read(p []byte) (int, error) {
+	if b.f.left == 0 {
+		return 0, store.ErrUnavailable
+	}
+	if b.f.left > 0 {
+		p = p[:min(len(p), b.f.left)]
+	}
+	n, err := b.Reader.Read(p)
+	if b.f.left > 0 {
+		b.f.left -= n
+	}
+	b.f.sent += n
+	return n, err
+}
+
+// A large object whose transfer is cut is gone on with by the next get, of the same state
+// only; and until all is there, the file is what it was.
+func TestGetGoesOn(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 12<<16) // 12 MiB
+	other := bytes.Repeat([]byte("fedcba9876543210"), 10<<16)
+	for _, c := range []struct {
+		name    string
+		between func(t *testing.T, b object.Bucket, dir string)
+		want    []byte
+		whole   bool // nothing of what was kept can be used
+	}{
+		{"the same object", func(*testing.T, object.Bucket, string) {}, large, false},
+		{"another state", func(t *testing.T, b object.Bucket, _ string) {
+			if _, err := b.Put(t.Context(), "k", bytes.NewReader(other), nil); err != nil {
+				t.Fatal(err)
+			}
+		}, other, true},
+		{"a part that others can write", func(t *testing.T, _ object.Bucket, dir string) {
+			if err := os.Chmod(partIn(t, dir), 0o622); err != nil {
+				t.Fatal(err)
+			}
+		}, large, true},
+		{"a part that is a link", func(t *testing.T, _ object.Bucket, dir string) {
+			name := partIn(t, dir)
+			if err := errors.Join(os.Rename(name, name+".real"), os.Symlink(filepath.Base(name)+".real", name)); err != nil {
+				t.Fatal(err)
+			}
+		}, large, true},
+		{"a part that was shortened", func(t *testing.T, _ object.Bucket, dir string) {
+			name := partIn(t, dir)
+			text, err := os.ReadFile(name)
+			if err == nil {
+				err = os.WriteFile(name, text[1:], 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, large, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "file")
+			synctest.Test(t, func(t *testing.T) {
+				b := &failing{Bucket: membucket.New(), left: -1}
+				if _, err := b.Put(t.Context(), "k", bytes.NewReader(large), nil); err != nil {
+					t.Fatal(err)
+				}
+				client, err := object.New(b, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := &app{stdout: io.Discard, stderr: io.Discard}
+				get := func() error {
+					return a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
+				}
+				if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
+					t.Fatal(err)
+				}
+				b.left = 11 << 20
+				if err := get(); err == nil || !strings.Contains(err.Error(), "the same command goes on from there") {
+					t.Fatalf("it was cut: %v", err)
+				}
+				if text, err := os.ReadFile(file); string(text) != "old" {
+					t.Errorf("the file is %.10q, %v", text, err)
+				}
+				if info, err := os.Stat(partIn(t, dir)); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("the part: %v, %v", info, err)
+				}
+				c.between(t, b.Bucket, dir)
+				b.left, b.sent = -1, 0
+				if err := get(); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := os.ReadFile(file); !bytes.Equal(got, c.want) {
+					t.Errorf("the file has %d other bytes, %v", len(got), err)
+				}
+				if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+					t.Errorf("the file: %v, %v", info, err)
+				}
+				if c.whole != (b.sent >= len(c.want)) {
+					t.Errorf("%d bytes were read again", b.sent)
+				}
+				if names, err := filepath.Glob(dir + "/.holdfast-get-*"); err != nil || len(names) > 0 {
+					t.Errorf("left behind: %q, %v", names, err)
+				}
+			})
+		})
+	}
+}
+
+// partIn returns the path of the part that was kept in a directory.
+func partIn(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(dir + "/.holdfast-part-*")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("kept: %q, %v", names, err)
+	}
+	return names[0]
+}
+
+// The upload of a large file that is cut is gone on with: what the store has is not sent
+// again. A file that was changed since is put anew, and so is one whose upload is gone.
+func TestPutGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between func(t *testing.T, file string, b *s3bucket.Bucket)
+		resumes bool
+	}{
+		{"the same file", func(*testing.T, string, *s3bucket.Bucket) {}, true},
+		{"a file that was changed", func(t *testing.T, file string, _ *s3bucket.Bucket) {
+			if err := os.Truncate(file, keepFrom+1); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		{"an upload that is gone", func(t *testing.T, _ string, b *s3bucket.Bucket) {
+			for u, err := range b.Uploads(t.Context(), "") {
+				if err == nil {
+					err = b.AbortUpload(t.Context(), u)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("HOME", dir)
+			t.Setenv("XDG_STATE_HOME", dir)
+			if base, err := defaultDir(); err != nil || !strings.HasPrefix(base, dir) {
+				t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(base, uploadsDir)) }) // of root, for all tests
+			}
+			file := filepath.Join(dir, "large")
+			if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, keepFrom+5)); err != nil {
+				t.Fatal(err)
+			}
+			stand := awstest.NewS3("bucket")
+			in, err := s3bucket.New(stand.Client(), "bucket", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := object.New(in, &object.Options{Abilities: map[object.Ability]bool{object.PartsIfAbsent: true, object.PutIfAbsent: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &app{stdout: io.Discard, stderr: io.Discard}
+			put := func() error {
+				src, err := a.openSource(t.Context(), file, -1)
+				if err != nil {
+					return err
+				}
+				defer src.Close()
+				_, err = a.upload(t.Context(), bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size})
+				return err
+			}
+			stand.AddWhen(func(r awstest.Request) bool { return r.Op == "UploadPart" }, 3, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+			err = put()
+			var unfinished *unfinishedError
+			if !errors.As(err, &unfinished) {
+				t.Fatalf("it was cut: %v", err)
+			}
+			if kept := a.cut(err, 24<<20, keepFrom+5).Error(); !strings.Contains(kept, "after 24.0 MiB of 32.0 MiB: the same command goes on from there") {
+				t.Errorf("it says %s", kept)
+			}
+			c.between(t, file, in)
+			stand.Reset()
+			if err := put(); err != nil {
+				t.Fatal(err)
+			}
+			sent := 0
+			for _, op := range stand.Ops() {
+				if op == "UploadPart" {
+					sent++
+				}
+			}
+			if c.resumes != (sent < 4) {
+				t.Errorf("%d parts were sent: %q", sent, stand.Ops())
+			}
+			if !c.resumes != slices.Contains(stand.Ops(), "CreateMultipartUpload") {
+				t.Errorf("requests: %q", stand.Ops())
+			}
+			info, err := client.Stat(t.Context(), "k")
+			if size, _ := os.Stat(file); err != nil || info.Size != size.Size() {
+				t.Errorf("%+v, %v", info, err)
+			}
+			base, err := defaultDir()
+			if names, globErr := filepath.Glob(filepath.Join(base, uploadsDir, "*")); c.resumes && len(names) > 0 {
+				t.Errorf("left behind: %q, %v, %v", names, err, globErr)
+			}
+		})
+	}
+}
