@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
+	"github.com/holdfast-go/holdfast/object/indexbucket"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // bucketOpener opens the bucket in which the object lies that a URL names. The URL of an
@@ -39,6 +42,10 @@ type bucket struct {
 	etags bool   // its versions are ETags
 
 	reservations *reservations // nil: none are made
+
+	// Of a bucket with an index: where its bodies are.
+	bodies       object.Bucket
+	bodiesPrefix string
 }
 
 // id tells buckets apart.
@@ -234,9 +241,11 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 //
 //	distinct_bodies=true   every body that is written has something unique, so that a fence
 //	                       can be kept: see [object.Options]
+//	index=self, index=URL  objects lie under names of their own, and an index in the same
+//	                       bucket, or in another store, says which: see package indexbucket
 func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
 	opts := &object.Options{Log: a.log()}
-	p, err := at.parameters("distinct_bodies")
+	p, err := at.parameters("distinct_bodies", paramIndex)
 	if err != nil {
 		return bucket{}, err
 	}
@@ -257,13 +266,70 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	}
 	remembered := abilitiesOf{at.bucket}
 	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: a.log()})
-	if err == nil {
+	if err == nil && p[paramIndex] != "" {
+		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
+	} else if err == nil {
 		opened.Client, err = object.New(remembering{b, remembered}, opts)
 	}
 	if err != nil {
 		return bucket{}, errors.Join(err, opened.Close())
 	}
 	return opened, nil
+}
+
+const paramIndex = "index"
+
+// openIndex makes of a bucket one whose objects are named by an index.
+func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
+	if opened.reservations != nil {
+		return usagef("the URL %s has an index, which needs no reservations: leave one of them out", at)
+	}
+	if index == "self" {
+		u := *at.bucket
+		u.Path = "/.holdfast/index"
+		index = u.String()
+	}
+	st, err := a.openURL(ctx, index)
+	if err != nil {
+		return err
+	}
+	opened.Closer = st
+	if opened.bodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
+		return err
+	}
+	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
+	if err != nil {
+		return err
+	}
+	opened.bodies = bodies
+	b, err := indexbucket.New(below, bodies, &indexbucket.Options{Prefix: opened.bodiesPrefix})
+	if err != nil {
+		return err
+	}
+	opened.etags = false
+	opened.Client, err = object.New(b, &object.Options{Log: a.log()})
+	return err
+}
+
+// bodiesOf returns the prefix of the bodies of an index, which no other index has: its
+// random part stands in a register of the index, which the first write makes.
+func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, error) {
+	key := "bodies/" + at.bucket.Host
+	value, _, err := index.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) && at.makes {
+		if _, err = index.Put(ctx, key, "", []byte(rand.Text())); err == nil || errors.Is(err, store.ErrConflict) || store.InDoubt(err) {
+			value, _, err = index.Get(ctx, key)
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", &statusError{statusNotFound, fmt.Errorf("the index of %s has no objects yet: the first put makes it", at)}
+	case err != nil:
+		return "", err
+	case len(value) != 26 || strings.Trim(string(value), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "":
+		return "", fmt.Errorf("%w: the register %s of the index does not name the prefix of its bodies", store.ErrCorrupt, key)
+	}
+	return ".holdfast/bodies/" + string(value) + "/", nil
 }
 
 // abilitiesOf is what the command remembers of a bucket: which abilities it was found to

@@ -135,6 +135,7 @@ var makes = map[string]making{
 	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast gc": makesNone,
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
+	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast sweep": makesNone,
 	"holdfast init": makesAll,
 }
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// sweptView is what sweep has done, as it is printed with --json. Its fields are stable.
+type sweptView struct {
+	Bucket  string       `json:"bucket"`
+	DryRun  bool         `json:"dry_run"`
+	Uploads []uploadView `json:"uploads"` // removed, or that would be
+	Young   int          `json:"young"`   // uploads that may be in progress
+	Failed  int          `json:"failed"`  // uploads that could not be judged, or not removed
+	Bodies  int          `json:"bodies"`  // removed
+}
+
+type uploadView struct {
+	Key     string    `json:"key"`
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
+}
+
+// sweeper is a bucket whose bodies can be left without a name by a crash.
+type sweeper interface {
+	Sweep(ctx context.Context) (removed int, err error)
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	var (
+		age         time.Duration
+		dryRun, all bool
+	)
+	cmd := &cobra.Command{
+		Use:     "sweep URL",
+		Short:   "Remove what transfers left that were cut or crashed",
+		GroupID: groupObjects,
+		Long: `Remove what transfers left that were cut or crashed, and what costs money: the parts of
+uploads on S3 whose keys begin with what the URL names behind the bucket, and to which
+nothing was added for a day (--older-than); and in a directory, or a bucket with an
+index, bodies that no object names and that are older than a day. Objects are not
+touched. An upload that put has kept to go on with is lost, when it is that old.
+
+A server does not tell which program began an upload. So for a whole bucket, which other
+programs may use, say --all.`,
+		Example: `  holdfast sweep s3://bucket/backups/ --dry-run
+  holdfast sweep s3://bucket/backups/ --older-than 6h
+  holdfast sweep file:/srv/shared`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := a.parseObject(args[0], false)
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+				return a.sweep(ctx, b, at.key, object.SweepOptions{Age: age, DryRun: dryRun}, all)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&age, "older-than", 0, "for how long nothing was added to an upload; at least 1h (default 24h)")
+	flags.BoolVar(&dryRun, "dry-run", false, "only tell which uploads would be removed")
+	flags.BoolVar(&all, "all", false, "all uploads of the bucket")
+	return cmd
+}
+
+func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
+	bodies, hasBodies := object.As[sweeper](b.Bucket())
+	uploads := b.Bucket()
+	if hasBodies {
+		// All that lies where its bodies do is its own.
+		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
+		if o.DryRun && uploads == nil {
+			return usagef("--dry-run tells of uploads, which %s has not", b.url)
+		}
+	}
+	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}
+	o.Report = func(u object.Upload, err error) {
+		if err != nil {
+			a.notef("upload %s of %s: %s", u.ID, u.Key, oneLine(err))
+			return
+		}
+		view.Uploads = append(view.Uploads, uploadView{u.Key, u.ID, u.Started})
+		if !a.json {
+			fmt.Fprintln(a.stdout, printable.Text(u.Key))
+		}
+	}
+	var err error
+	if uploads != nil {
+		if prefix == "" && !all {
+			return usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
+		}
+		if prefix == "" {
+			o.Pick = func(object.Upload) bool { return true }
+		}
+		var swept object.Swept
+		swept, err = object.SweepUploads(ctx, uploads, prefix, &o)
+		view.Young, view.Failed = swept.Young, swept.Failed
+	}
+	if hasBodies && !o.DryRun {
+		n, sweepErr := bodies.Sweep(ctx)
+		view.Bodies, err = n, errors.Join(err, sweepErr)
+	}
+	if a.json {
+		err = errors.Join(a.printJSON(view), err)
+	}
+	if err != nil {
+		return err
+	}
+	verb := "removed from"
+	if o.DryRun {
+		verb = "would be removed from"
+	}
+	a.notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
+	return nil
+}
