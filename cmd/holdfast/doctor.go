@@ -156,7 +156,7 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	case "file":
 		target, err = filePatient(u)
 	case "s3":
-		target, err = s3Patient(ctx, raw)
+		target, leave, err = a.s3Patient(ctx, raw)
 	case s3verstore.Scheme:
 		target, err = versionedPatient(ctx, raw)
 	case "dynamodb":
@@ -184,16 +184,34 @@ func filePatient(u *url.URL) (*doctor.Target, error) {
 }
 
 // s3Patient leaves out what the URL insists on: it is to be seen what the bucket is.
-func s3Patient(ctx context.Context, raw string) (*doctor.Target, error) {
-	config, err := s3bucket.ParseURL(raw)
+func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leave func(), err error) {
+	leave = func() {}
+	at, err := a.parseObject(raw, false)
 	if err != nil {
-		return nil, err
+		return nil, leave, err
+	}
+	r, err := at.reservations(ctx, a)
+	if err != nil {
+		return nil, leave, err
+	}
+	if r != nil {
+		leave = func() { r.Close() }
+	}
+	bare := *at.bucket
+	bare.Path = at.given.Path
+	config, err := s3bucket.ParseURL(bare.String())
+	if err != nil {
+		return nil, leave, err
 	}
 	client, err := config.Client(ctx)
 	if err != nil {
-		return nil, err
+		return nil, leave, err
 	}
-	return doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil)), nil
+	target := doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil))
+	if r != nil {
+		target.Reserving(r.Reserver, r.name)
+	}
+	return target, leave, nil
 }
 
 func versionedPatient(ctx context.Context, raw string) (*doctor.Target, error) {

@@ -168,7 +168,7 @@ func TestNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
 	r := examine(t, doctor.S3(s.Client(), "bucket", "", nil), nil)
-	found(doctor.Safe, "right-s3:DeleteObject=not-tested delete-if-match=not-tested deleted-object=not-tested").check(t, r)
+	found(doctor.Safe, "right-s3:DeleteObject=not-tested objects=not-tested delete-if-match=not-tested deleted-object=not-tested").check(t, r)
 	if len(r.Left) != 1 || !strings.Contains(r.Left[0], "s3:DeleteObject") {
 		t.Errorf("left: %q", r.Left)
 	}

@@ -95,6 +95,7 @@ func (p *bucket) steps() []step {
 		steps = append(steps, step{string(a.ability), a.what, a.needed, func(ctx context.Context) []Check { return p.ability(ctx, a) }})
 	}
 	return append(steps,
+		step{"objects", "conditional writes of objects", false, p.objects},
 		step{"deleted-object", "create-if-absent where an object was deleted", false, p.deleted},
 		step{"equal-bodies", "equal bodies", true, p.equalBodies},
 		step{"list-objects", "listing objects that were just written", false, p.list},
@@ -134,6 +135,55 @@ func (p *bucket) rights(ctx context.Context) []Check {
 		return p.e.failed(c, put)
 	}
 	return c.ok("reading, writing, listing and deleting are allowed")
+}
+
+// rungs are the rungs of the ladder, the best first, for people.
+var rungs = []struct {
+	rung object.Rung
+	text string
+}{
+	{object.RungCondition, "the store's own condition"},
+	{object.RungParts, "the completion of an upload in parts"},
+	{object.RungUpload, "reading the source, and a conditional put"},
+	{object.RungReservation, "a reservation"},
+	{object.RungNone, "not possible"},
+}
+
+// objects tells by what means each kind of conditional write of an object is made safe.
+// That the store lacks a condition is told elsewhere.
+func (p *bucket) objects(ctx context.Context) []Check {
+	c := finding("objects", "conditional writes of objects", false)
+	client, err := object.New(p.b, &object.Options{Reserver: p.e.target.reserver})
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	steps, err := client.Ladder(ctx)
+	if err != nil {
+		return p.e.failed(c, err)
+	}
+	var found []string
+	none := false
+	for _, r := range rungs {
+		var by []string
+		for _, s := range steps {
+			if s.Rung == r.rung {
+				by = append(by, string(s.Ability))
+			}
+		}
+		if len(by) > 0 {
+			text := r.text
+			if r.rung == object.RungReservation {
+				text += " in " + p.e.target.reservations
+			}
+			found = append(found, strings.Join(by, ", ")+": "+text)
+			none = none || r.rung == object.RungNone
+		}
+	}
+	means := "a fence needs versions that differ for equal bodies: add index=self, or distinct_bodies=true if no two bodies are equal, to the URL of the object"
+	if none {
+		means = "reserve=dynamodb://TABLE or another store, or index=URL, in the URL of the object makes the rest possible; " + means
+	}
+	return c.as(OK, strings.Join(found, "; "), means)
 }
 
 // ability is a condition that a server may keep.

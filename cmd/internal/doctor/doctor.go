@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -126,6 +127,15 @@ type Target struct {
 
 	// right names the right that a request needs: get, put, delete or list.
 	right func(op string) string
+
+	reserver     object.Reserver // nil: none
+	reservations string          // the table of it, for people
+}
+
+// Reserving says that writers of objects make reservations in a table of this name.
+func (t *Target) Reserving(by object.Reserver, table string) *Target {
+	t.reserver, t.reservations = by, table
+	return t
 }
 
 // examination is one run.
