@@ -1,7 +1,7 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB]
+//	go run . [-only files|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module stands outside of the workspace: set GOWORK=off, as make bench does.
@@ -31,6 +31,7 @@ type run struct {
 	window   time.Duration // the requests of waiters are counted for this time
 	waiters  int           // of each library
 	waitOnly bool          // measure nothing but waiting
+	rounds   int           // a large body is put and got so often
 
 	last []func(w io.Writer) error
 }
@@ -64,6 +65,7 @@ func main() {
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
 	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
 	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB and PostgreSQL: measure nothing but waiting")
+	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
 	config := flag.String("worker", "", "run as a worker (used by this program itself)")
 	flag.Parse()

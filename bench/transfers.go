@@ -32,7 +32,7 @@ func transfers(ctx context.Context, w io.Writer, server servers.S3, dir string, 
 	if err := smallPuts(ctx, w, server, bucket, r.each); err != nil {
 		return err
 	}
-	return largeBodies(ctx, w, server, bucket, dir, size)
+	return largeBodies(ctx, w, server, bucket, dir, size, r.rounds)
 }
 
 // smallPuts measures conditional puts of 4 KiB in turns: bare ones of the SDK, those of a
@@ -130,8 +130,7 @@ func newBody(body []byte) io.Reader {
 
 // largeBodies measures a put and a get of a file, in turns by the SDK's transfer manager
 // and by this library, both with parts of the same size and as many at a time.
-func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, dir string, size int64) error {
-	const rounds = 9
+func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, dir string, size int64, rounds int) error {
 	client := server.Client()
 	up := manager.NewUploader(client, func(u *manager.Uploader) {
 		u.PartSize, u.Concurrency = s3bucket.DefaultPartSize, s3bucket.DefaultParallel
