@@ -41,6 +41,7 @@ type S3Broken struct {
 	BrokenOff         bool // every other GET breaks off in the middle of its body
 	Cached            bool // answers carry an Age header
 	NoDate            bool // answers carry no Date
+	UploadsOfKey      bool // a listing of uploads takes its prefix for a whole key, unless it is empty
 
 	// Skew is added to the clock of the server, and LastModifiedSkew to that of
 	// Last-Modified beside it.

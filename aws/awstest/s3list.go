@@ -82,6 +82,9 @@ func (s *S3) listUploads(r s3Request, b *s3Bucket) *http.Response {
 	}{EncodingType: "url"}
 	var ids []string
 	for id, u := range b.uploads {
+		if prefix := r.query.Get("prefix"); s.Broken.UploadsOfKey && prefix != "" && prefix != u.key {
+			continue
+		}
 		after := [2]string{r.query.Get("key-marker"), r.query.Get("upload-id-marker")}
 		if strings.HasPrefix(u.key, r.query.Get("prefix")) && (u.key > after[0] || u.key == after[0] && id > after[1]) {
 			ids = append(ids, id)

@@ -27,9 +27,10 @@
 // An upload that does not complete is aborted, so that its parts cost nothing; also after
 // an unknown outcome, since an abort never touches an object. A program that crashes
 // leaves parts: [object.SweepUploads] removes what is old, and a lifecycle rule (see
-// [LifecycleRule]) does so without a program. With [object.PutOptions].Keep the upload stays, and [Bucket.Resume] goes on:
-// it compares the parts by their MD5, and sends those that differ. Where the bucket is
-// encrypted with SSE-KMS or SSE-C, ETags are no MD5, and all parts are sent again.
+// [LifecycleRule]) does so without a program. With [object.PutOptions].Keep the upload
+// stays, and [Bucket.Resume] goes on: it compares the parts by their MD5, and sends those
+// that differ. Where the bucket is encrypted with SSE-KMS or SSE-C, ETags are no MD5, and
+// all parts are sent again.
 //
 // A put holds [Options].Parallel parts in memory: 40 MiB by default.
 //

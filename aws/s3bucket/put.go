@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -62,7 +63,11 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.PutOptions) (object.Info, error) {
 	body = object.Body(body, o)
 	length := cmp.Or(o.Length, lengthOf(body))
-	first, rest, err := readFirst(body, length, b.partSize(length))
+	size := b.partSize(length)
+	if size > maxPartSize {
+		return object.Info{}, fmt.Errorf("%w: %d bytes do not fit into %d parts of 5 GiB", store.ErrTooLarge, length, maxParts)
+	}
+	first, rest, err := readFirst(body, length, size)
 	if err != nil {
 		return object.Info{}, store.MarkNotApplied(err)
 	}

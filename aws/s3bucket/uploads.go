@@ -21,8 +21,45 @@ import (
 var errNoUpload = errors.New("the upload is gone: it was completed, or another program or a rule of the bucket removed it")
 
 // Uploads implements [object.Uploader]. It holds one page of up to 1,000 uploads at a
-// time. MinIO lists the uploads of one key only when prefix is that whole key.
+// time.
+//
+// MinIO lists the uploads of one key only if it is asked for that whole key or for all
+// keys, and of all keys only those that began since it was started. So a server other than
+// Amazon's that lists no longer key than prefix is asked for all.
 func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
+	asked := prefix
+	if strings.HasSuffix(b.name, directorySuffix) {
+		asked = prefix[:strings.LastIndexByte(prefix, '/')+1]
+	}
+	return func(yield func(object.Upload, error) bool) {
+		longer := false
+		for u, err := range b.listUploads(ctx, asked) {
+			if err == nil && !strings.HasPrefix(u.Key, prefix) {
+				continue
+			}
+			if longer = longer || u.Key != prefix; !yield(u, err) || err != nil {
+				return
+			}
+		}
+		if b.onAWS || prefix == "" || longer {
+			return
+		}
+		for u, err := range b.listUploads(ctx, "") {
+			switch {
+			case errors.Is(err, store.ErrDenied):
+				return // what may be seen was seen
+			case err == nil && (u.Key == prefix || !strings.HasPrefix(u.Key, prefix)):
+				continue
+			}
+			if !yield(u, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// listUploads yields the uploads that the server lists for a prefix.
+func (b *Bucket) listUploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
 	return func(yield func(object.Upload, error) bool) {
 		var key, id *string
 		var pages awscall.Pages
@@ -82,8 +119,7 @@ func (b *Bucket) uploadPage(ctx context.Context, prefix string, key, id *string)
 			if err != nil {
 				return err
 			}
-			// Not every server looks at the prefix.
-			if id := aws.ToString(u.UploadId); id != "" && strings.HasPrefix(key, prefix) {
+			if id := aws.ToString(u.UploadId); id != "" {
 				page = append(page, object.Upload{Key: key, ID: id, Started: aws.ToTime(u.Initiated), Now: c.Now()})
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -548,5 +549,44 @@ func TestPartSizes(t *testing.T) {
 	}
 	if sum, largest := s3bucket.PartSizes(b, 0); sum < 5*tib || largest > 2*gib {
 		t.Errorf("an unknown length: the parts hold %d, the largest %d", sum, largest)
+	}
+}
+
+// TestUploadsOfKey: what a server lists that takes a prefix for a whole key.
+func TestUploadsOfKey(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		f := awstest.NewS3("bucket")
+		f.Broken.UploadsOfKey = exact
+		b := newBucket(t, f, nil)
+		for _, key := range []string{"a", "a/1", "a/2", "b"} {
+			cutPut(t, b, key, three)
+		}
+		for prefix, want := range map[string]string{"": "a a/1 a/2 b", "a": "a a/1 a/2", "a/": "a/1 a/2", "a/1": "a/1", "c": ""} {
+			var got []string
+			for u, err := range b.Uploads(t.Context(), prefix) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, u.Key)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%q, exact %v: %q, want %q", prefix, exact, got, want)
+			}
+		}
+	}
+}
+
+// TestTooLong: what cannot be uploaded is refused before its body is read.
+func TestTooLong(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b, err := s3bucket.New(f.Client(), "bucket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, length := range []int64{49 << 40, math.MaxInt64} {
+		_, err := b.Put(t.Context(), "k", broken{}, &object.PutOptions{Length: length})
+		if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied || len(f.Requests()) > 0 {
+			t.Errorf("%d bytes: %v, requests %v", length, err, f.Ops())
+		}
 	}
 }
