@@ -4,18 +4,17 @@ import "time"
 
 // Reading is one look at the clocks of the machine.
 type Reading struct {
-	now       time.Time // with both of Go's clocks
-	suspended time.Duration
+	Now       time.Time // with both of Go's clocks
+	Suspended time.Duration
 }
 
 // Read looks at the clocks.
 func Read() Reading { return Reading{time.Now(), Suspended()} }
 
-// Since returns the time that has passed since r by the clock that ran most: the
+// Until returns the time from r to a later reading by the clock that ran most: the
 // monotonic clock with the time that the machine slept, or the wall clock. So a clock
-// that jumps or stands still never makes it too short.
-func (r Reading) Since() time.Duration {
-	now := Read()
-	passed := now.now.Sub(r.now) + max(0, now.suspended-r.suspended)
-	return max(passed, now.now.Round(0).Sub(r.now.Round(0)))
+// that jumps back or stands still does not make it too short.
+func (r Reading) Until(later Reading) time.Duration {
+	passed := later.Now.Sub(r.Now) + max(0, later.Suspended-r.Suspended)
+	return max(passed, later.Now.Round(0).Sub(r.Now.Round(0)))
 }

@@ -23,6 +23,9 @@ type table struct {
 	rows  map[string]reserve.Row
 	calls []string
 
+	// single makes it a table with one row for each key.
+	single bool
+
 	// fault is asked before each call, with its number from 1 on.
 	fault func(number int, op string) fault
 }
@@ -34,7 +37,12 @@ type fault struct {
 
 func newTable() *table { return &table{rows: make(map[string]reserve.Row)} }
 
-func id(r reserve.Row) string { return r.Key + "\x00" + string(r.Version) }
+func (t *table) id(r reserve.Row) string {
+	if t.single {
+		return r.Key
+	}
+	return r.Key + "\x00" + string(r.Version)
+}
 
 func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row, found bool) bool) (reserve.Placed, error) {
 	t.mu.Lock()
@@ -49,11 +57,11 @@ func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row,
 		return reserve.Placed{}, errLost
 	}
 	t.mu.Lock()
-	current, found := t.rows[id(row)]
+	current, found := t.rows[t.id(row)]
 	var err error
 	if holds(current, found) {
 		row.Tag = fmt.Sprint(row.TTL)
-		t.rows[id(row)] = row
+		t.rows[t.id(row)] = row
 	} else {
 		err = &reserve.MetError{Found: found, Row: current}
 	}
@@ -80,20 +88,20 @@ func (t *table) put(row reserve.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row.Tag = fmt.Sprint(row.TTL)
-	t.rows[id(row)] = row
+	t.rows[t.id(row)] = row
 }
 
 func (t *table) row(key string, v object.Version) (reserve.Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r, ok := t.rows[id(reserve.Row{Key: key, Version: v})]
+	r, ok := t.rows[t.id(reserve.Row{Key: key, Version: v})]
 	return r, ok
 }
 
 func (t *table) remove(key string, v object.Version) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.rows, id(reserve.Row{Key: key, Version: v}))
+	delete(t.rows, t.id(reserve.Row{Key: key, Version: v}))
 }
 
 // reset forgets the calls and returns them.

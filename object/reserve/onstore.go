@@ -20,8 +20,8 @@ import (
 //
 // The first reservation of a key costs one request of the store. Later ones cost two where
 // the store's conflicts tell the current value (memory, files, DynamoDB), otherwise
-// three. Where the register holds a reservation for another state, the writer takes it
-// over at once and checks the object once more.
+// three. Where the register holds a reservation for another state, the writer checks the
+// object once more, since the holder of that one may be at work, and then replaces it.
 func OnStore(st store.Store) Table { return onStore{st} }
 
 type onStore struct{ store.Store }

@@ -30,12 +30,15 @@ const (
 )
 
 // Reserver guards operations by reservations in one table. It implements object.Reserver.
-// Any number of goroutines may use it. It starts none, and needs no closing. Use one for
+// Any number of goroutines may use it. It starts one for each
+// operation, which ends with it, and needs no closing. Use one Reserver for
 // all operations of a program: its goroutines wait in line.
 type Reserver struct {
 	table Table
 	o     Options
 	line  line
+
+	read func() sysclock.Reading // the clocks of the machine
 
 	// ahead is by how much the table's clock was ahead of this machine's at most.
 	ahead atomic.Int64
@@ -53,7 +56,7 @@ func New(table Table, opts *Options) (*Reserver, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &Reserver{table: table, o: o}, nil
+	return &Reserver{table: table, o: o, read: sysclock.Read}, nil
 }
 
 // Options returns the settings, with the defaults in the place of zeros.
@@ -98,7 +101,7 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 		return err
 	}
 	p.seen = row{held.Row, time.Now(), r.polls(r.waitOf(held.Row))}
-	ctx, cancel := context.WithDeadlineCause(ctx, held.end(), ErrOver)
+	ctx, cancel := r.during(ctx, held)
 	defer cancel()
 	// An operation that ignores its context does not stop the line.
 	stop := context.AfterFunc(ctx, leave)
@@ -112,6 +115,35 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 		p.spent = a.nonce
 	}
 	return err
+}
+
+// during returns a context that ends with the time of a row. Its deadline is by the
+// monotonic clock, which stands still while the machine sleeps: so a goroutine looks at all
+// clocks now and then. cancel waits for it.
+func (r *Reserver) during(ctx context.Context, held *hold) (_ context.Context, cancel func()) {
+	ctx, stop := context.WithDeadlineCause(ctx, held.end(), ErrOver)
+	ctx, end := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		looks := time.NewTicker(held.Timeout / 10)
+		defer looks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-looks.C:
+				if r.left(held) <= 0 {
+					end(ErrOver)
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		end(nil)
+		stop()
+		<-done
+	}
 }
 
 // attempt is one call of Do.
@@ -137,7 +169,7 @@ type hold struct {
 func (h *hold) end() time.Time { return h.sent.Add(h.Timeout) }
 
 // left is the time that is left for the operation, by the clock that ran most.
-func (h *hold) left() time.Duration { return h.Timeout - h.clock.Since() }
+func (r *Reserver) left(h *hold) time.Duration { return h.Timeout - h.clock.Until(r.read()) }
 
 // acquire places a row for the attempt, and waits for others where it must. When it
 // returns nil, the object was checked after every row that the attempt has met.
@@ -160,9 +192,12 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 			over = nil // the table has removed the row: insert anew
 			continue
 		case errors.As(err, &met) && met.Row.Version != a.version:
-			// A table with one row for each key. The object may have gone through
-			// several states since it was checked.
-			over, again = &met.Row, true
+			// A table with one row for each key. Its holder may be at work, unless the object
+			// is in the state of this attempt now; the row changes when it leaves that.
+			if err := a.check(ctx); err != nil {
+				return nil, err
+			}
+			over, again = &met.Row, false
 			continue
 		case errors.As(err, &met):
 			again, turn = true, 0
@@ -177,21 +212,21 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		case err != nil:
 			return nil, err
 		}
-		if again || over != nil {
+		if again {
 			if err := a.check(ctx); err != nil {
 				a.release(ctx, held.Row)
 				return nil, err
 			}
 			again = false
 		}
-		if held.left() > a.r.o.Timeout/2 && !a.endangered(held.Row) {
+		if a.r.left(held) > a.r.o.Timeout/2 && !a.endangered(held.Row) {
 			return held, nil
 		}
 		if renewed++; renewed > renewals {
 			a.release(ctx, held.Row)
 			return nil, store.MarkNotApplied(fmt.Errorf("%w: the table of reservations needs more than half of the timeout of %v for a write", store.ErrUnavailable, a.r.o.Timeout))
 		}
-		over = &held.Row
+		over, again = &held.Row, true
 	}
 }
 
@@ -208,7 +243,7 @@ func (a *attempt) meet(ctx context.Context, met Row) (over bool, err error) {
 // It repeats what got no answer. A *MetError tells of a row of another writer.
 func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 	mine := Row{Key: a.key, Version: a.version, Generation: a.generation(over), Timeout: a.r.o.Timeout, TTL: a.ttl(), Nonce: a.nonce}
-	held := &hold{sent: time.Now(), clock: sysclock.Read()}
+	held := &hold{sent: time.Now(), clock: a.r.read()}
 	lost := false // a try may have been applied
 	pause := a.r.o.TestInterval / 2
 	for try := 1; ; try++ {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
@@ -358,7 +359,7 @@ func TestTakeOverMissesANewRowOfTheSameGeneration(t *testing.T) {
 				row := foreign("k", "", 0)
 				row.TTL++
 				row.Tag = fmt.Sprint(row.TTL)
-				tab.rows[id(row)] = row
+				tab.rows[tab.id(row)] = row
 			}
 			return fault{}
 		}
@@ -377,7 +378,7 @@ func TestRowRemovedWhileAWaiterWaits(t *testing.T) {
 		tab.put(foreign("k", "", 0))
 		tab.fault = func(n int, op string) fault {
 			if op == "replace" {
-				delete(tab.rows, id(reserve.Row{Key: "k"}))
+				delete(tab.rows, tab.id(reserve.Row{Key: "k"}))
 			}
 			return fault{}
 		}
@@ -430,7 +431,7 @@ func TestObjectIsCheckedAfterATakeOver(t *testing.T) {
 		b, tab := newBucket(), newTable()
 		tab.put(foreign("k", "", 0))
 		tab.fault = func(_ int, op string) fault {
-			if op == "replace" && tab.rows[id(reserve.Row{Key: "k"})].Nonce == "" {
+			if op == "replace" && tab.rows[tab.id(reserve.Row{Key: "k"})].Nonce == "" {
 				b.write(t, "k", "theirs")
 			}
 			return fault{}
@@ -596,6 +597,27 @@ func TestOperationThatIgnoresItsContext(t *testing.T) {
 			t.Errorf("it waited %v", waited)
 		}
 		all.Wait()
+	})
+}
+
+// TestMachineThatSlept: its monotonic clock stood still, and the time of its operation is
+// over.
+func TestMachineThatSlept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reserver(t, newTable())
+		var slept atomic.Int64
+		r.SetClock(func() sysclock.Reading {
+			return sysclock.Reading{Now: time.Now(), Suspended: time.Duration(slept.Load())}
+		})
+		start := time.Now()
+		err := r.In(newBucket()).Do(t.Context(), "k", "", func(ctx context.Context) error {
+			slept.Store(int64(10 * time.Minute))
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if took := time.Since(start); !errors.Is(err, reserve.ErrOver) || took > timeout/10 {
+			t.Errorf("after %v: %v", took, err)
+		}
 	})
 }
 
