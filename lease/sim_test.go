@@ -40,7 +40,7 @@ func TestSimulation(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	hours := 300.0
 	if raceEnabled {
-		hours = 100
+		hours = 25
 	}
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		hours = *simHours

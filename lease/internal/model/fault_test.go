@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range catches {
 		missing = slices.DeleteFunc(missing, func(f model.Fault) bool { return f == c.fault })
 		t.Run(c.fault.String(), func(t *testing.T) {
-			if raceEnabled && c.steps > 12 {
+			if raceEnabled && c.steps > 8 {
 				t.Skip("far away: searched without the race detector")
 			}
 			t.Log(c.fault.Why())
