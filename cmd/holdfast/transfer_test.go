@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -22,11 +23,33 @@ import (
 // failing is a bucket whose reads fail after some bytes; negative means never.
 type failing struct {
 	object.Bucket
+	mu         sync.Mutex
 	left, sent int
 }
 
+// take returns how many of n bytes may be read; negative means that reads fail.
+func (f *failing) take(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.left == 0:
+		return -1
+	case f.left > 0:
+		n = min(n, f.left)
+		f.left -= n
+	}
+	f.sent += n
+	return n
+}
+
+func (f *failing) set(left int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left, f.sent = left, 0
+}
+
 func (f *failing) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
-	if f.left == 0 {
+	if f.take(0) < 0 {
 		return nil, &store.OpError{Op: "get", Key: key, Err: store.ErrUnavailable}
 	}
 	r, err := f.Bucket.Get(ctx, key, opts)
@@ -43,19 +66,13 @@ type failingBody struct {
 	f *failing
 }
 
+// Read reads whole blocks, so that what is taken is what is read.
 func (b *failingBody) Read(p []byte) (int, error) {
-	if b.f.left == 0 {
+	n := b.f.take(min(len(p), 16<<10))
+	if n < 0 {
 		return 0, store.ErrUnavailable
 	}
-	if b.f.left > 0 {
-		p = p[:min(len(p), b.f.left)]
-	}
-	n, err := b.Reader.Read(p)
-	if b.f.left > 0 {
-		b.f.left -= n
-	}
-	b.f.sent += n
-	return n, err
+	return b.Reader.Read(p[:n])
 }
 
 // A large object whose transfer is cut is gone on with by the next get, of the same state
@@ -116,7 +133,7 @@ func TestGetGoesOn(t *testing.T) {
 				if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
 					t.Fatal(err)
 				}
-				b.left = 11 << 20
+				b.set(11 << 20)
 				if err := get(); err == nil || !strings.Contains(err.Error(), "the same command goes on from there") {
 					t.Fatalf("it was cut: %v", err)
 				}
@@ -127,7 +144,7 @@ func TestGetGoesOn(t *testing.T) {
 					t.Errorf("the part: %v, %v", info, err)
 				}
 				c.between(t, b.Bucket, dir)
-				b.left, b.sent = -1, 0
+				b.set(-1)
 				if err := get(); err != nil {
 					t.Fatal(err)
 				}
@@ -137,8 +154,8 @@ func TestGetGoesOn(t *testing.T) {
 				if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
 					t.Errorf("the file: %v, %v", info, err)
 				}
-				if c.whole != (b.sent >= len(c.want)) {
-					t.Errorf("%d bytes were read again", b.sent)
+				if sent := b.sent; c.whole != (sent >= len(c.want)) {
+					t.Errorf("%d bytes were read again", sent)
 				}
 				if names, err := filepath.Glob(dir + "/.holdfast-get-*"); err != nil || len(names) > 0 {
 					t.Errorf("left behind: %q, %v", names, err)
