@@ -134,6 +134,10 @@ type WriteOptions struct {
 
 	own  map[string]string // of this package: goes to Stamp.own
 	from *Origin           // of Rename and Copy
+
+	// stamp is what the write gets in place of a stamp of its own: of a [Log], and of an
+	// upload that is resumed.
+	stamp *Stamp
 }
 
 // put returns the options of one request of a put.
@@ -332,8 +336,8 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 	if o.SourceIfMatch != "" || o.ContentType != "" || o.Metadata != nil || o.Fence != nil || begun.Stamp.Write == "" {
 		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, metadata or a fence", ErrInvalid)
 	}
-	o.Metadata, o.Fence = begun.Metadata, begun.Stamp.Fence
-	w := &write{c: c, key: u.Key, o: o, begun: &begun.Stamp, rewind: func() bool { return false }}
+	o.Metadata, o.Fence, o.stamp = begun.Metadata, begun.Stamp.Fence, &begun.Stamp
+	w := &write{c: c, key: u.Key, o: o, rewind: func() bool { return false }}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, false) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
 		opts := o.put(by, on, nil)

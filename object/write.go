@@ -88,8 +88,7 @@ type write struct {
 	key string
 	o   WriteOptions
 
-	deleted bool   // it leaves a tombstone
-	begun   *Stamp // of an upload that is resumed
+	deleted bool // it leaves a tombstone
 
 	// choose returns how to send a request with this condition.
 	choose func(context.Context, condition) (way, error)
@@ -175,8 +174,8 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 
 // stamp returns the stamp of the write if it replaces the state on.
 func (w *write) stamp(on state) Stamp {
-	if w.begun != nil {
-		return *w.begun
+	if w.o.stamp != nil {
+		return *w.o.stamp
 	}
 	s := Stamp{
 		Write: newID(), Before: on.info.Stamp.after(), Fence: w.o.Fence, Deleted: w.deleted,

@@ -1,0 +1,16 @@
+package object
+
+import (
+	"fmt"
+	"time"
+)
+
+// LogKnows returns in words what a log remembers.
+func LogKnows(l *Log) string {
+	return fmt.Sprint(l.id, l.last.Number, l.last.ID, l.last.before, l.floor)
+}
+
+// LogLearn makes a log remember what another one does, as if it had looked just now.
+func LogLearn(l, from *Log) {
+	l.id, l.last, l.floor, l.looked = from.id, from.last, from.floor, time.Now()
+}

@@ -1,0 +1,420 @@
+package object
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultMaxEntry is the largest body of an entry of a [Log], in bytes; see
+	// [LogOptions].
+	DefaultMaxEntry = 16 << 20
+
+	maxMaxEntry = 1 << 30
+
+	// floorFresh is how long after a look at the floor an append is sent without
+	// another look. Only the clarity of a refusal depends on it.
+	floorFresh = 10 * time.Second
+)
+
+// Log is a sequence of immutable objects, numbered from 1. Any number of writers append
+// to it; of those who append after the same entry exactly one succeeds. It is what table
+// formats write by hand: each entry is a commit, its body says what changed.
+//
+// The entries are the objects PREFIX/00000000000000000001, PREFIX/00000000000000000002
+// and so on; their bodies are the callers' bytes. The object PREFIX/floor says up to
+// where entries may have been removed, and is never deleted.
+//
+// # Order
+//
+// An append names the number of the last entry that the caller has taken into account.
+// It succeeds only if that still is the last entry. The log has no gaps. A reader sees
+// entries in their order, and every entry whose append was answered before.
+//
+// # Clean-up
+//
+// [Log.Clean] removes old entries: it raises the floor first. The last entry is never
+// removed. A writer that was stopped during a clean-up may write an object whose number
+// was used before, below the floor. Such an object is never part of the log: every
+// append and every read looks at the floor afterwards and discards what is below it.
+//
+// # Outcomes
+//
+// The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost
+// reply the log finds out what became of the entry: each entry has a random id, and
+// carries the ids of up to eight entries before it. It retries until that is known or the
+// context ends. An unknown outcome remains if the context ends first, or if the entries
+// that could tell were removed.
+//
+// # Requests
+//
+// An append after the last entry that this Log has read or appended is two requests: the
+// entry, and a look at the floor. Where the last look was more than ten seconds ago, the
+// Log looks before it writes as well, which is one more. An append that is refused is
+// three.
+//
+// A Log has no goroutines and needs no Close. Its methods may be called from any number
+// of goroutines.
+type Log struct {
+	c      *Client
+	prefix string
+	o      LogOptions
+
+	mu     sync.Mutex
+	id     string    // of the log itself; empty while it is not known
+	last   LogEntry  // the newest one that this handle knows to be part of the log, without its body
+	floor  uint64    // what the last look at the floor has found
+	looked time.Time // when that was
+}
+
+// LogEntry is one entry of a [Log].
+type LogEntry struct {
+	Number uint64 // from 1
+	ID     string // random, of this entry alone
+	Body   []byte // the caller's to keep; nil where only the entry's place was asked for
+
+	// Modified is when the entry was written, by the store's clock.
+	Modified time.Time
+
+	// before holds the ids of up to [MaxBefore] entries before it, the nearest first. That
+	// of the entry before the first is the id of the log.
+	before []string
+}
+
+// CleanedError says that an entry was removed by [Log.Clean], or that a number is below
+// what was. The log begins at Floor now: that entry exists.
+//
+// From an append it matches [store.ErrConflict], with the outcome NotApplied.
+type CleanedError struct {
+	Number uint64 // the entry that was asked for
+	Floor  uint64
+}
+
+func (e *CleanedError) Error() string {
+	return fmt.Sprintf("entry %d was removed: the log begins at entry %d", e.Number, e.Floor)
+}
+
+// Is makes a CleanedError match store.ErrConflict: the log has gone on.
+func (e *CleanedError) Is(target error) bool { return target == store.ErrConflict }
+
+// Outcome is NotApplied.
+func (e *CleanedError) Outcome() store.Outcome { return store.NotApplied }
+
+// LogOptions are the options of [OpenLog].
+type LogOptions struct {
+	// MaxEntry is the largest body of an entry that is appended or read, in bytes, up to
+	// 1 GiB; 0 means [DefaultMaxEntry]. Larger data belongs in objects of its own, which an
+	// entry then names.
+	MaxEntry int64
+
+	// ContentType of the entries is a MIME type; empty means application/octet-stream.
+	ContentType string
+}
+
+// OpenLog returns the log at prefix, a key without a slash at its end. It sends no
+// request: the first append makes the log, and an absent log is an empty one.
+func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
+	l := &Log{c: c, prefix: prefix}
+	if opts != nil {
+		l.o = *opts
+	}
+	l.o.MaxEntry = cmp.Or(l.o.MaxEntry, DefaultMaxEntry)
+	err := CheckKey(l.key(math.MaxUint64))
+	switch {
+	case err != nil:
+	case c == nil:
+		err = fmt.Errorf("%w: a client is needed", ErrInvalid)
+	case prefix == "" || strings.HasSuffix(prefix, "/"):
+		err = fmt.Errorf("%w: the prefix of a log is not empty, and has no slash at its end", store.ErrKey)
+	case l.o.MaxEntry < 1 || l.o.MaxEntry > maxMaxEntry:
+		err = fmt.Errorf("%w: LogOptions.MaxEntry is %d, not within 1 and %d", ErrInvalid, l.o.MaxEntry, maxMaxEntry)
+	}
+	if err != nil {
+		return nil, l.fail("open log", err)
+	}
+	return l, nil
+}
+
+// key returns the key of an entry: all have the same length, so that they sort.
+func (l *Log) key(number uint64) string { return fmt.Sprintf("%s/%020d", l.prefix, number) }
+
+func (l *Log) fail(op store.Kind, err error) error {
+	return &store.OpError{Op: op, Key: l.prefix, Err: err}
+}
+
+// Append adds an entry after the entry with the number after, which is the last one that
+// the caller has taken into account; 0 appends the first entry. Of several callers with
+// the same number exactly one succeeds. The body is not kept.
+//
+//   - nil: the entry is part of the log, and durable.
+//   - An error that matches [store.ErrConflict]: not applied, another entry follows that
+//     number already. Read on from after+1, decide anew, append after the last entry
+//     read. If the error is a [*CleanedError], that entry does not exist any more:
+//     start anew from its Floor.
+//   - [ErrInvalid]: not applied, the log has no entry of that number yet.
+//   - [store.OutcomeOf] says Unknown: the entry may be part of the log, or become so.
+//
+// The context bounds the call, also the retries after a lost reply.
+func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
+	e, err := l.append(ctx, after, body)
+	if err != nil {
+		return LogEntry{}, l.fail("append", err)
+	}
+	return e, nil
+}
+
+func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
+	switch {
+	case int64(len(body)) > l.o.MaxEntry:
+		return LogEntry{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", store.ErrTooLarge, len(body), l.o.MaxEntry)
+	case after == math.MaxUint64:
+		return LogEntry{}, fmt.Errorf("%w: there is no entry after %d", ErrInvalid, after)
+	}
+	base, err := l.base(ctx, after)
+	if err != nil {
+		return LogEntry{}, store.MarkNotApplied(err)
+	}
+	a := &appending{l: l, entry: LogEntry{Number: after + 1, ID: newID(), Body: slices.Clone(body), before: base.stamp().after()}}
+	if err := a.run(ctx); err != nil {
+		return LogEntry{}, err
+	}
+	l.remember(a.entry)
+	return a.entry, nil
+}
+
+// stamp returns the stamp of an entry: its id is that of the write, and those of the
+// entries before it stand where another object has those of the writes before.
+func (e *LogEntry) stamp() Stamp { return Stamp{Write: e.ID, Before: e.before, known: true} }
+
+// base returns the entry that an append follows; the number 0 stands for the beginning,
+// whose id is that of the log. Nothing is written after an entry that is not known to be
+// part of the log.
+func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
+	known, fresh := l.known(number)
+	if known.ID != "" && fresh {
+		return known, nil
+	}
+	if known.ID == "" && number > 0 {
+		var err error
+		if known, err = l.stat(ctx, number); err != nil {
+			return LogEntry{}, err
+		}
+	}
+	// The look at the floor follows the look at the entry: what is not below the floor
+	// now was part of the log then.
+	f, err := l.look(ctx)
+	if err == nil && f.Floor == 0 && number == 0 {
+		f, err = l.create(ctx)
+	}
+	switch {
+	case err != nil:
+		return LogEntry{}, err
+	case f.Floor > max(number, 1):
+		return LogEntry{}, &CleanedError{number + 1, f.Floor}
+	case number == 0:
+		return LogEntry{ID: f.Log}, nil
+	case known.ID == "":
+		return LogEntry{}, fmt.Errorf("%w: there is no entry %d to append after", ErrInvalid, number)
+	}
+	l.remember(known)
+	return known, nil
+}
+
+// known returns what this handle knows of an entry, with a zero id if that is nothing,
+// and whether it has looked at the floor lately and has not seen it above the entry.
+func (l *Log) known(number uint64) (e LogEntry, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch number {
+	case 0:
+		e.ID = l.id
+	case l.last.Number:
+		e = l.last
+	}
+	return e, !l.looked.IsZero() && time.Since(l.looked) < floorFresh && l.floor <= max(number, 1)
+}
+
+// remember keeps an entry that is part of the log, if it is the newest.
+func (l *Log) remember(e LogEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Number > l.last.Number {
+		e.Body = nil
+		l.last = e
+	}
+}
+
+// stat returns the entry that stands at a number, without its body; a zero one if there
+// is none. Whether it is part of the log, only a later look at the floor can tell.
+func (l *Log) stat(ctx context.Context, number uint64) (LogEntry, error) {
+	info, err := l.c.stat(ctx, l.key(number))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return LogEntry{}, nil
+	case err != nil:
+		return LogEntry{}, err
+	}
+	return entryOf(number, info)
+}
+
+func entryOf(number uint64, info Info) (LogEntry, error) {
+	s := info.Stamp
+	if s.Write == "" || len(s.Before) == 0 || s.Deleted {
+		return LogEntry{}, fmt.Errorf("%w: %q is no entry of a log", store.ErrCorrupt, info.Key)
+	}
+	return LogEntry{Number: number, ID: s.Write, Modified: info.Modified, before: s.Before}, nil
+}
+
+// appending is one append under way.
+type appending struct {
+	l     *Log
+	entry LogEntry
+	floor floor // as seen by the last judgement
+}
+
+// run writes the entry, and again under the same id until its fate is known. Nothing goes
+// away at a number that is not below the floor. So at most one of the tries becomes part
+// of the log, and none does once the entry of another writer is there.
+func (a *appending) run(ctx context.Context) error {
+	var doubt error // the first failure after which the entry may have been written
+	for try := 1; ; try++ {
+		err := a.put(ctx)
+		refused := store.OutcomeOf(err) == store.NotApplied
+		conflict := refused && errors.Is(err, store.ErrConflict)
+		switch {
+		case err == nil:
+		case !refused && doubt == nil:
+			doubt = err
+		case refused && !conflict && doubt == nil:
+			return err
+		}
+		fate, judgeErr := a.settle(ctx, err == nil, conflict)
+		switch fate {
+		case store.FateApplied, store.FateSuperseded:
+			return nil
+		case store.FateNever:
+			if a.floor.Floor > a.entry.Number {
+				return &CleanedError{a.entry.Number, a.floor.Floor}
+			}
+			return &ConflictError{Key: a.l.key(a.entry.Number)}
+		case store.FateNotYet:
+			if !store.Permanent(err) && try < a.l.c.o.Tries && sleep(ctx, a.l.c.o.Pause, try) {
+				continue
+			}
+		}
+		return a.unknown(judgeErr, doubt)
+	}
+}
+
+func (a *appending) put(ctx context.Context) error {
+	stamp := a.entry.stamp()
+	info, err := a.l.c.put(ctx, a.l.key(a.entry.Number), bytes.NewReader(a.entry.Body), WriteOptions{
+		IfAbsent: true, ContentType: a.l.o.ContentType, stamp: &stamp,
+	})
+	a.entry.Modified = info.Modified
+	return err
+}
+
+// unknown is the error of an append whose fate was not found out. It must not look like a
+// conflict.
+func (a *appending) unknown(judging, doubt error) error {
+	what := errors.New("the entry was written")
+	if doubt != nil {
+		what = fmt.Errorf("the entry may have been written: %w", doubt)
+	}
+	switch {
+	case judging != nil:
+		judging = fmt.Errorf("%w; what became of it could not be found out: %v", what, judging)
+	case a.floor.Floor > a.entry.Number:
+		judging = fmt.Errorf("%w; it cannot be known whether that was before the clean-up of what precedes entry %d", what, a.floor.Floor)
+	default:
+		judging = what
+	}
+	return &store.UnknownError{Version: store.Version(a.entry.ID), Err: judging}
+}
+
+// settle judges until that succeeds, or tries have been enough.
+func (a *appending) settle(ctx context.Context, written, conflict bool) (store.Fate, error) {
+	for try := 1; ; try++ {
+		fate, err := a.judge(ctx, written, conflict)
+		if err == nil || store.Permanent(err) || try >= a.l.c.o.Tries || !sleep(ctx, a.l.c.o.Pause, try) {
+			return fate, err
+		}
+	}
+}
+
+// judge finds out what became of the entry. The store has answered that it wrote it, or
+// the client has seen that there is another (conflict); otherwise judge looks. Each look
+// at an object is followed by one at the floor: what was seen counts only if the floor
+// is not above it afterwards.
+func (a *appending) judge(ctx context.Context, written, conflict bool) (store.Fate, error) {
+	n := a.entry.Number
+	var found LogEntry
+	var err error
+	if !written && !conflict {
+		if found, err = a.l.stat(ctx, n); err != nil {
+			return store.FateUnknown, err
+		}
+	}
+	if a.floor, err = a.l.look(ctx); err != nil {
+		return store.FateUnknown, err
+	}
+	mine := written || found.ID == a.entry.ID
+	switch {
+	case a.floor.Floor > n:
+		return a.judgeBelow(ctx, mine)
+	case mine:
+		return store.FateApplied, nil
+	case found.ID == "" && !conflict:
+		return store.FateNotYet, nil
+	}
+	return store.FateNever, nil
+}
+
+// judgeBelow finds out what became of an entry below the floor: it was part of the log,
+// or it was written after the clean-up. The entry at the floor carries the ids of those
+// before it. In either case no reader needs the object.
+func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Fate, error) {
+	for {
+		f := a.floor
+		at, err := a.l.stat(ctx, f.Floor)
+		if err != nil {
+			return store.FateUnknown, err
+		}
+		if a.floor, err = a.l.look(ctx); err != nil {
+			return store.FateUnknown, err
+		}
+		if a.floor.Floor > f.Floor {
+			continue
+		}
+		if mine {
+			// What cannot be removed stays below the floor.
+			_ = a.l.remove(ctx, a.entry.Number)
+		}
+		distance := f.Floor - a.entry.Number
+		switch {
+		case at.ID == "":
+			return store.FateUnknown, f.missing()
+		case distance > uint64(len(at.before)):
+			return store.FateUnknown, nil
+		case at.before[distance-1] == a.entry.ID:
+			return store.FateSuperseded, nil
+		}
+		return store.FateNever, nil
+	}
+}
+
+// remove removes the object at a number below the floor.
+func (l *Log) remove(ctx context.Context, number uint64) error {
+	return l.c.remove(ctx, l.key(number), state{any: true})
+}

@@ -1,0 +1,180 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// Read checks that what it has read is part of the log after this many entries, or
+	// this many bytes of them, and yields them then.
+	readEntries = 64
+	readBytes   = 1 << 20
+)
+
+// Read yields the entries from the number from on, in their order, and ends after the
+// last one; 0 begins at the first entry that there is. To go on later, call it again with
+// the number after the last one seen.
+//
+// Every entry whose append was answered before Read was called is yielded, or an error.
+// If the entry from was removed, the error is a [*CleanedError], which tells where the log
+// begins now. An error that matches [store.ErrCorrupt] says that an entry does not name
+// the one before it: the objects were changed by another program. After an error the
+// iteration ends.
+//
+// One request for each entry, one for the end, and one look at the floor after the end
+// and after every 64 entries (or 1 MiB of them): so many are held in memory.
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[LogEntry, error] {
+	return func(yield func(LogEntry, error) bool) {
+		err := l.read(ctx, from, func(e LogEntry) bool { return yield(e, nil) })
+		if err != nil {
+			yield(LogEntry{}, l.fail("read log", err))
+		}
+	}
+}
+
+func (l *Log) read(ctx context.Context, from uint64, yield func(LogEntry) bool) error {
+	if from == 0 {
+		f, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		from = max(f.Floor, 1)
+	}
+	prev, _ := l.known(from - 1)
+	for {
+		entries, end, err := l.readSome(ctx, from)
+		if err != nil {
+			return err
+		}
+		if from == 1 {
+			prev, _ = l.known(0) // the id of the log is known since
+		}
+		for _, e := range entries {
+			if prev.ID != "" && e.before[0] != prev.ID {
+				return fmt.Errorf("%w: entry %d follows %q, but entry %d is %q", store.ErrCorrupt, e.Number, e.before[0], prev.Number, prev.ID)
+			}
+			prev = e
+			l.remember(prev)
+			if !yield(e) {
+				return nil
+			}
+		}
+		if end {
+			return nil
+		}
+		from = prev.Number + 1
+	}
+}
+
+// readSome reads some entries that are part of the log, and says whether the log ends
+// there.
+func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, end bool, err error) {
+	size := 0
+	for n := from; len(entries) < readEntries && size < readBytes; n++ {
+		body, info, err := ReadAll(ctx, l.c.bucket, l.key(n), l.o.MaxEntry, nil)
+		if errors.Is(err, store.ErrNotFound) {
+			end = true
+			break
+		}
+		var e LogEntry
+		if err == nil {
+			e, err = entryOf(n, stamped(info))
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		e.Body = body
+		size += len(body)
+		entries = append(entries, e)
+	}
+	f, err := l.look(ctx)
+	switch {
+	case err != nil:
+	case f.Floor == 0 && len(entries) > 0:
+		err = fmt.Errorf("%w: there are entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+	case f.Floor > from:
+		err = &CleanedError{from, f.Floor}
+	case f.Floor == from && from > 1 && len(entries) == 0:
+		err = f.missing()
+	}
+	return entries, end, err
+}
+
+// Latest returns the place of the last entry, without its body; the number 0 means that
+// the log is empty. The entry was the last one at some moment during the call.
+//
+// It asks for the entry after the last one that this Log knows of, in steps that double,
+// and looks at the floor in the end: two requests if there is nothing new, about twice
+// the logarithm to base 2 of what is new otherwise. A Log that knows nothing begins at
+// the floor, which is one request more. It never lists.
+func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
+	for {
+		e, again, err := l.latest(ctx)
+		if err != nil {
+			return LogEntry{}, l.fail("latest", err)
+		}
+		if !again {
+			return e, nil
+		}
+	}
+}
+
+func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error) {
+	l.mu.Lock()
+	last = l.last
+	l.mu.Unlock()
+	if last.Number == 0 {
+		f, err := l.look(ctx)
+		if err != nil || f.Floor == 0 {
+			return LogEntry{}, false, err
+		}
+		last.Number = f.Floor - 1 // whether it is there does not matter
+	}
+	// There is an entry at last, or it is what the search begins at; there was none at
+	// beyond.
+	beyond := uint64(0)
+	for step := uint64(1); beyond == 0 || beyond-last.Number > 1; {
+		next := last.Number + step
+		if beyond > 0 {
+			next = last.Number + (beyond-last.Number)/2
+		}
+		e, err := l.stat(ctx, next)
+		switch {
+		case err != nil:
+			return LogEntry{}, false, err
+		case e.ID == "":
+			beyond = next
+		default:
+			last = e
+			step *= 2
+		}
+	}
+	f, err := l.look(ctx)
+	switch {
+	case err != nil:
+		return LogEntry{}, false, err
+	case last.ID == "" && f.Floor == 1:
+		return LogEntry{}, false, nil
+	case last.ID == "" && f.Floor == last.Number+1:
+		return LogEntry{}, false, f.missing()
+	case last.Number < f.Floor:
+		l.forget(f.Floor)
+		return LogEntry{}, true, nil
+	}
+	l.remember(last)
+	return last, false, nil
+}
+
+// forget forgets entries below the floor.
+func (l *Log) forget(floor uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last.Number < floor {
+		l.last = LogEntry{}
+	}
+}

@@ -1,0 +1,66 @@
+package object_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutanttest"
+)
+
+func TestMutants(t *testing.T) {
+	mutanttest.Run(t, []mutanttest.Mutant{
+		{"an append does not look at the floor behind it", "log.go",
+			"	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n	mine :=",
+			"	mine :=",
+			"TestLogRandomOrders"},
+		{"an append looks at the floor before it looks at the entry", "log.go",
+			"	if !written && !conflict {\n		if found, err = a.l.stat(ctx, n); err != nil {\n			return store.FateUnknown, err\n		}\n	}\n	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n",
+			"	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n	if !written && !conflict {\n		if found, err = a.l.stat(ctx, n); err != nil {\n			return store.FateUnknown, err\n		}\n	}\n",
+			"TestLogRandomOrders"},
+		{"an entry is sent again under another id", "log.go",
+			"	stamp := a.entry.stamp()\n", "	a.entry.ID = newID()\n	stamp := a.entry.stamp()\n",
+			"TestLogRandomOrders"},
+		{"an entry below the floor is one that was cleaned up", "log.go",
+			"		case at.before[distance-1] == a.entry.ID:", "		case mine:",
+			"TestLogRandomOrders"},
+		{"an entry below the floor was never part of the log", "log.go",
+			"		case at.before[distance-1] == a.entry.ID:", "		case false:",
+			"TestLogRandomOrders"},
+		{"an entry too far below the floor was never part of the log", "log.go",
+			"		case distance > uint64(len(at.before)):\n			return store.FateUnknown, nil\n", "		case distance > uint64(len(at.before)):\n			return store.FateNever, nil\n",
+			"TestLogRandomOrders"},
+		{"an append that meets another entry does not look at the floor", "log.go",
+			"		fate, judgeErr := a.settle(ctx, err == nil, conflict)\n", "		if conflict {\n			return err\n		}\n		fate, judgeErr := a.settle(ctx, err == nil, conflict)\n",
+			"TestLogRepeatedAndRemoved"},
+		{"an append follows what is not known to be there", "log.go",
+			"	case known.ID == \"\":\n		return", "	case false:\n		return",
+			"TestLogRefuses"},
+		{"entries are removed before the floor is raised", "logfloor.go",
+			"	f, err := l.raise(ctx, below)\n",
+			"	f, err := l.look(ctx)\n	for n := f.Removed; err == nil && n < below; n++ {\n		err = l.remove(ctx, n)\n	}\n	f, err = l.raise(ctx, below)\n",
+			"TestLogRandomOrders"},
+		{"the floor is raised whatever it is", "logfloor.go",
+			"		o.IfAbsent, o.Base = false, &f.info\n", "		o.IfAbsent = false\n",
+			"TestLogRandomOrders"},
+		{"the floor is raised above the last entry", "logfloor.go",
+			"		case first.ID == \"\":\n", "		case first.Number > below:\n",
+			"TestLogRefuses"},
+		{"a clean-up that was cut off is not completed", "logfloor.go",
+			"		if err != nil || f.Floor >= below {\n			return f, err\n", "		if err != nil || f.Floor >= below {\n			return floor{}, err\n",
+			"TestLogCleanCutOff"},
+		{"two logs begin", "logfloor.go",
+			"	o := WriteOptions{IfAbsent: true,", "	o := WriteOptions{",
+			"TestLogRandomOrders"},
+		{"a log is made beside entries", "logfloor.go",
+			"	if !entries {\n", "	if true {\n",
+			"TestLogDamaged"},
+		{"a reader does not look at the floor behind what it has read", "logread.go",
+			"	case f.Floor > from:\n", "	case false:\n",
+			"TestLogRandomOrders"},
+		{"a reader does not check the chain", "logread.go",
+			"			if prev.ID != \"\" && e.before[0] != prev.ID {", "			if false {",
+			"TestLogDamaged"},
+		{"the last entry is not looked for above the floor", "logread.go",
+			"	case last.Number < f.Floor:\n", "	case false:\n",
+			"TestLogRandomOrders"},
+	})
+}
