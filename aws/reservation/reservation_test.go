@@ -373,6 +373,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// FuzzParse: what is accepted names a table and has a timeout that package reserve takes,
+// and is read again as it is printed.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"dynamo:t", "dynamo:t:100", " dynamo: t :+100 ", "dynamo::", "etag"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := reservation.Parse(text)
+		if err != nil {
+			return
+		}
+		if _, err := reserve.New(struct{ reserve.Table }{}, &reserve.Options{Timeout: s.Timeout}); s.Table == "" || err != nil {
+			t.Errorf("%q is %+v, %v", text, s, err)
+		}
+		if again, err := reservation.Parse(s.String()); err != nil || again != s {
+			t.Errorf("%q is %+v, then %+v, %v", text, s, again, err)
+		}
+	})
+}
+
 func TestKey(t *testing.T) {
 	for path, want := range map[string]string{
 		"k": "k", "/k": "k", "a//b": "a/b", "a/b/": "a/b", "": "", "/": "", "sp ace/ünï": "sp ace/%C3%BCn%C3%AF", ".": "%2E", "a/../b": "a/%2E%2E/b", "a/...": "a/...",

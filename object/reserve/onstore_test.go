@@ -103,21 +103,23 @@ func TestStaleWriterChecksAgainOnARegister(t *testing.T) {
 	})
 }
 
+// register is that of the key "k".
+const register = "reservation/8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a"
+
 func TestDamagedRegisterIsNotTouched(t *testing.T) {
-	const name = "reservation/8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a" // of "k"
 	for _, value := range []string{
 		"", "no JSON", `{}`, `{"reservation":2,"key":"k"}`, `{"reservation":1,"key":"l"}`, `{"reservation":1,"key":"k","timeout_ms":-1}`,
 		`{"reservation":1,"key":"k","timeout_ms":9300000000000000}`, `{"reservation":1,"key":"k","generation":-1}`, `{"reservation":1,"key":"k","generation":"x"}`,
 	} {
 		st := new(memstore.Store)
-		if _, err := st.Put(t.Context(), name, "", []byte(value)); err != nil {
+		if _, err := st.Put(t.Context(), register, "", []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 		err := reserver(t, reserve.OnStore(st)).In(newBucket()).Do(t.Context(), "k", "", func(context.Context) error { t.Error("it operated"); return nil })
 		if !errors.Is(err, store.ErrCorrupt) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%q: %v", value, err)
 		}
-		if now, _, err := st.Get(t.Context(), name); err != nil || string(now) != value {
+		if now, _, err := st.Get(t.Context(), register); err != nil || string(now) != value {
 			t.Errorf("%q became %q, %v", value, now, err)
 		}
 	}
@@ -125,15 +127,22 @@ func TestDamagedRegisterIsNotTouched(t *testing.T) {
 
 // TestReadableRegister: data of today must be read for ever.
 func TestReadableRegister(t *testing.T) {
-	const name = "reservation/8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a"
 	const value = `{"reservation":1,"key":"k","version":"\"v\"","generation":4294967296,"timeout_ms":1000,"ttl":1795287367,"nonce":"N"}`
 	st := new(memstore.Store)
 	row := reserve.Row{Key: "k", Version: `"v"`, Generation: 1 << 32, Timeout: time.Second, TTL: 1795287367, Nonce: "N"}
 	if _, err := reserve.OnStore(st).Insert(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := st.Get(t.Context(), name); err != nil || string(got) != value {
+	if got, _, err := st.Get(t.Context(), register); err != nil || string(got) != value {
 		t.Errorf("got %s, %v", got, err)
+	}
+	var met *reserve.MetError
+	_, err := reserve.OnStore(st).Insert(t.Context(), row)
+	if !errors.As(err, &met) {
+		t.Fatal(err)
+	}
+	if met.Row.Tag = ""; met.Row != row {
+		t.Errorf("it is read as %+v", met.Row)
 	}
 }
 
@@ -173,6 +182,36 @@ func TestCounterOnARegisterThatLosesReplies(t *testing.T) {
 		all.Wait()
 		if got := b.body(t, "k"); got != fmt.Sprint(writers*each) {
 			t.Errorf("the counter is %s after %d increments", got, writers*each)
+		}
+	})
+}
+
+// FuzzRegister: whatever a register holds, a writer refuses it with an error, or takes it
+// for a reservation that it can replace.
+func FuzzRegister(f *testing.F) {
+	f.Add([]byte(`{"reservation":1,"key":"k","version":"","generation":4294967296,"timeout_ms":0,"ttl":1795287367,"nonce":"N"}`))
+	f.Add([]byte(`{"reservation":1,"key":"k","version":"v","generation":18446744073709551615,"timeout_ms":9223372036854}`))
+	f.Add([]byte(`{"reservation":1}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if len(value) > store.MaxValue {
+			return
+		}
+		st := new(memstore.Store)
+		if _, err := st.Put(t.Context(), register, "", value); err != nil {
+			t.Fatal(err)
+		}
+		tab := reserve.OnStore(st)
+		row := reserve.Row{Key: "k", Generation: 1, Timeout: time.Second}
+		_, err := tab.Insert(t.Context(), row)
+		var met *reserve.MetError
+		switch {
+		case errors.Is(err, store.ErrCorrupt):
+		case !errors.As(err, &met) || met.Row.Timeout < 0 || met.Row.Key != "k":
+			t.Errorf("got %v, %+v", err, met)
+		default:
+			if _, err := tab.Replace(t.Context(), met.Row, row); err != nil {
+				t.Errorf("replacing %+v: %v", met.Row, err)
+			}
 		}
 	})
 }
