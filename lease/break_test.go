@@ -138,7 +138,7 @@ func TestBreakKeepsTheAge(t *testing.T) {
 // when it releases, as it would have done without the break.
 func TestReleaseOfABrokenLease(t *testing.T) {
 	for _, heard := range []bool{true, false} {
-		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, fail), nth(1, repeat)} {
+		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, drop), nth(1, repeat)} {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
 				h := handle(t, client(t, w, nil), "job")
@@ -180,7 +180,7 @@ func TestOwnBrokenGrant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.set(everything(fail))
+		w.set(everything(drop))
 		_ = g.Release(t.Context())
 		w.set(nil)
 		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
@@ -263,7 +263,7 @@ func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 						t.Error(err)
 					}
 					if givenUp {
-						return fail
+						return drop
 					}
 				}
 				return pass

@@ -178,7 +178,7 @@ func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.set(everything(fail))
+			w.set(everything(drop))
 			<-old.Context().Done()
 			w.set(nil)
 			if released {
@@ -624,7 +624,7 @@ func TestHandleOptions(t *testing.T) {
 func TestHandlePatience(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		w.set(everything(refuse))
+		w.set(everything(fail))
 		c := client(t, w, &lease.Options{Patience: 20 * time.Second})
 		began := time.Now()
 		if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, errNetwork) {

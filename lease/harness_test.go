@@ -11,21 +11,23 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// fault is what a scripted network does to one request.
-type fault int
+// fault is what a scripted network does to one request. Drop, fail and lose are those of
+// package faultstore.
+type fault = faultstore.Action
 
 const (
-	pass   fault = iota
-	fail         // not applied; the caller can't tell
-	refuse       // certainly not applied, and no conflict
-	lose         // applied, and the reply lost
-	repeat       // applied, the reply lost, and sent again by the transport: a conflict with ourselves
-	hang         // never arrives; the caller waits until its context ends
-	late         // the caller waits until its context ends; applied two seconds later
-	deaf         // ignores its context; applied when wire.deafness has passed
+	pass     fault = ""
+	drop           = faultstore.Drop // not applied; the caller does not learn that
+	fail           = faultstore.Fail // not applied, and the error proves it
+	lose           = faultstore.Lose // applied, and the reply is lost
+	repeat   fault = "repeat"        // applied, and sent again by the transport: it conflicts with itself
+	hang     fault = "hang"          // never arrives; the caller waits until its context ends
+	hangLate fault = "hang-late"     // the caller waits until its context ends; applied two seconds later
+	deaf     fault = "deaf"          // ignores its context; applied when wire.deafness has passed
 )
 
 var errNetwork = errors.New("network fault")
@@ -80,9 +82,9 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	}
 	w.mu.Unlock()
 	switch f {
-	case fail:
+	case drop:
 		return errNetwork
-	case refuse:
+	case fail:
 		return store.MarkNotApplied(errNetwork)
 	case lose:
 		if err := next(ctx, op); err == nil && op.Kind.Write() {
@@ -96,7 +98,7 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	case hang:
 		<-ctx.Done()
 		return context.Cause(ctx)
-	case late:
+	case hangLate:
 		<-ctx.Done()
 		copied := *op
 		w.after.Go(func() {

@@ -186,7 +186,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 // The patience with a store that fails begins for all who wait at once.
 func TestWaitersPatience(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		for _, f := range []fault{fail, hang} {
+		for _, f := range []fault{drop, hang} {
 			w := newWire(blind{st})
 			w.set(everything(f))
 			c := client(t, w, &lease.Options{Patience: 5 * time.Second})

@@ -149,7 +149,7 @@ var orders = []string{
 // detached and taken up with tickets and copies of them: at most one believes, tokens
 // rise, each call returns in time, and the lock can be taken again.
 func TestOrders(t *testing.T) {
-	faults := map[fault]string{fail: "not arrive", refuse: "be refused", lose: "lose its reply", repeat: "be repeated", hang: "hang", late: "arrive late", deaf: "ignore its context"}
+	faults := map[fault]string{drop: "not arrive", fail: "be refused", lose: "lose its reply", repeat: "be repeated", hang: "hang", hangLate: "arrive late", deaf: "ignore its context"}
 	for _, order := range orders {
 		for f, name := range faults {
 			for n := 1; ; n++ {

@@ -27,7 +27,7 @@ func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
 		cut := newWire(st)
 		a, b := client(t, cut, nil), client(t, st, nil)
 		old := mustTry(t, a, "job")
-		cut.set(everything(fail))
+		cut.set(everything(drop))
 		won, err := b.Acquire(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestReleaseIsBounded(t *testing.T) {
 
 // A release races a renewal in flight, in both orders.
 func TestReleaseRacesARenewal(t *testing.T) {
-	for _, f := range []fault{pass, lose, fail, late, refuse} {
+	for _, f := range []fault{pass, lose, drop, hangLate, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
@@ -222,7 +222,7 @@ func TestCloseReleasesEachByItself(t *testing.T) {
 		synctest.Wait()
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/a" {
-				return fail
+				return drop
 			}
 			return pass
 		})
@@ -244,7 +244,7 @@ func TestCloseReleasesEachByItself(t *testing.T) {
 
 // The reply of an acquire is lost.
 func TestLostReplyOfAnAcquire(t *testing.T) {
-	for _, f := range []fault{lose, fail, repeat, refuse} {
+	for _, f := range []fault{lose, drop, repeat, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
@@ -270,7 +270,7 @@ func TestLostReplyOfAnAcquire(t *testing.T) {
 
 // An acquire that is given up while its write is unresolved leaves nothing.
 func TestGivenUpAcquireCannotLandLater(t *testing.T) {
-	for _, f := range []fault{lose, fail, late} {
+	for _, f := range []fault{lose, drop, hangLate} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
@@ -282,7 +282,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 						return f
 					}
 					if reads(op) {
-						return fail // nothing can be read back in time
+						return drop // nothing can be read back in time
 					}
 					return pass
 				})
@@ -306,7 +306,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 
 // The reply of a renewal is lost, applied or not; the transport repeats it.
 func TestLostReplyOfARenewal(t *testing.T) {
-	for _, f := range []fault{lose, fail, repeat, refuse} {
+	for _, f := range []fault{lose, drop, repeat, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
@@ -397,7 +397,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		w.set(everything(refuse))
+		w.set(everything(fail))
 		c := client(t, w, nil)
 		if g, err := c.TryAcquire(t.Context(), "job"); err == nil || errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire on a store that fails = %v, %v", g, err)
@@ -611,7 +611,7 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 			kinds = append(kinds, e.Kind)
 		}})
 		g := mustTry(t, c, "job")
-		for _, f := range []fault{fail, refuse, hang, lose} {
+		for _, f := range []fault{drop, fail, hang, lose} {
 			w.set(everything(f))
 			time.Sleep(10 * time.Second)
 			w.set(nil)
@@ -640,7 +640,7 @@ func TestAtRiskThenLost(t *testing.T) {
 			events = append(events, e)
 		}})
 		g := mustTry(t, c, "job")
-		w.set(everything(fail))
+		w.set(everything(drop))
 		<-g.Context().Done()
 		wantLost(t, g, lease.ErrExpired)
 		synctest.Wait()
@@ -734,7 +734,7 @@ func TestTokensRise(t *testing.T) {
 		mustRelease(t, g)
 		g = mustTry(t, a, "job")
 		next("again", g.Token())
-		w.set(everything(fail))
+		w.set(everything(drop))
 		g, err := b.Acquire(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)
@@ -823,7 +823,7 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.set(everything(fail))
+		w.set(everything(drop))
 		won, err := b.Acquire(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)

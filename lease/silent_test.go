@@ -14,7 +14,7 @@ import (
 // An Acquire tells of a store that does not answer, or fails, soon and again, and how much
 // longer it asks; and not of one that answers while another holds the lock.
 func TestSilentStoreIsTold(t *testing.T) {
-	for name, f := range map[string]fault{"silent": hang, "failing": fail, "control: answering": pass} {
+	for name, f := range map[string]fault{"silent": hang, "failing": drop, "control: answering": pass} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				mustTry(t, client(t, st, nil), "job")

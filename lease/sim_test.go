@@ -234,7 +234,7 @@ func (c *contender) network(op *store.Op) fault {
 	}
 	f := c.bad
 	if f == pass {
-		f = []fault{fail, refuse, lose, repeat, hang, late, deaf}[c.rnd.IntN(7)]
+		f = []fault{drop, fail, lose, repeat, hang, hangLate, deaf}[c.rnd.IntN(7)]
 	}
 	c.s.count(func(s *simStats) {
 		s.faults++
@@ -251,7 +251,7 @@ func (c *contender) weather() {
 	defer c.mu.Unlock()
 	switch c.rnd.IntN(6) {
 	case 0: // nothing gets through
-		c.bad, c.odds = []fault{fail, hang, late, deaf}[c.rnd.IntN(4)], 1
+		c.bad, c.odds = []fault{drop, hang, hangLate, deaf}[c.rnd.IntN(4)], 1
 	case 1: // replies get lost
 		c.bad, c.odds = lose, 0.7
 	case 2, 3: // of everything a little
@@ -422,8 +422,8 @@ func (c *contender) distance(ctx context.Context, op *store.Op, next store.Handl
 		return err
 	}
 	err := next(ctx, op)
-	if late := pause(ctx, whole/2); late != nil {
-		return late
+	if err := pause(ctx, whole/2); err != nil {
+		return err
 	}
 	return err
 }
@@ -469,7 +469,7 @@ func (c *contender) work(t *testing.T, g *lease.Guard, o lease.Options) {
 	switch c.rnd.IntN(7) {
 	case 0: // the process dies: nothing leaves it any more
 		c.mu.Lock()
-		c.bad, c.odds = fail, 1
+		c.bad, c.odds = drop, 1
 		c.mu.Unlock()
 		select {
 		case <-g.Context().Done():

@@ -16,7 +16,7 @@ var errStopped = errors.New("stopped here")
 // A step that dies between the announcement and the next ticket loses nothing, wherever
 // it dies and whatever became of its write.
 func TestTicketRenewalThatDiesLosesNothing(t *testing.T) {
-	for name, what := range map[string]fault{"not sent": hang, "applied": lose, "applied late": late, "failed": fail} {
+	for name, what := range map[string]fault{"not sent": hang, "applied": lose, "applied late": hangLate, "failed": drop} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				a, b := client(t, st, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
@@ -147,9 +147,9 @@ func TestTicketAnnouncesWhatMayLand(t *testing.T) {
 					return pass
 				}
 				if writes++; writes <= unknown {
-					return fail
+					return drop
 				}
-				return refuse
+				return fail
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 			defer cancel()
@@ -177,7 +177,7 @@ func TestTicketAnnouncesSoManyWrites(t *testing.T) {
 		ticket := mustDetach(t, mustTry(t, a, "job"))
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() {
-				return fail
+				return drop
 			}
 			return pass
 		})
@@ -205,7 +205,7 @@ func TestTicketAnnouncesSoManyWrites(t *testing.T) {
 // An Attach whose outcome is not known hands on the ticket to try again with; no guard
 // of it believes.
 func TestTicketUnresolvedAttach(t *testing.T) {
-	for name, what := range map[string]fault{"applied": lose, "late": late, "not applied": fail} {
+	for name, what := range map[string]fault{"applied": lose, "late": hangLate, "not applied": drop} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
@@ -241,7 +241,7 @@ func TestTicketUnresolvedAttach(t *testing.T) {
 // A release with a ticket frees the lock, whatever becomes of replies, and nothing but
 // what the ticket names.
 func TestTicketRelease(t *testing.T) {
-	for i, what := range []fault{pass, fail, refuse, lose, repeat} {
+	for i, what := range []fault{pass, drop, fail, lose, repeat} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)

@@ -78,7 +78,7 @@ func TestTicketIsGoodOnce(t *testing.T) {
 					return next(ctx, op)
 				})
 				if i == round%4 {
-					w.set(nth(1, []fault{pass, lose, repeat, fail}[round/4%4]))
+					w.set(nth(1, []fault{pass, lose, repeat, drop}[round/4%4]))
 				}
 				c := client(t, slow, pipeline(time.Minute))
 				wg.Go(func() {
@@ -276,7 +276,7 @@ func TestTicketPresenceMovesWithAttach(t *testing.T) {
 
 // A renewal that was in flight at Detach and lands late does not make the ticket void.
 func TestTicketOfARenewalInFlight(t *testing.T) {
-	for name, what := range map[string]fault{"late": late, "lost": lose, "never": hang} {
+	for name, what := range map[string]fault{"late": hangLate, "lost": lose, "never": hang} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)

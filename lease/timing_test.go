@@ -33,8 +33,8 @@ func distant(latency func() time.Duration, local bool) store.Store {
 			return err
 		}
 		err := next(ctx, op)
-		if late := pause(ctx, whole-whole/2); late != nil {
-			return late
+		if err := pause(ctx, whole-whole/2); err != nil {
+			return err
 		}
 		return err
 	}), store.Traits{Local: local}}
@@ -248,7 +248,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 // with one that answers slowly for ever.
 func TestPatience(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {
-		for _, f := range []fault{fail, refuse, hang, late} {
+		for _, f := range []fault{drop, fail, hang, hangLate} {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
 				c := client(t, w, &lease.Options{TTL: ttl, Patience: 2 * time.Second, Tuning: lease.Tuning{ReleaseTimeout: 3 * time.Second}})
@@ -317,14 +317,14 @@ func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 
 // Nothing is sent or read for a lease after it is over, however long a release may take.
 func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
-	for _, f := range []fault{fail, refuse, hang, lose} {
+	for _, f := range []fault{drop, fail, hang, lose} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
 			c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Hour}})
 			g := mustTry(t, c, "job")
 			w.set(func(op *store.Op) fault {
 				if reads(op) { // what became of it cannot be read
-					return fail
+					return drop
 				}
 				return f
 			})
@@ -396,9 +396,9 @@ func TestSetDataUnclearBesideRefused(t *testing.T) {
 				return pass
 			}
 			if writes++; writes == 1 {
-				return late
+				return hangLate
 			}
-			return refuse
+			return fail
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()

@@ -171,7 +171,7 @@ func TestSDKRetriesTurnSuccessIntoConflict(t *testing.T) {
 	t.Parallel()
 	lose := func(t *testing.T, endpoint string, when faultproxy.Match) *faultproxy.Proxy {
 		p := faultproxy.New(t, endpoint)
-		p.Inject(&faultproxy.Rule{When: when, Times: 1, Do: faultproxy.LoseReply()})
+		p.Inject(&faultproxy.Rule{When: when, Times: 1, Do: faultproxy.Lose()})
 		return p
 	}
 	t.Run("dynamodb", func(t *testing.T) {

@@ -122,8 +122,8 @@ func TestConflictWhileAnotherHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The first copy of the write arrives late, and a second one after it.
-		s.do(faultproxy.Writes(), 1, faultproxy.LateAfterDrop(600*time.Millisecond))
-		s.do(faultproxy.Writes(), 1, faultproxy.DelayBefore(time.Second))
+		s.do(faultproxy.Writes(), 1, faultproxy.Late(600*time.Millisecond))
+		s.do(faultproxy.Writes(), 1, faultproxy.Delay(time.Second))
 		result := make(chan error, 1)
 		go func() {
 			_, err := s.client.TryAcquire(t.Context(), "job")
@@ -150,7 +150,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		g := s.acquire(s.other)
 		for _, fault := range []faultproxy.Fault{
 			faultproxy.Refuse(500), faultproxy.Refuse(403), faultproxy.Refuse(503),
-			faultproxy.ResetBefore(), faultproxy.Truncate(), faultproxy.LoseReply(),
+			faultproxy.Drop(), faultproxy.Truncate(), faultproxy.Lose(),
 		} {
 			s.do(faultproxy.Reads(), 0, fault)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -221,7 +221,7 @@ func TestSlowReplies(t *testing.T) {
 		g := s.acquire(s.client)
 		calls := s.proxy.Calls()
 		arrived := calls[len(calls)-1].Start // the write, not before it was sent
-		s.proxy.Inject(&faultproxy.Rule{Do: faultproxy.DelayAfter(pitTTL * 9 / 10)})
+		s.proxy.Inject(&faultproxy.Rule{Do: faultproxy.DelayReply(pitTTL * 9 / 10)})
 		var believed time.Time
 		for {
 			at := time.Now()
@@ -326,7 +326,7 @@ func TestFirstUseUnderOneFault(t *testing.T) {
 		at := k.target(t)
 		proxy := faultproxy.New(t, at.endpoint())
 		for i, fault := range []faultproxy.Fault{
-			faultproxy.LoseReply(), faultproxy.ResetBefore(), faultproxy.Duplicate(), faultproxy.Truncate(),
+			faultproxy.Lose(), faultproxy.Drop(), faultproxy.Repeat(), faultproxy.Truncate(),
 			faultproxy.Refuse(409), faultproxy.Refuse(500), faultproxy.Refuse(503), faultproxy.RefuseAfter(500),
 		} {
 			var when faultproxy.Match

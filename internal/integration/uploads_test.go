@@ -100,8 +100,8 @@ func checkWhole(t *testing.T, b object.Bucket) bool {
 func TestUploadUnderOneFault(t *testing.T) {
 	t.Parallel()
 	faults := map[string]faultproxy.Fault{
-		"lost": faultproxy.ResetBefore(), "reply lost": faultproxy.LoseReply(), "refused, applied": faultproxy.RefuseAfter(500),
-		"twice": faultproxy.Duplicate(), "late": faultproxy.LateAfterDrop(500 * time.Millisecond),
+		"lost": faultproxy.Drop(), "reply lost": faultproxy.Lose(), "refused, applied": faultproxy.RefuseAfter(500),
+		"twice": faultproxy.Repeat(), "late": faultproxy.Late(500 * time.Millisecond),
 	}
 	eachUpload(t, func(t *testing.T, at target) {
 		proxy := faultproxy.New(t, at.endpoint())
@@ -215,9 +215,9 @@ func TestUploadKilled(t *testing.T) {
 func killUpload(t *testing.T, at target, n int, applied bool) *object.Upload {
 	t.Helper()
 	proxy := faultproxy.New(t, at.endpoint())
-	fault := faultproxy.Blackhole()
+	fault := faultproxy.Hang()
 	if applied {
-		fault = faultproxy.DelayAfter(time.Hour)
+		fault = faultproxy.DelayReply(time.Hour)
 	}
 	proxy.Inject(&faultproxy.Rule{Skip: n - 1, Times: 1, Do: fault})
 	config, err := json.Marshal(at.at(proxy.URL))

@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
-// Fault is something that happens to a request.
+// Fault is something that happens to a request. Drop, Lose, Late, Delay and DelayReply are
+// the actions of package faultstore, done to a connection.
 type Fault struct {
 	name string
 	run  func(x *exchange)
@@ -15,6 +18,10 @@ type Fault struct {
 
 // String returns the name of the fault.
 func (f Fault) String() string { return f.name }
+
+func named(action faultstore.Action, d time.Duration) string {
+	return string(action) + " " + d.String()
+}
 
 // pass does nothing to a request.
 func pass(x *exchange) {
@@ -25,29 +32,29 @@ func pass(x *exchange) {
 	x.drop()
 }
 
-// LoseReply closes the connection after the server has answered: the request was
+// Lose closes the connection after the server has answered: the request was
 // carried out, and the client can't know.
-func LoseReply() Fault {
-	return Fault{"reply lost", func(x *exchange) {
+func Lose() Fault {
+	return Fault{string(faultstore.Lose), func(x *exchange) {
 		_, _ = x.forward() // an error is a lost reply, too
 		x.drop()
 	}}
 }
 
-// ResetBefore breaks the connection; the server never sees the request.
-func ResetBefore() Fault { return Fault{"reset before", (*exchange).reset} }
+// Drop breaks the connection; the server never sees the request.
+func Drop() Fault { return Fault{string(faultstore.Drop), (*exchange).reset} }
 
-// ResetAfter breaks the connection after the server has answered.
-func ResetAfter() Fault {
-	return Fault{"reset after", func(x *exchange) {
+// LoseByReset breaks the connection after the server has answered.
+func LoseByReset() Fault {
+	return Fault{"lose by reset", func(x *exchange) {
 		_, _ = x.forward()
 		x.reset()
 	}}
 }
 
-// DelayBefore holds the request back.
-func DelayBefore(d time.Duration) Fault {
-	return Fault{"delay before " + d.String(), func(x *exchange) {
+// Delay holds the request back.
+func Delay(d time.Duration) Fault {
+	return Fault{named(faultstore.Delay, d), func(x *exchange) {
 		if !x.sleep(d) {
 			x.drop()
 		}
@@ -55,9 +62,9 @@ func DelayBefore(d time.Duration) Fault {
 	}}
 }
 
-// DelayAfter carries out the request at once and holds the reply back.
-func DelayAfter(d time.Duration) Fault {
-	return Fault{"delay after " + d.String(), func(x *exchange) {
+// DelayReply carries out the request at once and holds the reply back.
+func DelayReply(d time.Duration) Fault {
+	return Fault{named(faultstore.DelayReply, d), func(x *exchange) {
 		re, err := x.forward()
 		if !x.sleep(d) || err != nil {
 			x.drop()
@@ -66,11 +73,11 @@ func DelayAfter(d time.Duration) Fault {
 	}}
 }
 
-// Duplicate sends the request twice, one after the other, and gives the client the
+// Repeat sends the request twice, one after the other, and gives the client the
 // second answer: a proxy or a client library that repeated a request whose first
 // answer it did not get.
-func Duplicate() Fault {
-	return Fault{"duplicate, second answer", func(x *exchange) {
+func Repeat() Fault {
+	return Fault{"repeat", func(x *exchange) {
 		_, _ = x.forward()
 		pass(x)
 	}}
@@ -79,7 +86,7 @@ func Duplicate() Fault {
 // Echo gives the client the first answer, and sends the request again some time
 // later.
 func Echo(d time.Duration) Fault {
-	return Fault{"duplicate after " + d.String(), func(x *exchange) {
+	return Fault{named("echo", d), func(x *exchange) {
 		re, err := x.forward()
 		if err != nil {
 			x.drop()
@@ -89,19 +96,19 @@ func Echo(d time.Duration) Fault {
 	}}
 }
 
-// Blackhole keeps the client waiting until it gives up; the server never sees the
+// Hang keeps the client waiting until it gives up; the server never sees the
 // request.
-func Blackhole() Fault {
-	return Fault{"blackhole", func(x *exchange) {
+func Hang() Fault {
+	return Fault{"hang", func(x *exchange) {
 		x.hang()
 		x.drop()
 	}}
 }
 
-// Late keeps the client waiting until it gives up, and sends the request to the
+// HangLate keeps the client waiting until it gives up, and sends the request to the
 // server d after that.
-func Late(d time.Duration) Fault {
-	return Fault{"late by " + d.String(), func(x *exchange) {
+func HangLate(d time.Duration) Fault {
+	return Fault{named("hang-late", d), func(x *exchange) {
 		if x.hang() {
 			x.later(d)
 		}
@@ -109,10 +116,10 @@ func Late(d time.Duration) Fault {
 	}}
 }
 
-// LateAfterDrop closes the connection at once, and sends the request to the server
+// Late closes the connection at once, and sends the request to the server
 // d after that: the client hears of a failure before the request takes effect.
-func LateAfterDrop(d time.Duration) Fault {
-	return Fault{"dropped, late by " + d.String(), func(x *exchange) {
+func Late(d time.Duration) Fault {
+	return Fault{named(faultstore.Late, d), func(x *exchange) {
 		x.later(d)
 		x.drop()
 	}}

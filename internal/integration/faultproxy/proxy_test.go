@@ -114,14 +114,14 @@ func TestFaults(t *testing.T) {
 		applied  int // before the client has its answer
 		eventual int // in the end
 	}{
-		{faultproxy.LoseReply(), "", 0, 1, 1},
-		{faultproxy.ResetBefore(), "", 0, 0, 0},
-		{faultproxy.ResetAfter(), "", 0, 1, 1},
-		{faultproxy.DelayBefore(20 * time.Millisecond), "answer 1", 202, 1, 1},
-		{faultproxy.DelayAfter(20 * time.Millisecond), "answer 1", 202, 1, 1},
-		{faultproxy.Duplicate(), "answer 2", 202, 2, 2},
+		{faultproxy.Lose(), "", 0, 1, 1},
+		{faultproxy.Drop(), "", 0, 0, 0},
+		{faultproxy.LoseByReset(), "", 0, 1, 1},
+		{faultproxy.Delay(20 * time.Millisecond), "answer 1", 202, 1, 1},
+		{faultproxy.DelayReply(20 * time.Millisecond), "answer 1", 202, 1, 1},
+		{faultproxy.Repeat(), "answer 2", 202, 2, 2},
 		{faultproxy.Echo(50 * time.Millisecond), "answer 1", 202, 1, 2},
-		{faultproxy.LateAfterDrop(50 * time.Millisecond), "", 0, 0, 1},
+		{faultproxy.Late(50 * time.Millisecond), "", 0, 0, 1},
 		{faultproxy.Truncate(), "", 0, 1, 1},
 		{faultproxy.Refuse(409), refused, 409, 0, 0},
 		{faultproxy.Refuse(503), refused, 503, 0, 0},
@@ -158,18 +158,18 @@ func TestFaults(t *testing.T) {
 // A reset looks like one to the client.
 func TestResetIsOne(t *testing.T) {
 	_, p := setUp(t)
-	p.Inject(&faultproxy.Rule{Do: faultproxy.ResetAfter()})
+	p.Inject(&faultproxy.Rule{Do: faultproxy.LoseByReset()})
 	if _, _, err := put(t.Context(), p.URL); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("got %v, want a connection reset", err)
 	}
 }
 
-// A blackhole answers nobody. A late request is applied after its client has left.
+// Hang answers no client. HangLate applies a request after its client has left.
 func TestHanging(t *testing.T) {
 	for _, tt := range []struct {
 		fault    faultproxy.Fault
 		eventual int
-	}{{faultproxy.Blackhole(), 0}, {faultproxy.Late(20 * time.Millisecond), 1}} {
+	}{{faultproxy.Hang(), 0}, {faultproxy.HangLate(20 * time.Millisecond), 1}} {
 		u, p := setUp(t)
 		p.Inject(&faultproxy.Rule{Do: tt.fault})
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -189,8 +189,8 @@ func TestHanging(t *testing.T) {
 // Closing ends what hangs and drops what is late.
 func TestCloseWaitsForNobody(t *testing.T) {
 	u, p := setUp(t)
-	p.Inject(&faultproxy.Rule{When: faultproxy.Path("/hang"), Do: faultproxy.Blackhole()},
-		&faultproxy.Rule{Do: faultproxy.LateAfterDrop(time.Hour)})
+	p.Inject(&faultproxy.Rule{When: faultproxy.Path("/hang"), Do: faultproxy.Hang()},
+		&faultproxy.Rule{Do: faultproxy.Late(time.Hour)})
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := put(t.Context(), p.URL+"/hang")
