@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // helperName is the hidden command that an examination starts processes of.
@@ -63,6 +64,14 @@ and means. Ids and names do not change; more may be added.`,
 }
 
 func (a *app) doctor(ctx context.Context) error {
+	// Refused credentials are no missing rights: that is told as by every command.
+	if u, err := a.parseStore(a.storeURL); err != nil {
+		return err
+	} else if u.Scheme != "file" { // of which doctor makes nothing that stays
+		if _, err := a.reads(ctx); errors.Is(err, store.ErrDenied) && strings.Contains(err.Error(), "the credentials were refused") {
+			return err
+		}
+	}
 	target, leave, err := a.patient(ctx)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // fitted returns where a table is written to: stdout, and if that is a terminal, its
 // lines are cut to its width. Close writes an unfinished last line.
-func (a *app) fitted() io.WriteCloser {
+func (a *app) fitted() *fitter {
 	f, ok := a.stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return &fitter{to: a.stdout}
@@ -43,6 +43,15 @@ func (f *fitter) Write(p []byte) (int, error) {
 		}
 		f.line = f.line[end+1:]
 	}
+}
+
+// name cuts a name to a third of the width: a long one must not push the other columns
+// out of the terminal.
+func (f *fitter) name(text string) string {
+	if f.width <= 0 {
+		return text
+	}
+	return string(cut([]byte(text), max(f.width/3, 16)))
 }
 
 func (f *fitter) Close() error {

@@ -427,7 +427,7 @@ func (p *handlePlace) read() (*handleFile, error) {
 }
 
 func noHandle(path string) error {
-	return &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written", path)}
+	return &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written (a handle is the file whose path lock has printed, and not the name of a lock)", path)}
 }
 
 // existingHandle opens the place of a handle file that is to be read.

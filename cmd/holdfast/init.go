@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
-	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -36,9 +34,13 @@ func (a *app) init(ctx context.Context) error {
 	}
 	switch u.Scheme {
 	case "dynamodb":
-		err = initTable(ctx, a.storeURL)
-	case "s3":
-		err = initBucket(ctx, a.storeURL)
+		// First as all commands do, which say the same of what is wrong: a table that is
+		// not there is the only thing that making one can mend.
+		if _, err = a.reads(ctx); errors.Is(err, store.ErrMisconfigured) {
+			if made := initTable(ctx, a.storeURL); made == nil || !store.InDoubt(made) {
+				err = made
+			}
+		}
 	case s3verstore.Scheme:
 		err = initVersions(ctx, a.storeURL)
 	case "sqlite", "postgres":
@@ -47,16 +49,25 @@ func (a *app) init(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	name, err := a.reads(ctx)
+	if err == nil {
+		a.notef("%s can be used", name)
+	}
+	return err
+}
+
+// reads tries whether the store can be read, and returns its name.
+func (a *app) reads(ctx context.Context) (name string, err error) {
 	st, err := a.open(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer st.Close()
-	if _, _, err := st.Get(ctx, "lock/.holdfast"); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+	_, _, err = st.Get(ctx, "lock/.holdfast")
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
 	}
-	a.notef("%s can be used", st.url)
-	return nil
+	return st.url, err
 }
 
 func initTable(ctx context.Context, raw string) error {
@@ -69,17 +80,6 @@ func initTable(ctx context.Context, raw string) error {
 		return err
 	}
 	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
-}
-
-func initBucket(ctx context.Context, raw string) error {
-	bucket, _, err := s3bucket.Open(ctx, raw, nil)
-	if err != nil {
-		return err
-	}
-	if err := bucket.Exists(ctx); err != nil {
-		return fmt.Errorf("make the bucket first: %w", err)
-	}
-	return nil
 }
 
 // initVersions refuses a bucket in which something would take away versions that are

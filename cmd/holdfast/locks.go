@@ -165,7 +165,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tTOKEN\tSINCE\tHOLDER")
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", printable.Text(v.Name), v.shortState(), v.Token, v.since(time.Now()), printable.Text(v.Holder))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), printable.Text(v.Holder))
 	}
 	return errors.Join(w.Flush(), out.Close(), err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type app struct {
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	log.SetOutput(io.Discard) // net/http writes what strange servers send
 	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	a.root = a.command()
 	a.root.SetArgs(args)
@@ -57,9 +59,6 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	return statusOf(err)
 }
-
-// oneLine keeps a message on one line, whatever was joined into it.
-func oneLine(err error) string { return printable.OneLine(err.Error()) }
 
 const (
 	groupLocks       = "locks"

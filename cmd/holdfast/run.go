@@ -11,12 +11,14 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -40,9 +42,11 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:     "run NAME... -- COMMAND [ARG...]",
-		Short:   "Run a command while holding a lock",
-		GroupID: groupLocks,
+		Use: "run [flags] NAME... [flags] -- COMMAND [ARG...]",
+
+		DisableFlagsInUseLine: true,
+		Short:                 "Run a command while holding a lock",
+		GroupID:               groupLocks,
 		Long: `Run a command while holding a lock, or several.
 
 The command gets stdin, stdout and stderr, a process group of its own, and the
@@ -95,11 +99,34 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 
 // addWait adds the flags of commands that may have to wait for a lock.
 func (f *runFlags) addWait(flags *pflag.FlagSet) {
-	flags.DurationVarP(&f.wait, "wait", "w", -1, "how long to wait for the lock; 0 tries once (default: for ever)")
+	f.wait = -1
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
 	flags.Lookup("wait").DefValue = "0s" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
 	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
 }
+
+// seconds is a duration that may also be written as a number of seconds, as for flock(1).
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) Type() string   { return "duration" }
+
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= maxSeconds {
+		*s = seconds(n * float64(time.Second))
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is neither a duration, such as 5m or 300s, nor a number of seconds", text)
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// maxSeconds is more than anyone waits, and less than a duration can hold.
+const maxSeconds = 1e9
 
 func (f *runFlags) check(names, argv []string) error {
 	switch {
@@ -122,6 +149,9 @@ func (f *runFlags) check(names, argv []string) error {
 	for _, name := range names {
 		if err := store.CheckKey(name); err != nil {
 			return usagef("lock name: %w", err)
+		}
+		if printable.Text(name) != name {
+			return usagef("lock name %s has characters that control a terminal, or are not text", printable.Text(name))
 		}
 		if seen[name] {
 			return usagef("lock %q is named twice", name)
@@ -310,7 +340,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	defer cancel(nil)
 	if f.wait > 0 {
 		timer := time.AfterFunc(f.wait, func() {
-			cancel(fmt.Errorf("the store has not answered within %v: %w", f.wait, context.DeadlineExceeded))
+			cancel(&waitedError{f.wait})
 		})
 		defer timer.Stop()
 	}
@@ -357,6 +387,16 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 		return nil, errors.Join(sig, set.Release(ctx))
 	}
 	return set, err
+}
+
+// waitedError is the end of a wait that was as long as it may be.
+type waitedError struct{ limit time.Duration }
+
+func (e *waitedError) Error() string { return fmt.Sprintf("the wait of %v was over", e.limit) }
+
+// Is makes it match what it stands for: it is told only if the store has not answered.
+func (e *waitedError) Is(target error) bool {
+	return target == context.DeadlineExceeded || target == store.ErrUnavailable
 }
 
 // stores names the stores of locks.

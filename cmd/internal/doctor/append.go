@@ -260,6 +260,16 @@ func judgeAppends(body []byte, said []string, count int) string {
 	return ""
 }
 
+// room tells why nothing can be written, on a full disk say: then nothing else can be said.
+func (p *directory) room() error {
+	f, err := os.CreateTemp(p.dir, "room-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
 // presence proves that a process is seen to live, and to be dead when it was killed.
 func (p *directory) presence(ctx context.Context) []Check {
 	c := finding("presence", "living processes told from dead ones", false)
@@ -287,6 +297,9 @@ func (p *directory) presence(ctx context.Context) []Check {
 	_ = cmd.Process.Kill() // it may have ended by itself
 	_ = cmd.Wait()
 	if text == "" {
+		if err := p.room(); err != nil {
+			return p.e.failed(c, err)
+		}
 		return c.warn("processes cannot be told apart here", instead)
 	}
 	switch after := p.judge(ctx, text); {

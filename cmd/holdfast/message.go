@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// oneLine is what people read of an error, on one line, whatever was joined into it. Where
+// the store as a whole is at fault, it leaves out what was being done when that was noticed:
+// so all commands say the same of one fault. What is said twice is said once.
+func oneLine(err error) string {
+	var texts []string
+	for _, text := range faults(err, !store.InDoubt(err)) {
+		if i := slices.IndexFunc(texts, func(said string) bool { return strings.Contains(text, said) }); i >= 0 {
+			texts[i] = text // it says more
+		} else if !slices.ContainsFunc(texts, func(said string) bool { return strings.Contains(said, text) }) {
+			texts = append(texts, text)
+		}
+	}
+	return printable.OneLine(strings.Join(texts, "; "))
+}
+
+// faults returns the texts of an error, of which several may be joined. With shorten the
+// way to a fault of the whole store is left out; nothing of a write in doubt is.
+func faults(err error, shorten bool) (texts []string) {
+	whole := shorten && ofStore(err)
+	joined, _ := err.(interface{ Unwrap() []error })
+	op, isOp := err.(*store.OpError)
+	_, names := err.(interface{ StoreName() string })
+	switch {
+	case names && !isOp: // it says what there is to say, and its causes
+		return []string{err.Error()}
+	case joined != nil && isJoin(err, joined.Unwrap()), joined != nil && whole:
+		for _, part := range joined.Unwrap() {
+			texts = append(texts, faults(part, shorten)...)
+		}
+		return texts
+	case joined != nil || !whole:
+		return []string{err.Error()}
+	}
+	inner := errors.Unwrap(err)
+	switch {
+	case isOp && !named(op.Err) && op.Store != "":
+		return []string{op.Store + ": " + op.Err.Error()}
+	case inner == nil, !named(inner):
+		return []string{err.Error()}
+	}
+	return faults(inner, shorten)
+}
+
+// isJoin reports whether an error says nothing but its parts.
+func isJoin(err error, parts []error) bool {
+	var texts []string
+	for _, part := range parts {
+		texts = append(texts, part.Error())
+	}
+	return err.Error() == strings.Join(texts, "\n")
+}
+
+// named reports whether the text of an error names the store.
+func named(err error) bool {
+	var n interface{ StoreName() string }
+	return errors.As(err, &n) && n.StoreName() != ""
+}
+
+// ofStore reports whether the store as a whole is at fault.
+func ofStore(err error) bool {
+	if !named(err) {
+		return false
+	}
+	for _, fault := range []error{store.ErrUnavailable, store.ErrDenied, store.ErrMisconfigured, store.ErrUnsafe} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}
