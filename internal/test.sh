@@ -53,7 +53,7 @@ go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"
 go test -vet=off -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
 
 echo "== go test against real servers"
-go test -race -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
+go test -race -vet=off -parallel 4 -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
 
 # They mostly wait, and count what takes long as an unknown outcome: so they run beside
 # each other, and beside nothing else.

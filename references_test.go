@@ -1,0 +1,158 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A text of this repository refers to nothing that is outside of it and has no address:
+// no document, no path of a workplace, no number in a list that a reader cannot see.
+var (
+	documents = regexp.MustCompile(`[\w./*-]*[\w*-]\.md\b`)
+	addresses = regexp.MustCompile(`https?://[^\s)"']+`)
+	links     = regexp.MustCompile(`\]\(([^)#\s]+)`)
+	tests     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`)
+	outside   = regexp.MustCompile(`(?i)/work/\w|/tmp/tools\b|\bissue #?\d|\b(?:rule|item|pitfall|protocol|section) [A-Z]\d+\b|\bsee [A-Z]\d{1,2}\b`)
+	numbered  = regexp.MustCompile(`\bfunc (?:Test|Fuzz|Benchmark)[A-Z]{1,2}\d+\(`)
+)
+
+// numberedTests are tests whose names say no more than a number, where the number is
+// explained in their own file, and that of a product.
+var numberedTests = []string{"aws/s3verstore/oldestrule_test.go", "cmd/internal/doctor/aws_test.go"}
+
+// repository is what references are looked up in: the files, and the names of tests.
+type repository struct {
+	files map[string]bool
+	tests []string
+}
+
+// dangling returns what the text of a file refers to and is not there.
+func (r *repository) dangling(name, text string) (problems []string) {
+	add := func(format string, args ...any) {
+		if problem := fmt.Sprintf("%s: ", name) + fmt.Sprintf(format, args...); !slices.Contains(problems, problem) {
+			problems = append(problems, problem)
+		}
+	}
+	there := func(target string) bool {
+		for _, base := range []string{".", path.Dir(name)} {
+			if r.files[path.Join(base, target)] {
+				return true
+			}
+		}
+		return false
+	}
+	text = addresses.ReplaceAllString(text, "")
+	for _, document := range documents.FindAllString(text, -1) {
+		if !strings.Contains(document, "*") && !there(strings.TrimPrefix(document, "/")) {
+			add("there is no document %s", document)
+		}
+	}
+	for _, match := range outside.FindAllString(text, -1) {
+		add("%q is outside of the repository", match)
+	}
+	if match := numbered.FindString(text); match != "" && !slices.Contains(numberedTests, name) {
+		add("%q is named after a number in a list", match)
+	}
+	switch path.Ext(name) {
+	case ".md":
+		for _, link := range links.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(link[1], ":") && !there(link[1]) {
+				add("the link to %s leads nowhere", link[1])
+			}
+		}
+		fallthrough
+	case ".sh", ".yml":
+		for _, test := range tests.FindAllString(text, -1) {
+			// As in go test -run, the beginning of a name is enough.
+			if !slices.ContainsFunc(r.tests, func(name string) bool { return strings.HasPrefix(name, test) }) {
+				add("there is no %s", test)
+			}
+		}
+	}
+	return problems
+}
+
+// readRepository returns the texts of the files below dir that people write.
+func readRepository(dir string) (*repository, map[string]string, error) {
+	r, texts := &repository{files: map[string]bool{}}, map[string]string{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if entry.IsDir() && (entry.Name() == ".git" || name == "dist" || entry.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		r.files[name] = true
+		if entry.IsDir() || !slices.Contains([]string{".go", ".md", ".sh", ".yml", ".txtar", ".mod"}, path.Ext(name)) && name != "Makefile" && name != "Dockerfile" {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		texts[name] = string(text)
+		for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
+			r.tests = append(r.tests, match[1])
+		}
+		return nil
+	})
+	return r, texts, err
+}
+
+// TestReferences checks that nothing in the repository refers to a text outside of it,
+// and no document or script to a test that is not there.
+func TestReferences(t *testing.T) {
+	r, texts, err := readRepository(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(r.tests, "TestReferences") || !r.files["DESIGN.md"] {
+		t.Fatal("the repository was not found")
+	}
+	for name, text := range texts {
+		if name == "references_test.go" {
+			continue // what must be noticed stands there
+		}
+		for _, problem := range r.dangling(name, text) {
+			t.Error(problem)
+		}
+	}
+}
+
+// TestReferencesAreNoticed is the control.
+func TestReferencesAreNoticed(t *testing.T) {
+	r := &repository{
+		files: map[string]bool{"DESIGN.md": true, "docs/stores.md": true, "docs": true},
+		tests: []string{"TestImports"},
+	}
+	for _, c := range []struct{ name, text, problem string }{
+		{"lease/lease.go", "// see DESIGN.md and docs/stores.md, or https://example.com/OTHER.md", ""},
+		{"docs/running.md", "[stores](stores.md), [design](../DESIGN.md#files), [page](https://example.com); TestImports", ""},
+		{"lease/lease.go", "// PROTOCOLS.md says why", "no document PROTOCOLS.md"},
+		{"docs/running.md", "[gone](missing.html)", "leads nowhere"},
+		{"DESIGN.md", "TestExports shows it", "no TestExports"},
+		{"internal/test.sh", "-run TestNothing", "no TestNothing"},
+		{"lease/lease.go", "// as in /work/main", "outside of the repository"},
+		{"lease/lease.go", "// issue 12", "outside of the repository"},
+		{"lease/lease.go", "// by rule A3", "outside of the repository"},
+		{"lease/lease_test.go", "func TestA3(t *testing.T) {", "a number in a list"},
+	} {
+		problems := r.dangling(c.name, c.text)
+		if c.problem == "" && len(problems) > 0 || c.problem != "" && (len(problems) != 1 || !strings.Contains(problems[0], c.problem)) {
+			t.Errorf("%s: %q: got %q, want %q", c.name, c.text, problems, c.problem)
+		}
+	}
+}
