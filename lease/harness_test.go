@@ -30,6 +30,9 @@ const (
 	deaf     fault = "deaf"          // ignores its context; applied when wire.deafness has passed
 )
 
+// ttl is the TTL of leases where the options do not say.
+const ttl = lease.DefaultTTL
+
 var errNetwork = errors.New("network fault")
 
 // wire is a store behind a scripted network that counts requests.

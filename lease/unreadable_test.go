@@ -115,3 +115,51 @@ func TestBreakUnreadableRegister(t *testing.T) {
 		t.Errorf("token %d after %d", g.Token(), rec.Token)
 	}
 }
+
+// An error of reading is not "absent", and what can't be read is not taken.
+func TestUnreadableIsNotAbsent(t *testing.T) {
+	for name, value := range map[string]string{
+		"torn":    `{"holdfast":1,"kind":"lease","name":"job","sta`,
+		"empty":   ``,
+		"foreign": `{"ID":"x","Operation":"OperationTypeApply"}`,
+		"array":   `[1]`,
+		"other":   `{"holdfast":1,"kind":"lease","name":"other","state":"free","token":1,"nonce":"x"}`,
+		"state":   `{"holdfast":1,"kind":"lease","name":"job","state":"gone","token":1,"nonce":"x","ttl_ms":1}`,
+		"token":   `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":-1,"nonce":"x"}`,
+		"year":    `{"holdfast":1,"kind":"lease","name":"job","state":"held","token":1,"nonce":"x","grant":"g","ttl_ms":31536000000}`,
+		"future":  `{"holdfast":2,"kind":"lease","shape":"unheard of"}`,
+		"case":    `{"holdfast":1,"kind":"lease","name":"job","NAME":"x","state":"free","token":1,"nonce":"x"}`,
+		"max":     `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":18446744073709551615,"nonce":"x"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				v, err := st.Put(t.Context(), "lock/job", "", []byte(value))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client(t, st, nil)
+				for _, acquire := range []func() (*lease.Guard, error){
+					func() (*lease.Guard, error) { return c.TryAcquire(t.Context(), "job") },
+					func() (*lease.Guard, error) { return c.Acquire(t.Context(), "job") },
+				} {
+					if g, err := acquire(); !errors.Is(err, store.ErrCorrupt) {
+						t.Errorf("got %v, %v; want an unreadable register", g, err)
+					} else if name == "future" && !errors.Is(err, lease.ErrFormat) {
+						t.Errorf("got %v; want it to name the format", err)
+					}
+				}
+				if _, now, _ := st.Get(t.Context(), "lock/job"); now != v {
+					t.Error("the record was changed")
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		w.set(everything(fail))
+		c := client(t, w, nil)
+		if g, err := c.TryAcquire(t.Context(), "job"); err == nil || errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquire on a store that fails = %v, %v", g, err)
+		}
+	})
+}

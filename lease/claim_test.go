@@ -1,0 +1,287 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The reply of an acquire is lost.
+func TestLostReplyOfAnAcquire(t *testing.T) {
+	for _, f := range []fault{lose, drop, repeat, fail} {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				w.set(nth(1, f))
+				began := time.Now()
+				g, err := c.Acquire(t.Context(), "job")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v: a deadlock on oneself", took)
+				}
+				if g.Deadline().After(time.Now().Add(ttl)) {
+					t.Errorf("the deadline %v is too late", g.Deadline())
+				}
+				mustRelease(t, g)
+				wantState(t, c, "job", lease.Free)
+			})
+		})
+	}
+}
+
+// An acquire that is given up while its write is unresolved leaves nothing.
+func TestGivenUpAcquireCannotLandLater(t *testing.T) {
+	for _, f := range []fault{lose, drop, hangLate} {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c, other := client(t, w, nil), client(t, st, nil)
+				first := true
+				w.set(func(op *store.Op) fault {
+					if op.Kind == store.OpPut && first {
+						first = false
+						return f
+					}
+					if reads(op) {
+						return drop // nothing can be read back in time
+					}
+					return pass
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				g, err := c.Acquire(ctx, "job")
+				if err == nil {
+					t.Fatalf("acquired, token %d", g.Token())
+				}
+				w.set(nil)
+				w.after.Wait()
+				won, err := other.TryAcquire(t.Context(), "job")
+				if err != nil {
+					t.Fatalf("the lock leaked: %v", err)
+				}
+				mustRelease(t, won)
+			})
+		})
+	}
+}
+
+// One's own conflict at an acquire, but by now another holds.
+func TestOwnConflictWhileAnotherHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a, b := client(t, w, nil), client(t, st, nil)
+		var won *lease.Guard
+		first := true
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() && first {
+				first = false
+				return lose
+			}
+			if reads(op) && won == nil {
+				// Our claim was applied; somebody breaks it and takes the lock.
+				rec := wantState(t, b, "job", lease.Held)
+				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
+					t.Error(err)
+				}
+				won = mustTry(t, b, "job")
+			}
+			return pass
+		})
+		if g, err := a.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquire = %v, %v; want it held", g, err)
+		}
+		if err := won.Err(); err != nil {
+			t.Error(err)
+		}
+		mustRelease(t, won)
+	})
+}
+
+// Many short tries, in separate processes, against a dead holder.
+func TestShortTriesWinInTheEnd(t *testing.T) {
+	st := named(t)
+	memory := lease.FileMemory(filepath.Join(t.TempDir(), "seen"))
+	dead := client(t, st, &lease.Options{Manual: true, TTL: 600 * time.Millisecond})
+	mustTry(t, dead, "job")
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		c, err := lease.New(st, &lease.Options{Memory: memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := c.TryAcquire(t.Context(), "job")
+		if err == nil {
+			if waited := time.Since(began); waited < 500*time.Millisecond {
+				t.Errorf("taken over after %v", waited)
+			}
+			mustRelease(t, g)
+			break
+		}
+		if !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("none of the tries won")
+		}
+		_ = c.Close(t.Context())
+	}
+}
+
+// Cancelling the context of an acquire, after it and while waiting.
+func TestCancelTheAcquire(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, nil), client(t, st, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		g, err := a.Acquire(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(10 * ttl)
+		if err := g.Err(); err != nil {
+			t.Fatalf("cancelling the wait ended the lease: %v", err)
+		}
+		before := wantState(t, a, "job", lease.Held)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := b.Acquire(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("Acquire = %v; want the context's end and who holds it", err)
+		}
+		if after := wantState(t, a, "job", lease.Held); after.Token != before.Token {
+			t.Errorf("the waiter left token %d behind %d", after.Token, before.Token)
+		}
+		mustRelease(t, g)
+	})
+}
+
+// One time-out does not spoil the next wait, and waiters do not share one
+// budget.
+func TestWaitsAreIndependent(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := client(t, st, nil), client(t, st, nil)
+		g := mustTry(t, a, "job")
+		h := handle(t, b, "job")
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			began := time.Now()
+			_, err := h.Acquire(ctx)
+			if took := time.Since(began); err == nil || took < 10*time.Second {
+				t.Errorf("gave up after %v: %v", took, err)
+			}
+			cancel()
+		}
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wait := time.Duration(i+1) * time.Second
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
+				defer cancel()
+				began := time.Now()
+				_, err := h.Acquire(ctx)
+				if took := time.Since(began); err == nil || took != wait {
+					t.Errorf("a wait of %v took %v: %v", wait, took, err)
+				}
+			})
+		}
+		wg.Wait()
+		mustRelease(t, g)
+		mustRelease(t, mustTry(t, b, "job"))
+	})
+}
+
+// Equal names of holders say nothing.
+func TestEqualHoldersExcludeEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		same := &lease.Options{Holder: "worker"}
+		a, b := client(t, st, same), client(t, st, same)
+		g := mustTry(t, a, "job")
+		wantHeld(t, a, "job") // another handle of the same client
+		wantHeld(t, b, "job")
+		mustRelease(t, g)
+		longer := client(t, st, &lease.Options{Holder: "worker-2", ReclaimOwn: true})
+		g = mustTry(t, a, "job")
+		wantHeld(t, longer, "job")
+		mustRelease(t, g)
+	})
+}
+
+// A waiter of 2 s meets a record that says 60 s.
+func TestTheTTLInTheRecordCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a := client(t, w, &lease.Options{TTL: time.Minute})
+		b := client(t, st, &lease.Options{TTL: 2 * time.Second})
+		old := mustTry(t, a, "job")
+		w.set(everything(hang))
+		began := time.Now()
+		g, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited < time.Minute*101/100 || waited > 65*time.Second {
+			t.Errorf("waited %v; want a minute and the allowance for clocks", waited)
+		}
+		wantLost(t, old, lease.ErrExpired)
+		w.set(nil)
+		mustRelease(t, g)
+	})
+}
+
+// Tokens rise, whatever happens to the lock. (A popular lease on S3 deletes
+// its object at release, and its generation starts at 1 again.)
+func TestTokensRise(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var last uint64
+		next := func(how string, token uint64) {
+			t.Helper()
+			if token <= last {
+				t.Fatalf("%s: token %d after %d", how, token, last)
+			}
+			last = token
+		}
+		w := newWire(st)
+		a, b := client(t, w, nil), client(t, st, nil)
+		g := mustTry(t, a, "job")
+		next("new", g.Token())
+		mustRelease(t, g)
+		g = mustTry(t, b, "job")
+		next("released", g.Token())
+		mustRelease(t, g)
+		g = mustTry(t, a, "job")
+		next("again", g.Token())
+		w.set(everything(drop))
+		g, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next("expired", g.Token())
+		w.set(nil)
+		broken, err := a.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next("broken", broken.Token)
+		g = mustTry(t, a, "job")
+		next("after the break", g.Token())
+		time.Sleep(time.Minute)
+		_, v, err := st.Get(t.Context(), "lock/job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Delete(t.Context(), "lock/job", v); err != nil {
+			t.Fatal(err)
+		}
+		g = mustTry(t, b, "job")
+		next("deleted by hand", g.Token())
+		mustRelease(t, g)
+	})
+}

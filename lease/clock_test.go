@@ -1,0 +1,100 @@
+package lease_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The monotonic clock stands still while the machine sleeps.
+func TestSuspendedMachine(t *testing.T) {
+	for name, sleep := range map[string]func(*clocks){
+		"wall clock tells":      func(c *clocks) { c.jumped += 10 * time.Minute },
+		"boot-time clock tells": func(c *clocks) { c.suspended += 10 * time.Minute },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				c := client(t, st, nil)
+				clock := newClocks()
+				lease.SetClock(c, clock.read)
+				g := mustTry(t, c, "job")
+				clock.change(sleep)
+				wantLost(t, g, lease.ErrExpired)
+			})
+		})
+	}
+}
+
+// The control: with the monotonic clock alone the holder would go on.
+func TestSuspendedMachineByTheMonotonicClockAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		clock := newClocks()
+		lease.SetClock(c, func() lease.Reading {
+			r := clock.read()
+			return lease.Reading{Mono: r.Mono, Wall: r.Mono}
+		})
+		g := mustTry(t, c, "job")
+		clock.change(func(c *clocks) { c.jumped += 10 * time.Minute })
+		if err := g.Err(); err != nil {
+			t.Fatalf("the control noticed the sleep: %v", err)
+		}
+	})
+}
+
+// The wall clock jumps, at the holder or at the waiter.
+func TestWallClockJumps(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				a, b := client(t, st, nil), client(t, st, nil)
+				clockA, clockB := newClocks(), newClocks()
+				lease.SetClock(a, clockA.read)
+				lease.SetClock(b, clockB.read)
+				g := mustTry(t, a, "job")
+				wantHeld(t, b, "job")
+				clockB.change(func(c *clocks) { c.jumped += jump })
+				wantHeld(t, b, "job")
+				time.Sleep(5 * time.Minute)
+				wantHeld(t, b, "job")
+				clockA.change(func(c *clocks) { c.jumped += jump })
+				if err := g.Err(); (jump < 0) != (err == nil) {
+					t.Errorf("after a jump of %v: %v; a holder may give up early, never late", jump, err)
+				}
+				if jump < 0 {
+					time.Sleep(5 * time.Minute)
+					if err := g.Err(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A process that wakes up already expired still hears of it.
+func TestWakingUpExpired(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		heard := make(chan lease.Event, 100)
+		c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) { heard <- e }})
+		clock := newClocks()
+		lease.SetClock(c, clock.read)
+		g := mustTry(t, c, "job")
+		clock.change(func(c *clocks) { c.jumped += time.Hour })
+		<-g.Context().Done() // by the timer, without anybody asking
+		wantLost(t, g, lease.ErrExpired)
+		synctest.Wait()
+		close(heard)
+		var kinds []lease.EventKind
+		for e := range heard {
+			kinds = append(kinds, e.Kind)
+		}
+		if !slices.Contains(kinds, lease.EventLost) {
+			t.Errorf("the events were %v; want one that it was lost", kinds)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The reply of a renewal is lost, applied or not; the transport repeats it.
+func TestLostReplyOfARenewal(t *testing.T) {
+	for _, f := range []fault{lose, drop, repeat, fail} {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				g := mustTry(t, c, "job")
+				for n := range 5 {
+					w.set(nth(1+n%2, f))
+					time.Sleep(ttl)
+				}
+				if err := g.Err(); err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, g)
+			})
+		})
+	}
+}
+
+// Transient errors are not a loss.
+func TestTransientErrorsAreNoLoss(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		var kinds []lease.EventKind
+		var mu sync.Mutex
+		c := client(t, w, &lease.Options{OnEvent: func(e lease.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			kinds = append(kinds, e.Kind)
+		}})
+		g := mustTry(t, c, "job")
+		for _, f := range []fault{drop, fail, hang, lose} {
+			w.set(everything(f))
+			time.Sleep(10 * time.Second)
+			w.set(nil)
+			time.Sleep(ttl)
+			if err := g.Err(); err != nil {
+				t.Fatalf("lost by %v: %v", f, err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if slices.Contains(kinds, lease.EventLost) {
+			t.Errorf("lost: %v", kinds)
+		}
+	})
+}
+
+// An outage that lasts is told before the end.
+func TestAtRiskThenLost(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		var events []lease.Event
+		var mu sync.Mutex
+		c := client(t, w, &lease.Options{OnEvent: func(e lease.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}})
+		g := mustTry(t, c, "job")
+		w.set(everything(drop))
+		<-g.Context().Done()
+		wantLost(t, g, lease.ErrExpired)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		var kinds []lease.EventKind
+		for _, e := range events {
+			kinds = append(kinds, e.Kind)
+		}
+		if want := []lease.EventKind{lease.EventAcquired, lease.EventAtRisk, lease.EventLost}; !slices.Equal(kinds, want) {
+			t.Errorf("events %v; want %v", kinds, want)
+		}
+		if last := events[len(events)-1]; !errors.Is(last.Err, errNetwork) {
+			t.Errorf("the loss says %v; want the store's error in it", last.Err)
+		}
+	})
+}
+
+// There are 500 leases and one slow key.
+func TestOneSlowKeyAmongMany(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		guards := map[string]*lease.Guard{}
+		for i := range 500 {
+			name := fmt.Sprintf("job-%d", i)
+			guards[name] = mustTry(t, c, name)
+		}
+		w.set(func(op *store.Op) fault {
+			if strings.HasSuffix(op.Key, "/job-7") {
+				return hang
+			}
+			return pass
+		})
+		time.Sleep(10 * ttl)
+		for name, g := range guards {
+			if err := g.Err(); (err == nil) == (name == "job-7") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.set(nil)
+	})
+}
+
+// A reply takes 0.9 TTL: the deadline counts from the sending.
+func TestDeadlineCountsFromTheSending(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var delay atomic.Int64
+		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			time.Sleep(time.Duration(delay.Load()))
+			return err
+		})
+		c := client(t, slow, &lease.Options{Manual: true})
+		g := mustTry(t, c, "job")
+		delay.Store(int64(15 * time.Second))
+		sent := time.Now()
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o := c.Options()
+		trust := o.TTL - o.Margin - o.Grace
+		if want := sent.Add(trust); g.Deadline().Sub(want).Abs() > time.Millisecond {
+			t.Errorf("the deadline is %v after the sending; want %v", g.Deadline().Sub(sent), trust)
+		}
+		delay.Store(int64(o.TTL * 9 / 10))
+		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Renew with a reply after the deadline = %v; want ErrLost", err)
+		}
+		wantLost(t, g, lease.ErrExpired)
+
+		// The same for an acquire: nothing is left to trust in, so that a further
+		// grant has to follow, which the handle makes over its own.
+		delay.Store(int64(0))
+		w := newWire(slow)
+		w.set(func(op *store.Op) fault {
+			delay.Store(int64(0))
+			switch {
+			case op.Kind == store.OpPut && w.counts[store.OpPut] == 1:
+				delay.Store(int64(o.TTL * 9 / 10))
+			case op.Kind == store.OpSettle && w.counts[store.OpSettle] == 1: // that shows what became of it
+				delay.Store(int64(o.TTL * 3 / 10))
+			}
+			return pass
+		})
+		c2 := client(t, w, nil)
+		g2, err := c2.TryAcquire(t.Context(), "slow")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g2.Trust() < trust-time.Second {
+			t.Errorf("trust of %v is left; want %v", g2.Trust(), trust)
+		}
+		w.set(nil)
+		mustRelease(t, g2)
+	})
+}
+
+// A failed renewal is told, and no further guards are handed out on it.
+func TestNoGuardsOfALostGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		a, b := client(t, w, nil), client(t, st, nil)
+		h := handle(t, a, "job")
+		g, err := h.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(everything(drop))
+		won, err := b.Acquire(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, g, lease.ErrExpired)
+		w.set(nil)
+		if again, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAcquire on the handle = %v, %v; want it held", again, err)
+		}
+		mustRelease(t, won)
+		again, err := h.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Continuous() {
+			t.Error("another has held the lock, and the handle says nobody has")
+		}
+		_ = g.Release(t.Context()) // late, of the lost grant
+		if err := again.Err(); err != nil {
+			t.Errorf("releasing the old guard ended the new grant: %v", err)
+		}
+		mustRelease(t, again)
+	})
+}
