@@ -105,7 +105,9 @@ func (c *Client) remove(ctx context.Context, key string, on state) error {
 			return bare(c.bucket.Delete(ctx, key, opts))
 		}
 		if by.rung == RungReservation {
-			err = c.reserve(ctx, key, on, request)
+			if err = c.reserve(ctx, key, on, request); !sent {
+				err = store.MarkNotApplied(err)
+			}
 		} else {
 			err = request(ctx)
 		}
@@ -142,7 +144,7 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, caus
 	now, err := c.look(ctx, key)
 	switch {
 	case err != nil && lost == nil:
-		return false, cause
+		return false, store.MarkUnknown(fmt.Errorf("the store refused it; reading back why: %w", err))
 	case err != nil:
 		return false, unknown(fmt.Errorf("reading back what became of it: %w", err))
 	case c.same(now, on) && (by.own || !by.conditional):

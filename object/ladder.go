@@ -21,8 +21,8 @@ type Reserver interface {
 	// is called before operate, and after each wait. operate gets a context that ends with
 	// the reservation.
 	//
-	// Do returns the error of operate as it is. An error before operate was called is
-	// marked as not applied.
+	// Do returns after operate has, with its error as it is. If it did not call operate,
+	// nothing was written.
 	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
 }
 

@@ -26,7 +26,7 @@ const (
 	ReservedMetadata = "holdfast-"
 
 	maxStamp  = 1 << 10
-	maxFolded = 200
+	maxFolded = 150
 )
 
 // Stamp is what a [Client] keeps in the metadata of each object that it writes. It is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -228,7 +229,7 @@ type attempt struct {
 // made describes what the write made.
 func (a *attempt) made(info Info) Info {
 	info.Key, info.Stamp = a.key, a.stamp
-	info.Metadata, info.ContentType = a.o.Metadata, cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream")
+	info.Metadata, info.ContentType = maps.Clone(a.o.Metadata), cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream")
 	return info
 }
 
@@ -248,7 +249,11 @@ func (a *attempt) send(ctx context.Context) (info Info, err error) {
 	if a.by.rung != RungReservation {
 		return info, request(ctx)
 	}
-	return info, a.c.reserve(ctx, a.key, a.on, request)
+	err = a.c.reserve(ctx, a.key, a.on, request)
+	if !a.sent {
+		err = store.MarkNotApplied(err)
+	}
+	return info, err
 }
 
 // settle finds out what became of a try that failed with cause. It reports whether the
@@ -259,7 +264,7 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 	conflict := certain && !busy && errors.Is(cause, store.ErrConflict)
 	switch {
 	case busy:
-		return Info{}, a.lost == nil || !a.on.absent, cause
+		return Info{}, true, cause
 	case certain && !conflict, conflict && !a.sent && a.lost == nil:
 		return Info{}, false, a.failed(cause)
 	case !certain:
@@ -279,7 +284,7 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 		return now.info, false, nil
 	case store.FateSuperseded:
 		a.c.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
-		return Info{Key: a.key, Metadata: a.o.Metadata, Stamp: a.stamp}, false, nil
+		return a.made(Info{}), false, nil
 	case store.FateNever:
 		a.lost = nil
 	case store.FateNotYet:
