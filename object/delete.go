@@ -87,6 +87,19 @@ func (c *Client) remove(ctx context.Context, key string, on state) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
+	if by.rung != RungReservation {
+		return c.removeBy(ctx, ctx, key, on, by)
+	}
+	return c.reserve(ctx, key, on, func(reserved context.Context) error { return c.removeBy(ctx, reserved, key, on, by) })
+}
+
+// removeBy sends the delete until its outcome is known, or cannot become known. It sends
+// within the context sending, and finds out within ctx, which may last longer.
+func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by way) error {
+	var opts *DeleteOptions
+	if by.own && !on.any {
+		opts = &DeleteOptions{IfMatch: on.version()}
+	}
 	var lost error
 	failed := func(err error) error {
 		if lost == nil {
@@ -95,29 +108,14 @@ func (c *Client) remove(ctx context.Context, key string, on state) error {
 		return store.MarkUnknown(fmt.Errorf("%w; then: %v", lost, err))
 	}
 	for try := 1; ; try++ {
-		sent := false
-		request := func(ctx context.Context) error {
-			sent = true
-			var opts *DeleteOptions
-			if by.own && !on.any {
-				opts = &DeleteOptions{IfMatch: on.version()}
-			}
-			return bare(c.bucket.Delete(ctx, key, opts))
-		}
-		if by.rung == RungReservation {
-			if err = c.reserve(ctx, key, on, request); !sent {
-				err = store.MarkNotApplied(err)
-			}
-		} else {
-			err = request(ctx)
-		}
+		err := bare(c.bucket.Delete(sending, key, opts))
 		certain := store.OutcomeOf(err) == store.NotApplied
 		busy := certain && errors.Is(err, ErrBusy)
 		conflict := certain && errors.Is(err, store.ErrConflict) && !busy
 		switch {
 		case err == nil:
 			return nil
-		case certain && !conflict && !busy, conflict && !sent:
+		case certain && !conflict && !busy:
 			return failed(err)
 		case !certain:
 			lost = err
@@ -128,7 +126,7 @@ func (c *Client) remove(ctx context.Context, key string, on state) error {
 				return err
 			}
 		}
-		if try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+		if try >= c.o.Tries || !sleep(sending, c.o.Pause, try) {
 			return failed(err)
 		}
 	}

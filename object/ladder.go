@@ -268,8 +268,8 @@ func (c *Client) has(ctx context.Context, a Ability) error {
 	return found[a]
 }
 
-// reserve runs a request under a reservation of the state on.
-func (c *Client) reserve(ctx context.Context, key string, on state, request func(context.Context) error) error {
+// reserve runs operate under a reservation of the state on.
+func (c *Client) reserve(ctx context.Context, key string, on state, operate func(context.Context) error) error {
 	check := func(ctx context.Context) error {
 		now, err := c.current(ctx, key)
 		switch {
@@ -282,5 +282,13 @@ func (c *Client) reserve(ctx context.Context, key string, on state, request func
 		}
 		return nil
 	}
-	return c.o.Reserver.Do(ctx, key, on.version(), check, request)
+	called := false
+	err := c.o.Reserver.Do(ctx, key, on.version(), check, func(ctx context.Context) error {
+		called = true
+		return operate(ctx)
+	})
+	if !called {
+		err = store.MarkNotApplied(err)
+	}
+	return err
 }

@@ -199,17 +199,32 @@ func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 		return Info{}, nil, &UnsupportedError{Ability: Fenced, Found: "the store does not check the condition itself, and a write that comes late would not be refused"}
 	}
 	a := &attempt{write: w, on: on, by: by, stamp: w.stamp(on)}
+	if by.rung != RungReservation {
+		info, err := a.run(ctx, ctx)
+		return info, a.met, err
+	}
+	var info Info
+	err = w.c.reserve(ctx, w.key, on, func(reserved context.Context) (err error) {
+		info, err = a.run(ctx, reserved)
+		return err
+	})
+	return info, a.met, err
+}
+
+// run sends the write until its outcome is known, or cannot become known. It sends within
+// the context sending, and finds out within ctx, which may last longer.
+func (a *attempt) run(ctx, sending context.Context) (Info, error) {
 	for try := 1; ; try++ {
-		info, err := a.send(ctx)
+		info, err := a.send(sending)
 		if err == nil {
-			return a.made(info), nil, nil
+			return a.made(info), nil
 		}
 		info, again, err := a.settle(ctx, err)
 		if !again {
-			return info, a.met, err
+			return info, err
 		}
-		if try >= w.c.o.Tries || !w.rewind() || !sleep(ctx, w.c.o.Pause, try) {
-			return Info{}, nil, a.failed(err)
+		if try >= a.c.o.Tries || !a.rewind() || !sleep(sending, a.c.o.Pause, try) {
+			return Info{}, a.failed(err)
 		}
 	}
 }
@@ -222,7 +237,6 @@ type attempt struct {
 	stamp Stamp
 
 	lost error  // of the last try whose outcome is not known
-	sent bool   // the last try was sent
 	met  *state // what the last look has found
 }
 
@@ -233,27 +247,14 @@ func (a *attempt) made(info Info) Info {
 	return info
 }
 
-// send sends the write once, under a reservation where there is one.
-func (a *attempt) send(ctx context.Context) (info Info, err error) {
-	request := func(ctx context.Context) error {
-		on := a.on.condition()
-		if !a.by.own {
-			on = condition{}
-		}
-		a.sent = true
-		info, err = a.write.send(ctx, a.by, on, a.stamp.metadata(a.o.Metadata))
-		err = bare(err)
-		return err
+// send sends the write once.
+func (a *attempt) send(ctx context.Context) (Info, error) {
+	on := a.on.condition()
+	if !a.by.own {
+		on = condition{}
 	}
-	a.sent = false
-	if a.by.rung != RungReservation {
-		return info, request(ctx)
-	}
-	err = a.c.reserve(ctx, a.key, a.on, request)
-	if !a.sent {
-		err = store.MarkNotApplied(err)
-	}
-	return info, err
+	info, err := a.write.send(ctx, a.by, on, a.stamp.metadata(a.o.Metadata))
+	return info, bare(err)
 }
 
 // settle finds out what became of a try that failed with cause. It reports whether the
@@ -265,7 +266,7 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 	switch {
 	case busy:
 		return Info{}, true, cause
-	case certain && !conflict, conflict && !a.sent && a.lost == nil:
+	case certain && !conflict:
 		return Info{}, false, a.failed(cause)
 	case !certain:
 		a.lost = cause
