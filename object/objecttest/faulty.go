@@ -62,6 +62,7 @@ type Faulty struct {
 	decide func(Call) Fault
 
 	mu    sync.Mutex
+	n     int
 	calls []Call
 	dead  bool
 	late  []func()
@@ -89,7 +90,17 @@ func Nth(n int, fault Fault) func(Call) Fault {
 	}
 }
 
-// Calls returns the calls so far, those of a dead process too.
+// maxCalls is how many calls a bucket remembers.
+const maxCalls = 10_000
+
+// Len returns the number of calls so far, those of a dead process too.
+func (f *Faulty) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// Calls returns the first 10,000 calls.
 func (f *Faulty) Calls() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +121,11 @@ func (f *Faulty) Deliver() {
 // call runs a call with its fault. write may be called several times.
 func (f *Faulty) call(op store.Kind, key string, run func() error) error {
 	f.mu.Lock()
-	c := Call{N: len(f.calls) + 1, Op: op, Key: key, Dead: f.dead}
-	f.calls = append(f.calls, c)
+	f.n++
+	c := Call{N: f.n, Op: op, Key: key, Dead: f.dead}
+	if len(f.calls) < maxCalls {
+		f.calls = append(f.calls, c)
+	}
 	f.mu.Unlock()
 	fault := Pass
 	if f.decide != nil && !c.Dead {
