@@ -48,7 +48,7 @@ func testCounter(t *testing.T, below object.Bucket, increments int) {
 	seed := rand.Uint64()
 	b := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
 		rnd := rand.New(rand.NewPCG(seed, uint64(c.N)))
-		time.Sleep(time.Duration(rnd.Int64N(int64(2*time.Millisecond)))) // in which others are faster
+		time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Millisecond)))) // in which others are faster
 		switch rnd.IntN(30) {
 		case 0:
 			return objecttest.Fail
