@@ -317,7 +317,13 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Keeper, views []checkp
 		}
 	}
 	progress("")
-	a.notef("%d checkpoints moved forward, %d were there already", advanced, unchanged)
+	if a.json {
+		if err := a.printJSON(map[string]int{"advanced": advanced, "unchanged": unchanged, "behind": behind}); err != nil {
+			return err
+		}
+	} else {
+		a.notef("%d checkpoints moved forward, %d were there already", advanced, unchanged)
+	}
 	if behind > 0 {
 		return &statusError{statusCondition, fmt.Errorf("%d checkpoints were not taken over", behind)}
 	}
@@ -341,6 +347,9 @@ func (a *app) resumeKeyCommand() *cobra.Command {
 			key, err := resumekey.Key(args[0], args[1], []byte(args[2]), &opts)
 			if err != nil {
 				return &statusError{statusUsage, err}
+			}
+			if a.json {
+				return a.printJSON(map[string]string{"key": key})
 			}
 			_, err = fmt.Fprintln(a.stdout, key)
 			return err

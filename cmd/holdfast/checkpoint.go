@@ -257,7 +257,10 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 				if err := a.confirmChange(ctx, k, args[0], fmt.Sprintf("Delete %q", args[0]), c); err != nil {
 					return err
 				}
-				_, err := k.Delete(ctx, args[0], opts)
+				before, err := k.Delete(ctx, args[0], opts)
+				if err == nil && a.json {
+					return a.printJSON(map[string]any{"key": args[0], "deleted": before.Exists})
+				}
 				return err
 			})
 		},
@@ -409,6 +412,11 @@ that use the file first.`,
 			}
 			if err != nil {
 				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{
+					"file": f.file, "copy": r.Copy.Path, "keys": r.Copy.Keys, "written": r.Copy.Written, "kept": r.Kept, "dry_run": opts.DryRun,
+				})
 			}
 			verb := "is restored"
 			if opts.DryRun {

@@ -138,7 +138,6 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 		return errors.Join(err, set.Release(ctx))
 	}
 	guard := set.Guards()[0]
-	token := guard.Token()
 	file, err := detach(ctx, guard, handles[0].again, clients[0].Options())
 	if err != nil {
 		return errors.Join(err, set.Release(ctx))
@@ -154,7 +153,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	switch {
 	case err != nil:
 	case a.json:
-		result := map[string]any{"handle": written, "lock": name, "token": token, "deadline": file.Deadline, "store": file.Store}
+		result := file.result(written)
 		if kept != nil {
 			result["keeper"] = kept.cmd.Process.Pid
 		}
@@ -515,14 +514,23 @@ is changed.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := a.renewed(cmd.Context(), args[0], "")
-			if err == nil {
-				a.heldUntil(f.Ticket.Name, f.Deadline)
+			if err != nil {
+				return err
 			}
-			return err
+			if a.json {
+				return a.printJSON(f.result(args[0]))
+			}
+			a.heldUntil(f.Ticket.Name, f.Deadline)
+			return nil
 		},
 	}
 	cmd.AddCommand(a.keeperCommand())
 	return cmd
+}
+
+// result is what lock and renew print with --json. Its fields are stable.
+func (f *handleFile) result(path string) map[string]any {
+	return map[string]any{"handle": path, "lock": f.Ticket.Name, "token": f.Ticket.Token, "deadline": f.Deadline, "store": f.Store}
 }
 
 // heldUntil tells until when a lock can be relied on.
@@ -573,7 +581,13 @@ nothing is changed, and the lock stays with the handle that was renewed.`,
   trap 'holdfast unlock "$handle"' EXIT`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.unlock(cmd.Context(), args[0], "")
+			if err := a.unlock(cmd.Context(), args[0], ""); err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"handle": args[0], "released": true})
+			}
+			return nil
 		},
 	}
 }

@@ -50,6 +50,9 @@ func (a *app) init(ctx context.Context) error {
 		return err
 	}
 	name, err := a.reads(ctx)
+	if err == nil && a.json {
+		return a.printJSON(map[string]any{"store": name, "usable": true})
+	}
 	if err == nil {
 		a.notef("%s can be used", name)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -51,13 +52,44 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	var busy *busyError
-	if told(err) && !(a.quiet && errors.As(err, &busy)) {
-		a.warnf("%s", oneLine(err))
-	}
+	status := statusOf(err)
 	if !a.started {
-		return statusUsage // cobra refused the command line
+		status = statusUsage // cobra refused the command line
+		a.json = a.json || slices.Contains(args, "--json")
 	}
-	return statusOf(err)
+	if told(err) && !(a.quiet && errors.As(err, &busy)) {
+		p := problem{Level: "error", Message: oneLine(err), Status: status, Kind: kinds[status]}
+		if busy != nil || errors.As(err, &busy) {
+			r := busy.Record
+			p.Kind = kinds[statusBusy] // whatever -E says
+			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, r.Holder, r.Token
+		}
+		a.tell(p)
+	}
+	return status
+}
+
+// problem is a message on stderr as --json writes it: one object on one line. Its fields
+// are stable.
+type problem struct {
+	Level   string `json:"level"` // note, or error: the last one
+	Message string `json:"message"`
+	Status  int    `json:"status,omitempty"` // of an error: the exit status
+	Kind    string `json:"kind,omitempty"`   // what that stands for
+	Lock    string `json:"lock,omitempty"`   // of a lock that is busy: which one, and who holds it
+	Store   string `json:"store,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Token   uint64 `json:"token,omitempty"`
+}
+
+// tell writes a message to stderr. All messages come here, so that what others wrote
+// cannot control a terminal or forge a line of a log.
+func (a *app) tell(p problem) {
+	if a.json {
+		_ = printable.JSON(a.stderr).Encode(p) // there is nowhere else to say it
+		return
+	}
+	fmt.Fprintf(a.stderr, "holdfast: %s\n", printable.Text(p.Message))
 }
 
 const (
@@ -74,6 +106,7 @@ func (a *app) command() *cobra.Command {
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast ls
   holdfast --store file:/shared/locks run deploy --wait 5m -- make deploy`,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,9 +121,10 @@ func (a *app) command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
+	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, sqlite:PATH, s3://BUCKET/PREFIX, s3+versioned://BUCKET/PREFIX, dynamodb://TABLE/PREFIX or postgres://HOST/DATABASE/PREFIX (default: a directory of this user's)")
-	flags.BoolVar(&a.json, "json", false, "print results as JSON")
+	flags.BoolVar(&a.json, "json", false, "print results as JSON, and messages and errors on stderr, one object on a line")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors, nor that a lock is busy")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
@@ -142,8 +176,7 @@ func (a *app) notef(format string, args ...any) {
 	}
 }
 
-// warnf writes a message that people must not miss. All messages come here, so that
-// what others wrote cannot control a terminal or forge a line of a log.
+// warnf writes a message that people must not miss.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "holdfast: %s\n", printable.Text(fmt.Sprintf(format, args...)))
+	a.tell(problem{Level: "note", Message: fmt.Sprintf(format, args...)})
 }

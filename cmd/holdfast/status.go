@@ -30,6 +30,14 @@ const (
 	statusNoCommand   = 127
 )
 
+// kinds are the words that --json has for exit statuses.
+var kinds = map[int]string{
+	statusFailed: "failed", statusUsage: "usage", statusNotFound: "not-found", statusUnreachable: "unreachable",
+	statusCondition: "condition", statusUnknown: "unknown", statusBusy: "busy", statusLost: "lost",
+	statusDenied: "denied", statusUnsafe: "unsafe", statusTimedOut: "timed-out",
+	statusNotExec: "not-executable", statusNoCommand: "no-command",
+}
+
 // statusError is an error with an exit status of its own.
 type statusError struct {
 	status int

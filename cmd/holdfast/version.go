@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -18,15 +19,23 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: `  holdfast version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := version
-			if info, ok := debug.ReadBuildInfo(); v == "" && ok && info.Main.Version != "" {
-				v = info.Main.Version
+			if a.json {
+				return a.printJSON(map[string]string{"version": versionNumber(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
-			if v == "" {
-				v = "(devel)"
-			}
-			_, err := fmt.Fprintf(a.stdout, "holdfast %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.stdout, versionText())
 			return err
 		},
 	}
+}
+
+func versionNumber() string {
+	v := version
+	if info, ok := debug.ReadBuildInfo(); v == "" && ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return cmp.Or(v, "(devel)")
+}
+
+func versionText() string {
+	return fmt.Sprintf("holdfast %s %s %s/%s", versionNumber(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

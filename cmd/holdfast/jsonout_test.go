@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// With --json every command that has a result prints it as JSON, and says nothing else on
+// stdout.
+func TestEveryResultAsJSON(t *testing.T) {
+	p := newPlace(t)
+	store := "file:" + filepath.Join(p.dir, "store")
+	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
+	for _, line := range []string{
+		"version", "init", "lock job --handle h.json", "renew h.json", "show job", "ls", "break job --token TOKEN",
+		"lock other --handle o.json", "unlock o.json", "gc --older-than 24h", "bench --rounds 1",
+		"checkpoint advance orders 5", "checkpoint get orders", "checkpoint ls", "checkpoint export",
+		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",
+		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --force --dry-run",
+	} {
+		switch {
+		case strings.Contains(line, "TOKEN"):
+			line = strings.ReplaceAll(line, "TOKEN", tokenOf(p.must(t, store, "show", "job", "--json")))
+		case strings.Contains(line, "import"):
+			if err := os.WriteFile(filepath.Join(p.dir, "export.json"), []byte(`[{"key":"k","exists":true,"sequence":4}]`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case strings.Contains(line, "restore"):
+			p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "6")
+		}
+		stdout, stderr, status := p.run(t, store, append(strings.Fields(line), "--json")...)
+		var v any
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || status != 0 {
+			t.Errorf("%s: status %d, %q, %s (%v)", line, status, stdout, stderr, err)
+		}
+		if stderr != "" {
+			eachProblem(t, stderr)
+		}
+	}
+}
+
+// eachProblem reads what --json writes to stderr, and returns the last.
+func eachProblem(t *testing.T, stderr string) (last problem) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSuffix(stderr, "\n"), "\n") {
+		last = problem{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil || last.Message == "" {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	return last
+}
+
+// With --json every error is one object, with its status and what that stands for: of
+// every command, of the command line too, and of a lock that is busy with who holds it.
+func TestEveryErrorAsJSON(t *testing.T) {
+	p := newPlace(t)
+	store := "file:" + filepath.Join(p.dir, "store")
+	p.must(t, store, "lock", "job", "--handle", "h.json", "--holder", "ada")
+	token := number(t, tokenOf(p.must(t, store, "show", "job", "--json")))
+	for _, c := range []struct {
+		line   string
+		status int
+		kind   string
+	}{
+		{"show nothing", 66, "not-found"}, {"run -n job -- true", 75, "busy"}, {"run -n -E 9 job -- true", 9, "busy"},
+		{"run x -- no-such-program", 127, "no-command"}, {"nonsense", 64, "usage"}, {"run --nonsense x -- true", 64, "usage"},
+		{"run x --max 50ms -- sleep 60", 124, "timed-out"}, {"break job --token 1", 73, "condition"}, {"--store s3+x://a ls", 64, "usage"},
+		{"unlock nowhere", 66, "not-found"}, {"lock -n job", 75, "busy"}, {"checkpoint get k", 66, "not-found"},
+		{"--store s3://u:p@b ls", 78, "unsafe"},
+	} {
+		stdout, stderr, status := p.run(t, store, append([]string{"--json"}, strings.Fields(c.line)...)...)
+		last := eachProblem(t, stderr)
+		if status != c.status || last.Status != c.status || last.Kind != c.kind || last.Level != "error" || stdout != "" {
+			t.Errorf("%s: status %d, want %d %s: %s%s", c.line, status, c.status, c.kind, stdout, stderr)
+		}
+		if c.kind == "busy" && (last.Lock != "job" || last.Holder != "ada" || last.Token != token || last.Store != store) {
+			t.Errorf("%s: %s", c.line, stderr)
+		}
+	}
+	// The status of a command is no error of ours.
+	if _, stderr, status := p.run(t, store, "run", "x", "--json", "--", "sh", "-c", "exit 5"); status != 5 || stderr != "" {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
