@@ -14,6 +14,7 @@ import (
 
 	"cirello.io/pglock"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
@@ -59,7 +60,10 @@ func openPostgres(kind, url string, n *counter, keep bool) (func(lock string) (c
 	if kind == kindPGLock {
 		return newPGLock(db, keep), nil
 	}
-	st, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Name: url, Listen: listener(config)})
+	st, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Name: url, Listen: sqlstore.Listener(
+		func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) },
+		func(n *pgconn.Notification) string { return n.Payload },
+	)})
 	if err != nil {
 		return nil, err
 	}
@@ -68,28 +72,6 @@ func openPostgres(kind, url string, n *counter, keep bool) (func(lock string) (c
 		return nil, err
 	}
 	return newHoldfast(st, &lease.Options{Manual: !keep}), nil
-}
-
-// listener returns the hook of sqlstore for pgx.
-func listener(config *pgx.ConnConfig) func(ctx context.Context, channel string, ready func(), notify func(key string)) error {
-	return func(ctx context.Context, channel string, ready func(), notify func(key string)) error {
-		conn, err := pgx.ConnectConfig(ctx, config)
-		if err != nil {
-			return err
-		}
-		defer conn.Close(context.WithoutCancel(ctx))
-		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-			return err
-		}
-		ready()
-		for {
-			n, err := conn.WaitForNotification(ctx)
-			if err != nil {
-				return err
-			}
-			notify(n.Payload)
-		}
-	}
 }
 
 // advisory is a lock that ends with its session: one connection for each holder and each

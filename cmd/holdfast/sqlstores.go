@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -201,23 +202,9 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	}
 	d.dialect, d.db = sqlstore.PostgreSQL, stdlib.OpenDB(*config)
 	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("postgres://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
-	d.opts.Listen = func(ctx context.Context, channel string, ready func(), notify func(string)) error {
-		conn, err := pgx.ConnectConfig(ctx, config.Copy())
-		if err != nil {
-			return err
-		}
-		defer conn.Close(context.WithoutCancel(ctx))
-		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-			return err
-		}
-		ready()
-		for {
-			n, err := conn.WaitForNotification(ctx)
-			if err != nil {
-				return err
-			}
-			notify(n.Payload)
-		}
-	}
+	d.opts.Listen = sqlstore.Listener(
+		func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+		func(n *pgconn.Notification) string { return n.Payload },
+	)
 	return nil
 }

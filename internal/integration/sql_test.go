@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -76,32 +77,16 @@ func (d database) store(t testing.TB, listen bool) store.Store {
 	t.Helper()
 	o := &sqlstore.Options{Name: d.url}
 	if listen {
-		o.Listen = d.listen
+		o.Listen = sqlstore.Listener(
+			func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, d.url) },
+			func(n *pgconn.Notification) string { return n.Payload },
+		)
 	}
 	st, err := sqlstore.New(d.open(t), d.dialect, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return inDatabase{st, d, listen}
-}
-
-func (d database) listen(ctx context.Context, channel string, ready func(), notify func(string)) error {
-	conn, err := pgx.Connect(ctx, d.url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-		return err
-	}
-	ready()
-	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return err
-		}
-		notify(n.Payload)
-	}
 }
 
 // inDatabase is a store that knows where it lies.

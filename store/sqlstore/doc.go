@@ -39,27 +39,8 @@
 // # Waiting
 //
 // On PostgreSQL every write notifies the channel that has the name of the table. With
-// [Options].Listen a waiter learns of a change at once; without it, waiters poll. The
-// hook is a few lines that depend on the driver. With pgx:
-//
-//	func listen(ctx context.Context, channel string, ready func(), notify func(key string)) error {
-//		conn, err := pgx.Connect(ctx, url)
-//		if err != nil {
-//			return err
-//		}
-//		defer conn.Close(context.WithoutCancel(ctx))
-//		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-//			return err
-//		}
-//		ready()
-//		for {
-//			n, err := conn.WaitForNotification(ctx)
-//			if err != nil {
-//				return err
-//			}
-//			notify(n.Payload)
-//		}
-//	}
+// [Options].Listen a waiter learns of a change at once; without it, waiters poll.
+// [Listener] makes the hook of a driver's connections in a few lines.
 //
 // # SQLite
 //

@@ -33,7 +33,7 @@ type Options struct {
 	// Listen receives the notifications of a channel. It calls ready once it listens, and
 	// notify with each payload. It returns when ctx ends or when it has lost its
 	// connection. The store runs it in one goroutine while at least one Watch waits. Nil:
-	// the store reports no changes, and waiters poll. [SQLite] has no notifications, and
+	// the store reports no changes, and waiters poll. [Listener] makes one. [SQLite] has no notifications, and
 	// ignores it.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
