@@ -164,7 +164,7 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	f.inherited = inheritedFrom(f.info)
-	return &Bucket{objects: indexed.New(index, f, grace), files: f, name: "dir:" + dir, index: index}, nil
+	return &Bucket{objects: indexed.New("dir:"+dir, index, f, grace), files: f, name: "dir:" + dir, index: index}, nil
 }
 
 // Traits implements [object.Describer].

@@ -255,3 +255,13 @@ func TestCorrupt(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsNameTheBucket: an error names the directory, once.
+func TestErrorsNameTheBucket(t *testing.T) {
+	dir := t.TempDir()
+	b := newBucket(t, dir, memstore.New(), nil)
+	_, err := b.Stat(t.Context(), "a")
+	if got, want := err.Error(), "stat a in dir:"+dir+": not found"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -56,12 +56,15 @@ func New() *Bucket { return new(Bucket) }
 // It is for tests of programs that must not rely on more.
 func NewHashed() *Bucket { return &Bucket{hashed: true} }
 
+// name is what errors call the bucket.
+const name = "memory"
+
 // Traits tells that the bucket is local and trusted, and, of all but [NewHashed], that no
 // version is used twice.
 func (b *Bucket) Traits() object.Traits {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return object.Traits{Name: "memory", ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: !b.hashed}
+	return object.Traits{Name: name, ID: fmt.Sprintf("memory:%016x", b.identify()), Local: true, Trusted: true, UniqueVersions: !b.hashed}
 }
 
 // identify returns the bucket's id. It is called with the mutex held.
@@ -273,5 +276,5 @@ func (s stored) answer() object.Info {
 func isAbsent(err error) bool { return err == store.ErrNotFound }
 
 func opError(op store.Kind, key string, err error) error {
-	return &store.OpError{Op: op, Key: key, Err: err}
+	return &store.OpError{Op: op, Key: key, Store: name, Err: err}
 }

@@ -1,12 +1,15 @@
 package membucket_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/object/objecttest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 func TestBucket(t *testing.T) {
@@ -51,5 +54,27 @@ func TestProbe(t *testing.T) {
 	}
 	for info := range b.List(t.Context(), "", nil) {
 		t.Errorf("%q was left behind", info.Key)
+	}
+}
+
+// TestErrorsNameTheBucket: the error of an object, and that of a register among objects,
+// name the store once.
+func TestErrorsNameTheBucket(t *testing.T) {
+	b := membucket.New()
+	_, err := b.Stat(t.Context(), "a")
+	if got, want := err.Error(), "stat a in memory: not found"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := b.Put(t.Context(), "app/k.json", strings.NewReader("x"), nil); err != nil {
+		t.Fatal(err)
+	}
+	registers, err := bucketstore.New(b, "app", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = registers.Get(t.Context(), "k")
+	var failed *store.OpError
+	if !errors.As(err, &failed) || failed.Store != "memory/app" || strings.Count(err.Error(), "memory") != 1 {
+		t.Errorf("a register: %v", err)
 	}
 }

@@ -55,14 +55,16 @@ type Bodies interface {
 // Bucket is a bucket of indexed objects; see the package comment. It implements
 // [object.Bucket] and [object.Copier], and has Sweep.
 type Bucket struct {
+	name   string // for people
 	index  store.Store
 	bodies Bodies
 	grace  time.Duration
 }
 
-// New returns the objects of an index, which has no other registers.
-func New(index store.Store, bodies Bodies, grace time.Duration) *Bucket {
-	return &Bucket{index, bodies, grace}
+// New returns the objects of an index, which has no other registers. Errors name the
+// bucket by name.
+func New(name string, index store.Store, bodies Bodies, grace time.Duration) *Bucket {
+	return &Bucket{name, index, bodies, grace}
 }
 
 // entry is the value of a register of the index.
@@ -141,10 +143,10 @@ func (e entry) info(v store.Version) object.Info {
 func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	o, err := object.CheckGet(key, opts)
 	if err != nil {
-		return nil, opError("get", key, err)
+		return nil, b.opError("get", key, err)
 	}
 	r, _, err := b.open(ctx, key, o)
-	return r, opError("get", key, err)
+	return r, b.opError("get", key, err)
 }
 
 // open is Get, and also returns the entry.
@@ -202,7 +204,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 		e, v, err = b.load(ctx, key)
 	}
 	if err != nil {
-		return object.Info{}, opError("stat", key, err)
+		return object.Info{}, b.opError("stat", key, err)
 	}
 	return e.info(v), nil
 }
@@ -216,7 +218,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	return func(yield func(object.Info, error) bool) {
 		for e, err := range b.entries(ctx) {
 			if err != nil {
-				yield(object.Info{}, opError("list", prefix, err))
+				yield(object.Info{}, b.opError("list", prefix, err))
 				return
 			}
 			if !strings.HasPrefix(e.Key, prefix) || after != "" && e.Key <= after {
@@ -254,9 +256,9 @@ func (b *Bucket) entries(ctx context.Context) iter.Seq2[current, error] {
 	}
 }
 
-func opError(op store.Kind, key string, err error) error {
+func (b *Bucket) opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &store.OpError{Op: op, Key: key, Err: err}
+	return &store.OpError{Op: op, Key: key, Store: b.name, Err: err}
 }

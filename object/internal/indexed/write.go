@@ -59,7 +59,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 		info, err = b.put(ctx, key, body, o)
 	}
 	if err != nil {
-		return object.Info{}, opError("put", key, err)
+		return object.Info{}, b.opError("put", key, err)
 	}
 	return info, nil
 }
@@ -165,7 +165,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
-		return object.Info{}, opError("copy", source, err)
+		return object.Info{}, b.opError("copy", source, err)
 	}
 	for {
 		info, about, err := b.copy(ctx, source, destination, o)
@@ -176,7 +176,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		case errors.Is(err, errAgain):
 			continue
 		}
-		return object.Info{}, opError("copy", about, err)
+		return object.Info{}, b.opError("copy", about, err)
 	}
 }
 
@@ -246,7 +246,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	if err == nil {
 		err = b.delete(ctx, key, condition{ifMatch: o.IfMatch})
 	}
-	return opError("delete", key, err)
+	return b.opError("delete", key, err)
 }
 
 func (b *Bucket) delete(ctx context.Context, key string, c condition) error {
