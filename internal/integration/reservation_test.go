@@ -25,9 +25,9 @@ import (
 func TestReservationsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	const timeout = 200 * time.Millisecond
+	const timeout, ours = 200 * time.Millisecond, 20 * time.Second
 	other := &awstest.ObjectStore{Client: http.DefaultClient, Endpoint: s.dynamo.Endpoint, Table: s.table}
-	r := s.reserver(t, timeout)
+	r := s.reserver(t, ours)
 	exists := func(context.Context) error { return nil }
 
 	table, err := reservation.New(s.dynamo.Client(), s.table, nil)
@@ -53,7 +53,7 @@ func TestReservationsOnDynamoDB(t *testing.T) {
 		if waited := time.Since(start); waited <= 3*timeout {
 			t.Errorf("it waited %v", waited)
 		}
-		if l, err := other.Acquire(t.Context(), key, etag, timeout, nil); err != awstest.ErrLeased || l != (awstest.Lease{Generation: 1, Timeout: timeout}) {
+		if l, err := other.Acquire(t.Context(), key, etag, timeout, nil); err != awstest.ErrLeased || l != (awstest.Lease{Generation: 1, Timeout: ours}) {
 			t.Errorf("got %+v, %v", l, err)
 		}
 	})
@@ -62,7 +62,7 @@ func TestReservationsOnDynamoDB(t *testing.T) {
 		failed := store.MarkNotApplied(errors.New("not applied"))
 		var met awstest.Lease
 		err := r.Do(t.Context(), key, "", exists, func(context.Context) (err error) {
-			if met, err = other.Acquire(t.Context(), key, "*", timeout, nil); err != awstest.ErrLeased || met.Timeout != timeout {
+			if met, err = other.Acquire(t.Context(), key, "*", timeout, nil); err != awstest.ErrLeased || met.Timeout != ours {
 				t.Errorf("got %+v, %v", met, err)
 			}
 			return failed
