@@ -19,6 +19,8 @@ type s3Contents struct {
 	Size         int
 }
 
+type s3Prefix struct{ Prefix string }
+
 func (s *S3) list(r s3Request, b *s3Bucket) *http.Response {
 	keys := b.keys()
 	if s.Broken.StaleList {
@@ -41,14 +43,28 @@ func (s *S3) list(r s3Request, b *s3Bucket) *http.Response {
 		NextContinuationToken string `xml:",omitempty"`
 		KeyCount              int
 		Contents              []s3Contents
+		CommonPrefixes        []s3Prefix
 	}{Name: r.bucket, EncodingType: r.query.Get("encoding-type")}
+	prefix, delimiter := r.query.Get("prefix"), r.query.Get("delimiter")
 	for _, key := range keys {
-		if !strings.HasPrefix(key, r.query.Get("prefix")) || key <= after {
+		if !strings.HasPrefix(key, prefix) || key <= after || delimiter != "" && strings.HasSuffix(after, delimiter) && strings.HasPrefix(key, after) {
 			continue
 		}
-		if len(result.Contents) == size {
+		common := ""
+		if first, _, found := strings.Cut(key[len(prefix):], delimiter); found && delimiter != "" {
+			common = prefix + first + delimiter
+			if n := len(result.CommonPrefixes); n > 0 && result.CommonPrefixes[n-1].Prefix == escape(common) {
+				continue
+			}
+		}
+		if len(result.Contents)+len(result.CommonPrefixes) == size {
 			result.IsTruncated = true
 			break
+		}
+		if common != "" {
+			result.NextContinuationToken = common
+			result.CommonPrefixes = append(result.CommonPrefixes, s3Prefix{escape(common)})
+			continue
 		}
 		o := b.current(key)
 		if o == nil {

@@ -24,6 +24,15 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	if opts != nil {
 		after = opts.After
 	}
+	return b.list(ctx, prefix, after, "")
+}
+
+// ListDir implements [object.DirLister]: the server leaves out what is below.
+func (b *Bucket) ListDir(ctx context.Context, prefix string) iter.Seq2[object.Info, error] {
+	return b.list(ctx, prefix, "", "/")
+}
+
+func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		asked, start := prefix, after
 		if strings.HasSuffix(b.name, directorySuffix) {
@@ -32,7 +41,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 		var token *string
 		var pages awscall.Pages
 		for {
-			page, next, err := b.page(ctx, asked, start, token)
+			page, next, err := b.page(ctx, asked, start, delimiter, token)
 			if err == nil && next != nil {
 				err = pages.Next(*next, len(page))
 			}
@@ -60,8 +69,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 // directorySuffix ends the name of every directory bucket (S3 Express One Zone).
 const directorySuffix = "--x-s3"
 
-// page returns one page of a listing, and how to ask for the next.
-func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) (page []object.Info, next *string, err error) {
+// page returns one page of a listing, and how to ask for the next. Where there is a
+// delimiter, keys that have it after the prefix are yielded up to it, and once.
+func (b *Bucket) page(ctx context.Context, prefix, after, delimiter string, token *string) (page []object.Info, next *string, err error) {
 	err = b.repeat(ctx, func() error {
 		var out *s3.ListObjectsV2Output
 		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
@@ -69,6 +79,7 @@ func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) 
 				Bucket:              &b.name,
 				Prefix:              strOrNil(prefix),
 				StartAfter:          strOrNil(after),
+				Delimiter:           strOrNil(delimiter),
 				ContinuationToken:   token,
 				EncodingType:        types.EncodingTypeUrl, // XML cannot express every key
 				ExpectedBucketOwner: strOrNil(b.o.Owner),
@@ -83,12 +94,28 @@ func (b *Bucket) page(ctx context.Context, prefix, after string, token *string) 
 			return err
 		}
 		page = page[:0]
+		plain := func(listed *string) (string, error) {
+			key := aws.ToString(listed)
+			if out.EncodingType != types.EncodingTypeUrl {
+				return key, nil
+			}
+			key, err := url.QueryUnescape(key)
+			if err != nil {
+				err = c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(listed))
+			}
+			return key, err
+		}
+		for _, o := range out.CommonPrefixes {
+			key, err := plain(o.Prefix)
+			if err != nil {
+				return err
+			}
+			page = append(page, object.Info{Key: key})
+		}
 		for _, o := range out.Contents {
-			key := aws.ToString(o.Key)
-			if out.EncodingType == types.EncodingTypeUrl {
-				if key, err = url.QueryUnescape(key); err != nil {
-					return c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(o.Key))
-				}
+			key, err := plain(o.Key)
+			if err != nil {
+				return err
 			}
 			page = append(page, object.Info{
 				Key:      key,

@@ -130,6 +130,7 @@ var (
 	_ object.Bucket      = (*Bucket)(nil)
 	_ object.Copier      = (*Bucket)(nil)
 	_ object.Verifier    = (*Bucket)(nil)
+	_ object.DirLister   = (*Bucket)(nil)
 	_ object.WholeReader = (*Bucket)(nil)
 	_ object.Describer   = (*Bucket)(nil)
 	_ object.Uploader    = (*Bucket)(nil)

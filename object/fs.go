@@ -1,0 +1,373 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// FS returns the objects of a client as a file system for reading: for templates, for
+// [net/http.FileServerFS], for everything that takes an [fs.FS]. A slash in a key ends the
+// name of a directory; [fs.Sub] gives what is below one. The context bounds all calls on
+// the file system and its files.
+//
+// A directory exists while there is an object below it. Objects whose keys are no paths
+// ([fs.ValidPath]), as those with two slashes in a row, are not in the file system. Where
+// there are the objects "a" and "a/b", the name "a" is a file, and "a/b" is found by its
+// name only. Files have the mode 0444, and the time of [Info].Modified in whole seconds;
+// their Sys is the [Info].
+//
+// An open file is one state of its object: a read after the object was changed or deleted
+// goes on with the old state or fails, and never mixes two. Files implement [io.Seeker] and
+// [io.ReaderAt]. Opening a file is one request, which also reads it from its beginning; a
+// read after a seek, and each ReadAt, is one more. Opening a directory is two; reading one
+// is a listing ([ListDir]).
+func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
+
+// fileSystem is the part of a client's objects below a prefix, which is empty or ends with
+// a slash.
+type fileSystem struct {
+	ctx    context.Context
+	c      *Client
+	prefix string
+}
+
+var (
+	_ fs.ReadDirFS  = (*fileSystem)(nil)
+	_ fs.ReadFileFS = (*fileSystem)(nil)
+	_ fs.StatFS     = (*fileSystem)(nil)
+	_ fs.SubFS      = (*fileSystem)(nil)
+)
+
+// pathError is the error of an operation on a name, in the words of package fs.
+func pathError(op, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		err = fs.ErrNotExist
+	case errors.Is(err, store.ErrDenied):
+		err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
+	case errors.Is(err, store.ErrKey):
+		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// Open implements [fs.FS].
+func (f *fileSystem) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError("open", name, fs.ErrInvalid)
+	}
+	if name != "." {
+		r, err := f.c.Get(f.ctx, f.prefix+name, nil)
+		if err == nil {
+			return &file{f: f, name: name, info: r.Info, body: r}, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, pathError("open", name, err)
+		}
+	}
+	if err := f.isDir(name); err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &directory{f: f, name: name}, nil
+}
+
+// Stat implements [fs.StatFS].
+func (f *fileSystem) Stat(name string) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError("stat", name, fs.ErrInvalid)
+	}
+	if name != "." {
+		info, err := f.c.Stat(f.ctx, f.prefix+name)
+		if err == nil {
+			return fileInfo{path.Base(name), &info}, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, pathError("stat", name, err)
+		}
+	}
+	if err := f.isDir(name); err != nil {
+		return nil, pathError("stat", name, err)
+	}
+	return fileInfo{name: path.Base(name)}, nil
+}
+
+// ReadFile implements [fs.ReadFileFS].
+func (f *fileSystem) ReadFile(name string) ([]byte, error) {
+	opened, err := f.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if _, ok := opened.(*directory); ok {
+		return nil, pathError("read", name, errors.New("is a directory"))
+	}
+	return io.ReadAll(opened)
+}
+
+// ReadDir implements [fs.ReadDirFS].
+func (f *fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError("readdir", name, fs.ErrInvalid)
+	}
+	entries, err := f.list(name)
+	if err == nil && len(entries) == 0 && name != "." {
+		err = f.isDir(name)
+	}
+	return entries, pathError("readdir", name, err)
+}
+
+// Sub implements [fs.SubFS].
+func (f *fileSystem) Sub(dir string) (fs.FS, error) {
+	if !fs.ValidPath(dir) {
+		return nil, pathError("sub", dir, fs.ErrInvalid)
+	}
+	return &fileSystem{f.ctx, f.c, f.below(dir)}, nil
+}
+
+// below is how the keys of what is in a directory begin.
+func (f *fileSystem) below(dir string) string {
+	if dir == "." {
+		return f.prefix
+	}
+	return f.prefix + dir + "/"
+}
+
+// isDir returns store.ErrNotFound if there is no such directory.
+func (f *fileSystem) isDir(name string) error {
+	if name == "." {
+		return nil
+	}
+	for _, err := range ListDir(f.ctx, f.c.bucket, f.below(name)) {
+		return err
+	}
+	return store.ErrNotFound
+}
+
+// list returns what is in a directory, ordered by name.
+func (f *fileSystem) list(dir string) ([]fs.DirEntry, error) {
+	below := f.below(dir)
+	var found []fileInfo
+	for info, err := range ListDir(f.ctx, f.c.bucket, below) {
+		if err == nil && info.Size == tombstoneSize {
+			info, err = f.c.Stat(f.ctx, info.Key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		name, isDir := strings.CutSuffix(info.Key[len(below):], "/")
+		if name == "." || strings.Contains(name, "/") || !fs.ValidPath(name) {
+			continue
+		}
+		entry := fileInfo{name: name}
+		if !isDir {
+			entry.info = &info
+		}
+		found = append(found, entry)
+	}
+	// Of a file and a directory of one name the file is first, and the other left out.
+	slices.SortFunc(found, func(a, b fileInfo) int {
+		if c := strings.Compare(a.name, b.name); c != 0 || a.IsDir() == b.IsDir() {
+			return c
+		} else if b.IsDir() {
+			return -1
+		}
+		return 1
+	})
+	found = slices.CompactFunc(found, func(a, b fileInfo) bool { return a.name == b.name })
+	entries := make([]fs.DirEntry, len(found))
+	for i, info := range found {
+		entries[i] = fs.FileInfoToDirEntry(info)
+	}
+	return entries, nil
+}
+
+// fileInfo describes a file, or a directory if it has no info.
+type fileInfo struct {
+	name string
+	info *Info
+}
+
+func (i fileInfo) Name() string { return i.name }
+func (i fileInfo) IsDir() bool  { return i.info == nil }
+
+func (i fileInfo) Mode() fs.FileMode {
+	if i.IsDir() {
+		return fs.ModeDir | 0o555
+	}
+	return 0o444
+}
+
+func (i fileInfo) Size() int64 {
+	if i.IsDir() {
+		return 0
+	}
+	return i.info.Size
+}
+
+// ModTime is in whole seconds: listings of some stores are more exact than their answers
+// to a Get.
+func (i fileInfo) ModTime() time.Time {
+	if i.IsDir() {
+		return time.Time{}
+	}
+	return i.info.Modified.Truncate(time.Second)
+}
+
+func (i fileInfo) Sys() any {
+	if i.IsDir() {
+		return nil
+	}
+	return *i.info
+}
+
+// file is an open object.
+type file struct {
+	f      *fileSystem
+	name   string
+	info   Info
+	body   *Reader // from offset on; nil if it must be opened there
+	offset int64
+	closed bool
+}
+
+func (o *file) Stat() (fs.FileInfo, error) { return fileInfo{path.Base(o.name), &o.info}, nil }
+
+func (o *file) Read(p []byte) (int, error) {
+	switch {
+	case o.closed:
+		return 0, pathError("read", o.name, fs.ErrClosed)
+	case len(p) == 0:
+		return 0, nil
+	case o.offset >= o.info.Size:
+		return 0, io.EOF
+	}
+	if o.body == nil {
+		body, err := o.open(o.offset, 0)
+		if err != nil {
+			return 0, pathError("read", o.name, err)
+		}
+		o.body = body
+	}
+	n, err := o.body.Read(p)
+	o.offset += int64(n)
+	if err != nil && err != io.EOF {
+		err = pathError("read", o.name, err)
+	}
+	return n, err
+}
+
+// open opens the state of the object that the file is.
+func (o *file) open(offset, length int64) (*Reader, error) {
+	return o.f.c.bucket.Get(o.f.ctx, o.info.Key, &GetOptions{Offset: offset, Length: length, IfMatch: o.info.Version})
+}
+
+// ReadAt implements [io.ReaderAt], without the position of the file.
+func (o *file) ReadAt(p []byte, offset int64) (int, error) {
+	switch {
+	case o.closed:
+		return 0, pathError("read", o.name, fs.ErrClosed)
+	case offset < 0:
+		return 0, pathError("read", o.name, fs.ErrInvalid)
+	case len(p) == 0:
+		return 0, nil
+	case offset >= o.info.Size:
+		return 0, io.EOF
+	}
+	r, err := o.open(offset, int64(len(p)))
+	if err != nil {
+		return 0, pathError("read", o.name, err)
+	}
+	defer r.Close()
+	n, err := io.ReadFull(r, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) && offset+int64(n) == o.info.Size {
+		err = io.EOF
+	} else if err != nil {
+		err = pathError("read", o.name, err)
+	}
+	return n, err
+}
+
+// Seek implements [io.Seeker]. It sends nothing.
+func (o *file) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekStart:
+	case io.SeekCurrent:
+		offset += o.offset
+	case io.SeekEnd:
+		offset += o.info.Size
+	default:
+		offset = -1
+	}
+	switch {
+	case o.closed:
+		return 0, pathError("seek", o.name, fs.ErrClosed)
+	case offset < 0:
+		return 0, pathError("seek", o.name, fs.ErrInvalid)
+	}
+	if offset != o.offset && o.body != nil {
+		_ = o.body.Close() // what is left of it is not needed
+		o.body = nil
+	}
+	o.offset = offset
+	return offset, nil
+}
+
+func (o *file) Close() error {
+	if o.closed {
+		return pathError("close", o.name, fs.ErrClosed)
+	}
+	o.closed = true
+	if o.body != nil {
+		_ = o.body.Close() // it was for reading
+	}
+	return nil
+}
+
+// directory is an open directory.
+type directory struct {
+	f      *fileSystem
+	name   string
+	rest   []fs.DirEntry // what ReadDir has not yet returned
+	listed bool
+}
+
+func (d *directory) Stat() (fs.FileInfo, error) { return fileInfo{name: path.Base(d.name)}, nil }
+func (d *directory) Close() error               { return nil }
+
+func (d *directory) Read([]byte) (int, error) {
+	return 0, pathError("read", d.name, errors.New("is a directory"))
+}
+
+// ReadDir implements [fs.ReadDirFile]. The directory is listed by the first call.
+func (d *directory) ReadDir(n int) ([]fs.DirEntry, error) {
+	if !d.listed {
+		entries, err := d.f.list(d.name)
+		if err != nil {
+			return nil, pathError("readdir", d.name, err)
+		}
+		d.rest, d.listed = entries, true
+	}
+	if n <= 0 {
+		n = len(d.rest)
+	} else if len(d.rest) == 0 {
+		return nil, io.EOF
+	}
+	n = min(n, len(d.rest))
+	entries := slices.Clone(d.rest[:n])
+	d.rest = d.rest[n:]
+	return entries, nil
+}
