@@ -185,4 +185,49 @@ func foreign(key string, v object.Version, generation uint64) reserve.Row {
 	return reserve.Row{Key: key, Version: v, Generation: generation, Timeout: timeout, TTL: time.Now().Add(time.Hour).Unix()}
 }
 
+// objectStore is a conditional operation with the rules of object_store.
+func objectStore(tab *table, key string, base object.Version, timeout time.Duration, check, operate func(context.Context) error) error {
+	ctx := context.Background()
+	if err := check(ctx); err != nil {
+		return err
+	}
+	var seen *reserve.Row
+	for {
+		row := foreign(key, base, 0)
+		row.Timeout = timeout
+		sent := time.Now()
+		put := func() error {
+			if seen == nil {
+				_, err := tab.Insert(ctx, row)
+				return err
+			}
+			row.Generation = seen.Generation + 1
+			_, err := tab.call("replace", row, func(current reserve.Row, found bool) bool { return found && current.Generation == seen.Generation })
+			return err
+		}
+		err := put()
+		for errors.Is(err, store.ErrUnavailable) { // its HTTP client repeats it
+			err = put()
+		}
+		var met *reserve.MetError
+		if !errors.As(err, &met) {
+			ctx, cancel := context.WithDeadline(ctx, sent.Add(timeout))
+			defer cancel()
+			return operate(ctx)
+		}
+		if !met.Found {
+			return errors.New("failed to extract lease")
+		}
+		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			if err := check(ctx); err != nil {
+				return err
+			}
+			if time.Since(since) > 3*met.Row.Timeout {
+				seen = &met.Row
+				break
+			}
+		}
+	}
+}
+
 var errNothingDone = store.MarkNotApplied(errors.New("nothing was done"))

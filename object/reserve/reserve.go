@@ -40,7 +40,7 @@ type Reserver struct {
 
 	read func() sysclock.Reading // the clocks of the machine
 
-	// ahead is by how much the table's clock was ahead of this machine's at most.
+	// ahead is by how much the table's clock is ahead of this machine's, in nanoseconds.
 	ahead atomic.Int64
 }
 
@@ -154,9 +154,13 @@ type attempt struct {
 	version object.Version
 	test    func(context.Context) error
 	nonce   string
+	checked sysclock.Reading // before the last check
 }
 
-func (a *attempt) check(ctx context.Context) error { return a.r.line.check(ctx, a.place, a.test) }
+func (a *attempt) check(ctx context.Context) error {
+	a.checked = a.r.read()
+	return a.r.line.check(ctx, a.place, a.test)
+}
 
 // hold is a row of this attempt.
 type hold struct {
@@ -212,7 +216,8 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 		case err != nil:
 			return nil, err
 		}
-		if again {
+		// The row of one who wrote after an old check may have been removed since.
+		if again || a.checked.Until(a.r.read()) > a.r.o.Timeout {
 			if err := a.check(ctx); err != nil {
 				a.release(ctx, held.Row)
 				return nil, err

@@ -170,49 +170,6 @@ func (s *sim) check(base object.Version) func(context.Context) error {
 	}
 }
 
-// theirs is one conditional operation of object_store.
-func (s *sim) theirs(base object.Version) {
-	check := s.check(base)
-	if check(context.Background()) != nil {
-		return
-	}
-	var seen *reserve.Row
-	for time.Now().Before(s.end) {
-		row := foreign("k", base, 0)
-		sent := time.Now()
-		put := func() (reserve.Placed, error) {
-			if seen == nil {
-				return s.Insert(context.Background(), row)
-			}
-			row.Generation = seen.Generation + 1
-			return s.call("replace", row, func(current reserve.Row, found bool) bool { return found && current.Generation == seen.Generation })
-		}
-		_, err := put()
-		for errors.Is(err, store.ErrUnavailable) { // their HTTP client repeats it
-			_, err = put()
-		}
-		var met *reserve.MetError
-		if !errors.As(err, &met) {
-			ctx, cancel := context.WithDeadline(context.Background(), sent.Add(timeout))
-			_ = s.operate(ctx, "object_store", base)
-			cancel()
-			return
-		}
-		if !met.Found {
-			return // it fails to extract the lease
-		}
-		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			if check(context.Background()) != nil {
-				return
-			}
-			if time.Since(since) > 3*met.Row.Timeout {
-				seen = &met.Row
-				break
-			}
-		}
-	}
-}
-
 func simulate(t *testing.T, seed uint64, single bool) simCounts {
 	s := &sim{t: t, seed: seed, table: newTable(), end: time.Now().Add(simTime), rng: rand.New(rand.NewPCG(seed, 0))}
 	s.single = single
@@ -258,7 +215,7 @@ func simulate(t *testing.T, seed uint64, single bool) simCounts {
 			for time.Now().Before(s.end) {
 				base := s.current()
 				time.Sleep(s.random(50 * time.Millisecond))
-				s.theirs(base)
+				_ = objectStore(s.table, "k", base, timeout, s.check(base), func(ctx context.Context) error { return s.operate(ctx, "object_store", base) })
 			}
 		})
 	}
