@@ -150,7 +150,7 @@ func TestStaleHandleWithoutEpochs(t *testing.T) {
 		t.Fatal(err)
 	}
 	advance(t, h1, "k", at(101), &checkpoint.AdvanceOptions{Epoch: c.Epoch - 1}, checkpoint.RolledBack)
-	// Whoever claims to have seen the new epoch without having done so does damage.
+	// A caller that names the new epoch without having seen it does damage.
 	advance(t, h1, "k", at(101), &checkpoint.AdvanceOptions{Epoch: c.Epoch}, checkpoint.Advanced)
 }
 
@@ -296,7 +296,7 @@ func TestHeldByAnother(t *testing.T) {
 	}
 	_, err = k.Delete(t.Context(), "jobs/k", &checkpoint.ChangeOptions{Token: 7})
 	refused(t, err, checkpoint.ErrHeld)
-	// The holder itself may, and whoever insists.
+	// The holder itself may, and a caller that insists.
 	if _, err = k.Reset(t.Context(), "jobs/k", at(2), &checkpoint.ChangeOptions{Token: 8}); err != nil {
 		t.Fatal(err)
 	}

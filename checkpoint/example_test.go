@@ -82,7 +82,7 @@ func ExampleNew() {
 	leases := must(lease.New(st, nil))
 	defer leases.Close(ctx)
 
-	// Reset and Delete are refused while somebody holds the lease of the same name.
+	// Reset and Delete are refused while a client holds the lease of the same name.
 	keeper, err := checkpoint.New(st, &checkpoint.Options{
 		HeldBy: func(ctx context.Context, key string) (checkpoint.Holder, bool, error) {
 			info, err := leases.Inspect(ctx, key)

@@ -95,7 +95,7 @@ func TestSeenIsNotDurable(t *testing.T) {
 	})
 }
 
-// What another wrote may not be durable yet: it is written once more before anybody
+// What another wrote may not be durable yet: it is written once more before any caller
 // relies on it. Where what is seen is durable, nothing is written.
 func TestWhatOthersWroteIsConfirmed(t *testing.T) {
 	for name, plain := range map[string]bool{"seen first": false, "durable at once": true} {

@@ -91,7 +91,7 @@ func cutOnce(t *testing.T, disk *powercut.Disk, last uint64, env []string) after
 	}
 	time.Sleep(time.Duration(rand.IntN(40_000)) * time.Microsecond)
 	// What a process says after this does not count: a sync that is under way when the
-	// power goes can still report success, to somebody who has no power to hear it.
+	// power goes can still report success, to a program that has no power to hear it.
 	known := l.acknowledged()
 	disk.Cut()
 	for _, c := range children {

@@ -204,7 +204,7 @@ func TestLeaveDuringRead(t *testing.T) {
 	})
 }
 
-// When nobody waits any more the request is given up, too.
+// When no caller waits any more the request is given up, too.
 func TestAllLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended time.Time

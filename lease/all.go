@@ -87,7 +87,7 @@ func (s *Set) add(guard *Guard) {
 	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(context.Cause(guard.ctx)) }))
 }
 
-// lossless leaves out the losses that a release tells of; they were told already.
+// lossless leaves out the losses that a release reports: Err has reported them before.
 func lossless(err error) error {
 	if errors.Is(err, ErrLost) {
 		return nil

@@ -129,7 +129,7 @@ func (l listless) List(ctx context.Context, prefix string) iter.Seq2[string, err
 	}
 }
 
-// One damaged register keeps Collect from no other, and is told.
+// Collect reports a damaged register and goes on with the others.
 func TestCollectBesideDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -155,7 +155,7 @@ func TestCollectBesideDamage(t *testing.T) {
 	})
 }
 
-// TestReleaseBesideClose: whoever ends a lease that another is ending waits for it,
+// TestReleaseBesideClose: a call that ends a lease waits for one that is ending it,
 // without holding anything up: in a bubble, where only time goes on, it ends.
 func TestReleaseBesideClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestReleaseBesideClose(t *testing.T) {
 	})
 }
 
-// TestMisconfigured: what no waiting mends is told at once.
+// TestMisconfigured: an error that waiting does not mend is returned at once.
 func TestMisconfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := store.Intercept(memstore.New(), func(context.Context, *store.Op, store.Handler) error {

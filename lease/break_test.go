@@ -32,7 +32,7 @@ func TestBreakKeepsTheWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) { breakWatched(t, st, ttl, nil) })
 }
 
-// So does a process that reads what an earlier one saw.
+// So does a process that reads the sighting of an earlier one.
 func TestBreakKeepsTheSighting(t *testing.T) {
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
@@ -240,7 +240,7 @@ func TestBreakBesideSetData(t *testing.T) {
 	})
 }
 
-// A claim that lands, and is broken before its reply is found out about, keeps nobody
+// A claim that is applied, and broken before its client knows, keeps no waiter
 // out: not its own handle, and where it is given up, not others.
 func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 	for _, givenUp := range []bool{true, false} {

@@ -32,8 +32,8 @@ const (
 // goroutine, it is counted, and nothing uses its result. What it may still write does no
 // harm, since every write is conditional on a version: a renewal, a release or a claim
 // that arrives late changes nothing if anything else was written meanwhile, and
-// otherwise makes others wait for a TTL more or less than they would have to, with no
-// holder who believes in it.
+// otherwise makes waiters wait up to a TTL more or less, while no holder believes
+// in that grant.
 type calls struct {
 	limit time.Duration   // of one request
 	life  context.Context // ends when the client is closed
@@ -157,14 +157,14 @@ func (c *calls) run(ctx context.Context, key string, limit time.Duration, f func
 		err := errors.New("the call of the store ended its goroutine")
 		defer func() {
 			c.mu.Lock()
-			gone := isLeft
-			if gone {
+			abandoned := isLeft
+			if abandoned {
 				c.forget(key)
 			} else {
 				done <- err
 			}
 			c.mu.Unlock()
-			if gone && late != nil {
+			if abandoned && late != nil {
 				late()
 			}
 		}()

@@ -21,13 +21,13 @@ func (s *settings) callTimeout() time.Duration {
 }
 
 // claim writes a new grant over the state base and finds out what became of it. It
-// returns the grant; or the state that stands in its place, so that the claim can
-// never be applied any more; or an error, after which nothing of it is left, or
-// which says that it may be.
+// returns one of three: the grant; the state that stands in its place, so that the claim
+// can never be applied; or an error. An error that matches [ErrUnresolved] says that the
+// claim may yet be applied, and any other that it never is.
 //
-// Between any two steps another client may write: every write names the version of
-// base. A reply may be lost, and the write applied at any later time: so all
-// nonces are remembered until one of them is seen or base is gone.
+// Another client may write between any two steps, so that every write names the version
+// of base. A reply may be lost, and the write may be applied at any later time. So all
+// nonces are remembered until one of them is seen or base has been replaced.
 func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
 	c := h.c
 	at := c.clock.look() // before the token is chosen, which may rest on the time
@@ -38,7 +38,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
 	t := h.over(base.version)
-	t.blind = c.set.traits.NoReadBack
+	t.noReadBack = c.set.traits.NoReadBack
 	for pause := c.settling(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
@@ -54,14 +54,14 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
 			}
 			at = c.clock.look()
-		case f.now != nil: // base is gone, so nothing that was sent can land
+		case f.now != nil: // base was replaced: nothing that was sent can still be applied
 			if f.now.rec != nil && f.now.rec.State == Broken && f.now.rec.Grant == rec.Grant {
-				h.abandon(rec.Grant) // broken before it was handed out: it keeps nobody out
+				h.abandon(rec.Grant) // broken before it was handed out: no waiter has to wait for it
 			}
 			return nil, f.now, nil
 		case f.fate == store.FateNever, errors.Is(f.err, store.ErrCorrupt): // so it is here
 			return nil, nil, f.err
-		case t.blind:
+		case t.noReadBack:
 			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
 		default:
 			return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
@@ -84,9 +84,9 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
 	h.mu.Unlock()
 	if base.rec == nil || abandoned {
-		// Not from one: a store that was emptied by hand must not start below the
-		// tokens that are out there.
-		// Nor one that was made where nothing was, and took too long.
+		// Not 1: after a store was emptied by hand its tokens must not start below those
+		// that holders still have. The same goes for a record that was made where there was
+		// none, by a claim that took too long.
 		rec.Token = max(rec.Token, firstToken(c.clock.wall()))
 		if c.set.Floor {
 			floor, err := c.floor(ctx)
@@ -106,7 +106,7 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			return nil, err
 		}
 	}
-	// A claim that lost, or whose writer was not told, may have shown its token.
+	// A claim that lost, or whose reply was lost, may have shown its token.
 	mark, err := store.HighestMark(ctx, c.st, h.key)
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", h.name, err)
@@ -132,8 +132,8 @@ func (c *Client) sign(ctx context.Context, rec *Record) {
 func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string) (*Guard, *seen, error) {
 	c, now, sent := h.c, f.now, f.try.at
 	if c.clock.look() >= sent+c.set.trust {
-		// The reply took so long that there is nothing left to trust in. Nobody
-		// was told of this grant, so the next one may follow it at once.
+		// The reply took so long that no trust is left. No guard of this grant was handed
+		// out, so that the next grant may follow at once.
 		h.abandon(now.rec.Grant)
 		return nil, now, nil
 	}
@@ -156,7 +156,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 	h.grant, h.began = g, c.clock.look()
 	h.abandoned = nil
 	h.mu.Unlock()
-	h.saw(now)
+	h.note(now)
 	c.granted(h)
 	if reason != "" {
 		e := Event{Kind: EventTakenOver, Name: h.name, Token: g.token, Reason: reason}
@@ -171,8 +171,8 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 
 // giveUp makes sure that the claims of rec, of which t may yet be applied, can't be: it
 // writes a free record over the same predecessor, so that the predecessor is gone.
-// It does not heed the end of ctx, which is usually why it is called. Its error
-// says that the lock may yet be taken for a TTL with nobody holding it.
+// It does not heed the end of ctx, which is usually why it is called. After an
+// error the lock may be taken for up to a TTL although no guard holds it.
 func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	c := h.c
 	h.abandon(rec.Grant)
@@ -194,7 +194,7 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 			// The claim has landed, and may have been broken: free it where it is.
 			t, free.Token = h.over(now.version), now.rec.Token
 		default:
-			h.saw(now)
+			h.note(now)
 			return nil
 		}
 		if pause.wait(ctx) != nil {

@@ -27,7 +27,7 @@ func TestLostReplyOfAnAcquire(t *testing.T) {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took > time.Second {
-					t.Errorf("it took %v: a deadlock on oneself", took)
+					t.Errorf("it took %v: the client waits for its own grant", took)
 				}
 				if g.Deadline().After(time.Now().Add(ttl)) {
 					t.Errorf("the deadline %v is too late", g.Deadline())
@@ -67,7 +67,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 				w.after.Wait()
 				won, err := other.TryAcquire(t.Context(), "job")
 				if err != nil {
-					t.Fatalf("the lock leaked: %v", err)
+					t.Fatalf("no guard holds the lock, and it cannot be taken: %v", err)
 				}
 				mustRelease(t, won)
 			})
@@ -75,7 +75,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 	}
 }
 
-// One's own conflict at an acquire, but by now another holds.
+// A claim conflicts with itself, and another client holds the lock by then.
 func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -88,7 +88,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 				return lose
 			}
 			if reads(op) && won == nil {
-				// Our claim was applied; somebody breaks it and takes the lock.
+				// The claim was applied; another client breaks it and takes the lock.
 				rec := wantState(t, b, "job", lease.Held)
 				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Now: true}); err != nil {
 					t.Error(err)
@@ -107,7 +107,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 	})
 }
 
-// Many short tries, in separate processes, against a dead holder.
+// Many short tries, as of separate processes, take a dead holder's lock in the end.
 func TestShortTriesWinInTheEnd(t *testing.T) {
 	st := named(t)
 	memory := lease.FileMemory(filepath.Join(t.TempDir(), "seen"))
@@ -163,8 +163,8 @@ func TestCancelTheAcquire(t *testing.T) {
 	})
 }
 
-// One time-out does not spoil the next wait, and waiters do not share one
-// budget.
+// A wait that timed out does not shorten the next one, and each waiter has a time of
+// its own.
 func TestWaitsAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, nil), client(t, st, nil)
@@ -198,7 +198,7 @@ func TestWaitsAreIndependent(t *testing.T) {
 	})
 }
 
-// Equal names of holders say nothing.
+// Clients that name the same holder exclude each other.
 func TestEqualHoldersExcludeEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		same := &lease.Options{Holder: "worker"}
@@ -214,7 +214,7 @@ func TestEqualHoldersExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A waiter of 2 s meets a record that says 60 s.
+// A waiter with a TTL of 2 s waits for the 60 s in the holder's record.
 func TestTheTTLInTheRecordCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)

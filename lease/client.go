@@ -103,8 +103,8 @@ const flushTime = time.Second
 
 // Close releases every lease of the client, each independently and at the same
 // time, and makes every waiting Acquire return [ErrClosed]. It returns with the errors
-// of the releases joined, when all of the client's goroutines have ended and all events
-// were told; what does not end in Options.ReleaseTimeout and two seconds it leaves
+// of the releases joined, when all of the client's goroutines have ended and the handlers
+// have got all events; what does not end in Options.ReleaseTimeout and two seconds it leaves
 // behind: a call of the store that ignores its context, or a handler of events.
 // Like [Guard.Release] it works after ctx has ended. A second Close returns nil.
 //
@@ -121,7 +121,7 @@ func (c *Client) Close(ctx context.Context) error {
 	errs := inParallel(grants, func(g *grant) error { return g.release(ctx, ErrClosed) })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
-	_ = c.Flush(ctx) // what could not be told is counted
+	_ = c.Flush(ctx) // events that no handler took are counted
 	for _, l := range c.listeners {
 		l.close()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The monotonic clock stands still while the machine sleeps.
+// A holder notices that its machine slept, although the monotonic clock stood still.
 func TestSuspendedMachine(t *testing.T) {
 	for name, sleep := range map[string]func(*clocks){
 		"wall clock tells":      func(c *clocks) { c.jumped += 10 * time.Minute },
@@ -46,7 +46,7 @@ func TestSuspendedMachineByTheMonotonicClockAlone(t *testing.T) {
 	})
 }
 
-// The wall clock jumps, at the holder or at the waiter.
+// When the wall clock of the holder or the waiter jumps, no two hold the lock.
 func TestWallClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestWallClockJumps(t *testing.T) {
 	}
 }
 
-// A process that wakes up already expired still hears of it.
+// A process that wakes up after its lease has expired gets the event of the loss.
 func TestWakingUpExpired(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		heard := make(chan lease.Event, 100)
@@ -85,7 +85,7 @@ func TestWakingUpExpired(t *testing.T) {
 		lease.SetClock(c, clock.read)
 		g := mustTry(t, c, "job")
 		clock.change(func(c *clocks) { c.jumped += time.Hour })
-		<-g.Context().Done() // by the timer, without anybody asking
+		<-g.Context().Done() // ended by the timer, not by a look at the guard
 		wantLost(t, g, lease.ErrExpired)
 		synctest.Wait()
 		close(heard)

@@ -55,7 +55,7 @@ const (
 // A lock whose token is not below the Unix time in microseconds stays: one that was
 // granted more than a million times a second, that a machine made whose clock was
 // ahead, or whose record is damaged. Its token would raise the floor for all locks,
-// to where no clock reaches. OnLock is told of it with an error that matches
+// to where no clock reaches. OnLock gets it with an error that matches
 // [ErrAhead].
 //
 // OlderThan has no default, so that nil options are refused.
@@ -102,7 +102,7 @@ func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 	for name, s := range found {
 		var err error
 		if !o.DryRun {
-			// Not if anybody has used it since it was looked at.
+			// Not if a client has used it since it was looked at.
 			err = c.st.Delete(ctx, c.set.KeyPrefix+"/"+name, s.version)
 		}
 		if err == nil {
@@ -140,8 +140,8 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 	return nil
 }
 
-// floor reads the floor. Whoever asks has read before that there is no record: so
-// whatever removed it had raised the floor already.
+// floor reads the floor. Its callers have read before that there is no record. So the
+// client that removed the record had raised the floor already.
 func (c *Client) floor(ctx context.Context) (uint64, error) {
 	value, _, err := c.st.Get(ctx, floorKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -30,12 +30,12 @@ func TestTokensRiseAfterCollect(t *testing.T) {
 				t.Errorf("dry run = %d, %v", n, err)
 			}
 			wantState(t, c, "old", lease.Free)
-			told := map[string]bool{}
+			reported := map[string]bool{}
 			n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, removed bool, err error) {
-				told[name] = removed
+				reported[name] = removed
 			}})
-			if n != 1 || err != nil || !told["old"] || told["held"] || told["recent"] {
-				t.Errorf("Collect = %d, %v, told %v", n, err, told)
+			if n != 1 || err != nil || !reported["old"] || reported["held"] || reported["recent"] {
+				t.Errorf("Collect = %d, %v, reported %v", n, err, reported)
 			}
 			if _, err := c.Inspect(t.Context(), "old"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("Inspect of what was removed = %v", err)
@@ -79,7 +79,7 @@ func changeToken(t *testing.T, st store.Store, name string, change func(uint64) 
 }
 
 // A lock that was granted many thousand times a second for a day is removed and made
-// anew: its tokens go on above, although nobody reads the floor.
+// anew: its tokens go on above, although no client reads the floor.
 func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
@@ -108,23 +108,23 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				c := client(t, st, &lease.Options{Floor: true})
-				mustRelease(t, mustTry(t, c, "odd"))
+				mustRelease(t, mustTry(t, c, "changed"))
 				mustRelease(t, mustTry(t, c, "usual"))
-				changeToken(t, st, "odd", token)
+				changeToken(t, st, "changed", token)
 				time.Sleep(2 * time.Hour)
 				stays := name != "just not, a second"
-				told := map[string]error{}
+				reported := map[string]error{}
 				n, err := c.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, OnLock: func(name string, _ bool, err error) {
-					told[name] = err
+					reported[name] = err
 				}})
 				if want := map[bool]int{true: 1, false: 2}[stays]; n != want || err != nil {
 					t.Errorf("Collect = %d, %v, want %d", n, err, want)
 				}
-				if got := errors.Is(told["odd"], lease.ErrAhead); got != stays || told["usual"] != nil {
-					t.Errorf("told %v", told)
+				if got := errors.Is(reported["changed"], lease.ErrAhead); got != stays || reported["usual"] != nil {
+					t.Errorf("reported %v", reported)
 				}
 				if stays {
-					wantState(t, c, "odd", lease.Free)
+					wantState(t, c, "changed", lease.Free)
 				}
 				mustRelease(t, mustTry(t, client(t, st, &lease.Options{Floor: true}), "new"))
 				mustRelease(t, mustTry(t, client(t, st, &lease.Options{Floor: true}), "usual"))
@@ -133,7 +133,7 @@ func TestCollectLeavesTokensAhead(t *testing.T) {
 	}
 }
 
-// Remove what nobody has used for a month.
+// Remove locks that were unused for a month.
 func ExampleClient_Collect() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)

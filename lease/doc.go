@@ -11,7 +11,7 @@
 //
 // At most one holder believes that it holds a lock, provided that no machine's
 // clock runs more than Options.Rho too fast or too slow, or stops without the other
-// clocks of its machine noticing, and that nobody uses Break with immediate effect.
+// clocks of its machine noticing, and that no one uses Break with immediate effect.
 // Belief is what [Guard.Err], and the context of a guard, tell.
 //
 // Work can outlive belief: a process can be stopped between a check and a write, and
@@ -27,20 +27,19 @@
 //
 //   - A grant has a token greater than any before it. Releasing a lock writes a free
 //     record and never deletes, so that tokens go on. The first record of a lock
-//     starts at the Unix time in microseconds, so that a store that was emptied by
-//     hand does not start below the tokens that are out there: provided that the
-//     clock which starts anew is not behind the one that started before by more
-//     than the time between, and that the lock was granted less than a million times
-//     a second.
+//     starts at the Unix time in microseconds. So tokens rise even where the store was
+//     emptied by hand, on two conditions: the clock of the machine that makes the new
+//     record is not slower by more than the time since the first one, and the lock was
+//     granted less than a million times a second.
 //   - A holder counts from before it sent the last write that is known to have been
 //     applied, and trusts itself for TTL - Margin - Grace. It adds up the largest
 //     of what the monotonic, the wall and (on Linux) the boot-time clock say, at
 //     least every min(TTL/10, 1 s), and whenever it is asked.
-//   - Somebody who waits counts from after the reply that showed a version first,
-//     on its monotonic clock, and takes over when that version has not changed for
-//     the TTL in the record times (1+rho)/(1-rho): the holder's clock may be slow
-//     while its own is fast. It never compares its clock with a time that another
-//     machine wrote in order to take over.
+//   - A waiter counts on its monotonic clock, from the reply that showed a version
+//     first. It takes over when that version has not changed for the TTL in the record
+//     times (1+rho)/(1-rho): the holder's clock may be slow while its own is fast. No
+//     takeover rests on comparing the waiter's clock with a time that another machine
+//     wrote.
 //   - A holder is known to be dead at once where the store can tell
 //     ([store.Presence]), or by the age of the record on the store's own clock
 //     ([store.Ager]), unless the holder's last renewal, by its own wall clock,
@@ -52,11 +51,12 @@
 //     deadline. An acquire that is given up while unknown first writes a free
 //     record on the same predecessor, so that it cannot land later.
 //   - A record names who holds the lease now: the process, its presence, the holder.
-//     The first write of a process that takes a lease up with a [Ticket] puts its own
-//     in. A ticket is good once: it works on the one version that it names, or on a
+//     A process that takes a lease up with a [Ticket] puts its own in with its first
+//     write. A ticket is good once: it works on the one version that it names, or on a
 //     write whose nonce it announces, and a guard trusts only in a write that no
 //     ticket has announced. A ticket that is too late frees that version alone.
-//   - Losing is told with its reason, and at risk is told before it.
+//   - When the lease is lost, the guard's context ends with the reason as its cause.
+//     An event says before that it is at risk.
 //
 // The idea of a lease with a clock-rate bound is from Gray and Cheriton (Leases: an
 // efficient fault-tolerant mechanism for distributed file cache consistency, 1989);

@@ -13,7 +13,7 @@ import (
 // are for [store.OutcomeOf]. Those that end a lease, a guard or a client tell none: they
 // are also the causes of contexts, and the write that they interrupt may be applied.
 var (
-	// ErrHeld: somebody else holds the lock. The error is a [*HeldError].
+	// ErrHeld: another client or handle holds the lock. The error is a [*HeldError].
 	ErrHeld = store.NewSentinel("lock is held", store.NotApplied)
 
 	// ErrLost: the lease is over although it was not released. The error is a
@@ -26,10 +26,10 @@ var (
 	// ErrExpired: no renewal was known to have been applied until the deadline.
 	ErrExpired = errors.New("not renewed in time")
 
-	// ErrBroken: the grant was broken by somebody; see [Client.Break].
-	ErrBroken = errors.New("broken by somebody")
+	// ErrBroken: a client broke the grant; see [Client.Break].
+	ErrBroken = errors.New("broken by another client")
 
-	// ErrRemoved: the record is gone from the store.
+	// ErrRemoved: the record was removed from the store.
 	ErrRemoved = errors.New("record removed from the store")
 
 	// ErrUsed: the ticket was used before, or it is a copy of one that was. The lease

@@ -38,12 +38,12 @@ const (
 	// context has ended already.
 	EventLost EventKind = "lost"
 
-	// EventReleased: the lease was released. Err tells whether the store was
-	// told; otherwise it expires there.
+	// EventReleased: the lease was released. With an Err the free record may not be in
+	// the store; then the lease expires there.
 	EventReleased EventKind = "released"
 )
 
-// When an Acquire tells that the store does not answer; see [EventSilent].
+// When an Acquire reports that the store does not answer; see [EventSilent].
 const (
 	FirstSilence = 3 * time.Second
 	NextSilence  = 5 * time.Second
@@ -61,7 +61,7 @@ type Event struct {
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock
 	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
 	Err      error         // when at risk, lost, released: why, if there is more to say
-	Missed   int           // how many events were dropped since the one told before
+	Missed   int           // how many events were dropped since the one delivered before
 }
 
 // maxEvents is how many events wait for a handler, or for a logger, that is busy. Half
@@ -143,7 +143,7 @@ func (l *listener) drain() {
 	}
 }
 
-// flush waits until everything was told that happened before, or ctx ends.
+// flush waits until the handlers have returned from all earlier events, or ctx ends.
 func (l *listener) flush(ctx context.Context) error {
 	for {
 		l.mu.Lock()

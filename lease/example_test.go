@@ -33,7 +33,7 @@ func Example() {
 	// Output: <nil>
 }
 
-// Somebody else holds the lock.
+// Another client holds the lock.
 func ExampleClient_TryAcquire() {
 	ctx := context.Background()
 	st := &memstore.Store{}
@@ -83,12 +83,12 @@ func ExampleHandle() {
 	_ = outer.Release(ctx)
 
 	again, _ := handle.Acquire(ctx)
-	fmt.Println("nobody else in between:", again.Continuous())
+	fmt.Println("no other holder in between:", again.Continuous())
 	_ = again.Release(ctx)
 	// Output:
 	// true
 	// <nil>
-	// nobody else in between: true
+	// no other holder in between: true
 }
 
 // Several locks, or none, also across stores.
@@ -108,7 +108,7 @@ func ExampleAll() {
 	// Output: <nil> 2
 }
 
-// Data in the record can be read by everybody while the lock is held.
+// Every client can read the data in the record while the lock is held.
 func ExampleGuard_SetData() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)
@@ -122,7 +122,7 @@ func ExampleGuard_SetData() {
 	// Output: held: file 3 of 7
 }
 
-// End the grant of somebody who is known to be dead.
+// End the grant of a holder that is known to be dead.
 func ExampleClient_Break() {
 	ctx := context.Background()
 	client, _ := lease.New(&memstore.Store{}, nil)

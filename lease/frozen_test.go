@@ -96,7 +96,7 @@ const moment = time.Second
 
 // Every call returns in its time on a disk that is frozen and ignores contexts, and what
 // it leaves behind, which is carried out when the disk thaws, does no harm: the lock is
-// free in the end, or a TTL later, and nobody else was hurt.
+// free in the end, or a TTL later, and no other holder loses its lease.
 func TestFrozenCallsEnd(t *testing.T) {
 	const timeout = 2 * time.Second
 	o := lease.Options{Patience: time.Minute, Tuning: lease.Tuning{ReleaseTimeout: timeout}}
@@ -308,10 +308,10 @@ func (b blockedLog) Handle(context.Context, slog.Record) error {
 func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		block := make(chan struct{})
-		told := map[lease.EventKind]int{}
+		delivered := map[lease.EventKind]int{}
 		c := client(t, st, &lease.Options{TTL: 5 * time.Second, OnEvent: func(e lease.Event) {
 			<-block
-			told[e.Kind]++
+			delivered[e.Kind]++
 		}})
 		g := mustTry(t, c, "job")
 		time.Sleep(time.Hour)
@@ -323,8 +323,8 @@ func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 		if err := c.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if told[lease.EventRenewed] == 0 || told[lease.EventReleased] != 1 {
-			t.Errorf("told %v", told)
+		if delivered[lease.EventRenewed] == 0 || delivered[lease.EventReleased] != 1 {
+			t.Errorf("delivered %v", delivered)
 		}
 	})
 }
@@ -360,7 +360,7 @@ func TestSlowHandler(t *testing.T) {
 		for range 400 {
 			mustRelease(t, mustTry(t, c, "again"))
 		}
-		told := 0
+		delivered := 0
 		if err := c.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -370,11 +370,11 @@ func TestSlowHandler(t *testing.T) {
 		}
 		missed := 0
 		for _, e := range events {
-			told++
+			delivered++
 			missed += e.Missed
 		}
-		if told+missed != 802 || missed == 0 || uint64(missed) != c.Stats().Events {
-			t.Errorf("%d told, %d missed, %d counted, of 802", told, missed, c.Stats().Events)
+		if delivered+missed != 802 || missed == 0 || uint64(missed) != c.Stats().Events {
+			t.Errorf("%d delivered, %d missed, %d counted, of 802", delivered, missed, c.Stats().Events)
 		}
 	})
 }

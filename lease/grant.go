@@ -43,7 +43,7 @@ type grant struct {
 	cut      context.CancelFunc // ends life, and with it the write in flight
 
 	again     atomic.Bool   // the next grant may follow at once; see [Guard.AllowAgain]
-	finishing atomic.Bool   // somebody releases it
+	finishing atomic.Bool   // a release is under way
 	finished  chan struct{} // closed when the release is over
 	result    error
 }
@@ -149,8 +149,8 @@ func (g *grant) isDetached() bool {
 	return g.detached
 }
 
-// standing returns the state of the register as the grant knows it; nobody writes
-// for the grant any more.
+// standing returns the state of the register as the grant knows it. It is called when no
+// goroutine writes for the grant any more.
 func (g *grant) standing() *seen {
 	g.write <- struct{}{}
 	defer func() { <-g.write }()

@@ -15,7 +15,7 @@ import (
 // may be used by any number of goroutines.
 //
 // Trust in the lease ends TTL minus margin minus grace after the last renewal that
-// is known to have been applied was sent. Nobody else takes the lock before the
+// is known to have been applied was sent. No other client takes the lock before the
 // TTL has passed.
 type Guard struct {
 	g         *grant
@@ -86,7 +86,7 @@ func (g *Guard) Deadline() time.Time { return g.g.deadline() }
 // succeeds; zero when it is over.
 func (g *Guard) Trust() time.Duration { return g.g.check() }
 
-// Continuous reports whether nobody else has held the lock since this handle's
+// Continuous reports whether no other handle has held the lock since this handle's
 // last grant, so that what was cached under that grant is still good. It is false
 // for the first grant of a handle, and whenever it is not certain.
 func (g *Guard) Continuous() bool { return g.g.continuous }
@@ -99,7 +99,7 @@ func (g *Guard) Data() []byte {
 	return bytes.Clone(g.g.data)
 }
 
-// SetData stores data in the record, durably, where everybody can read it with
+// SetData stores data in the record, durably, where every client can read it with
 // [Client.Inspect]; nil removes it. It lasts beyond the grant. The write renews
 // the lease, too. More than [MaxData] bytes are refused with [store.ErrTooLarge]. An
 // error that is no [ErrLost] leaves it open whether the data was or will be stored,
@@ -118,7 +118,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		}
 		unclear = unclear || err != nil && store.OutcomeOf(err) == store.Unknown
 		if err == nil || g.Err() == nil && !store.Permanent(err) && ctx.Err() == nil {
-			// Not applied, or an earlier write turned out to be.
+			// This write was not applied, or an earlier one was.
 			if waited := pause.wait(ctx); waited == nil {
 				continue
 			} else if err == nil {

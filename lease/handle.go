@@ -23,8 +23,8 @@ type Handle struct {
 	key  string
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
-	// attempt at a time and the later ones join the grant of the first. Nobody
-	// waits for the lock with the slot in hand.
+	// attempt at a time and the later ones join the grant of the first. No goroutine
+	// keeps the slot while it waits for the lock.
 	slot chan struct{}
 
 	mu        sync.Mutex
@@ -60,7 +60,7 @@ func (h *Handle) same(other *Handle) bool {
 const maxRounds = 8
 
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead,
-// and does not wait for it. If somebody else holds it the error is a [*HeldError].
+// and does not wait for it. If another handle holds it the error is a [*HeldError].
 // It sends one write where the handle knows the lock (it held it last), and at
 // most a read and a write elsewhere, unless others interfere. An unclear outcome
 // is settled within a TTL. ctx bounds the call alone: cancelling it later does not
@@ -78,8 +78,8 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 }
 
 // Acquire takes the lock, waiting until it is free, its holder is dead, or ctx
-// ends. Then the error matches the context's cause, and [ErrHeld] if somebody held
-// the lock. Errors of the store that may pass are waited out, within
+// ends. Then the error matches the context's cause, and [ErrHeld] if the
+// lock was held. Errors of the store that may pass are waited out, within
 // Options.Patience; others are returned. An unreadable record is an error, and
 // never taken over. What is said of ctx at [Handle.TryAcquire] holds here too.
 //
@@ -129,7 +129,7 @@ func (h *Handle) ended(ctx context.Context, held *HeldError) error {
 	return lastSeen(fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx)), held)
 }
 
-// acquire is Acquire by the one who has the turn.
+// acquire is Acquire by the goroutine whose turn it is.
 func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error) {
 	h.adopt(l.last)
 	met := false // whether another's grant was in the way
@@ -166,8 +166,8 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		case ctx.Err() != nil:
 			return nil, cancelled(ctx, h.name, err)
 		case held != nil:
-			if id := held.Record.Grant; l.told != id || id == "" {
-				l.told = id
+			if id := held.Record.Grant; l.notified != id || id == "" {
+				l.notified = id
 				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
 				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Since: held.Record.Granted, Wait: held.Wait})
 			}
@@ -225,7 +225,7 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 	for range maxRounds {
 		if now == nil {
 			if (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor {
-				// If the guess that there is nothing is wrong, the conflict tells.
+				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
 			} else {
 				var err error
@@ -251,7 +251,7 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 		if guard != nil || err != nil {
 			return guard, err
 		}
-		now, fresh = h.saw(next), true
+		now, fresh = h.note(next), true
 	}
 	return nil, h.held(now, h.c.set.MinPoll)
 }
@@ -330,8 +330,8 @@ const (
 	// wakes: longer than that takes.
 	watchedYield = 10 * time.Millisecond
 
-	// yieldPart is which part of its last grant a handle that knows of no others leaves
-	// the lock to those that it cannot know of.
+	// yieldPart is for which part of its last grant a handle leaves the lock to others
+	// when it knows of none: it cannot know of all.
 	yieldPart = 10
 )
 
@@ -388,10 +388,10 @@ func (h *Handle) known() *seen {
 	return h.last
 }
 
-// saw notes a state. The first sight of a version is what counts, and for a broken
-// record that of the last write of the grant: since the break named that very write as
-// its predecessor, none of the holder's came after it.
-func (h *Handle) saw(s *seen) *seen {
+// note remembers a state. What counts is when a version was seen first. For a broken
+// record it is when the last write of the grant was seen first: the break named that
+// write as its predecessor, so that the holder wrote none after it.
+func (h *Handle) note(s *seen) *seen {
 	h.mu.Lock()
 	if h.last != nil && h.last.version == s.version && s.version != "" {
 		if age := s.age; age > h.last.age {
@@ -447,7 +447,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	s.at, s.age = h.c.clock.monotonic(), age
-	return h.saw(s), nil
+	return h.note(s), nil
 }
 
 func (h *Handle) held(s *seen, wait time.Duration) *HeldError {

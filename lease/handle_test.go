@@ -325,7 +325,7 @@ func TestHandleBreak(t *testing.T) {
 func TestHandleAll(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, nil), client(t, st, nil)
-		// Opposite orders, over and over: nobody waits for ever.
+		// Opposite orders, over and over: neither waits for ever.
 		var wg sync.WaitGroup
 		for i, c := range []*lease.Client{a, b} {
 			wg.Go(func() {
@@ -448,7 +448,7 @@ func TestHandleTicket(t *testing.T) {
 			t.Errorf("Attach after the deadline = %v", err)
 		}
 		wantState(t, a, "job", lease.Free)
-		// Somebody else's by now.
+		// Another client has it by now.
 		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
 			t.Fatal(err)
 		}

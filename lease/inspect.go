@@ -86,9 +86,9 @@ type BreakOptions struct {
 	Now bool
 }
 
-// Break ends a grant of somebody else, whose token the caller names. It writes a
-// broken record with the token raised by one, and returns it. The holder may not have
-// heard of it before its deadline. So others take the lock as if it had not been
+// Break ends another holder's grant, whose token the caller names. It writes a broken
+// record with the token raised by one, and returns it. The holder may not notice the
+// break before its deadline. So others take the lock as if it had not been
 // broken: when its holder is dead or has released it, and at the latest a TTL, with the
 // allowance for clocks, after their own first sight of the holder's last write, or of
 // the broken record; with [BreakOptions.Now] at once. A nil o means all defaults.
@@ -167,8 +167,8 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 
 // Watch yields the state of the lock name, then every further state that it sees,
 // renewals too, until ctx ends or the loop is left; states that come and go may be
-// missed. A lock that has no record is told as an Info with an empty Version. On a
-// store that does not tell of changes it reads every Options.MaxPoll, jittered.
+// missed. A lock that has no record is yielded as an Info with an empty Version. On a
+// store that does not report changes Watch reads every Options.MaxPoll, jittered.
 // Errors are yielded, and the watch goes on; the last thing yielded is the context's
 // error, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {

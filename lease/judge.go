@@ -15,9 +15,9 @@ type verdict struct {
 	wait   time.Duration // when not open: until it will be, if nothing changes
 }
 
-// judge decides whether the lock may be taken. Whoever takes it does so by a write
-// that is conditional on this very version, so that a state read earlier serves as
-// well as one read now: if it was renewed meanwhile, the write does not happen.
+// judge decides whether the lock may be taken. The write that takes it is conditional on
+// this version. So a state that was read earlier is as good as one that is read now: if the
+// holder has renewed the lease meanwhile, the store refuses the write.
 func (h *Handle) judge(ctx context.Context, s *seen) verdict {
 	v := h.vacant(ctx, s)
 	if left := h.spaced(s); v.open && left > 0 {
@@ -120,8 +120,8 @@ func (h *Handle) await(ctx context.Context, l *line, w *waiter) {
 		w.pause(ctx, time.Until(l.until))
 		return
 	}
-	// A watcher may return without a change, and so may the store's word of a death: the
-	// more often that happens, the longer is the pause before it is asked again.
+	// A watcher may return without a change, and Presence.Await without a death. The more
+	// often that happens, the longer is the pause before the next call.
 	switch {
 	case l.watched != last.version:
 		l.watched, l.idle = last.version, (l.idle / 2).Truncate(time.Millisecond)
@@ -169,7 +169,7 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 func (h *Handle) rest(l *line, held *HeldError) {
 	wait := max(held.Wait, time.Millisecond)
 	if h.watches() {
-		// No one has to trust a watcher for ever.
+		// A watcher may miss a change: poll now and then.
 		wait = min(wait, 4*h.c.set.MaxPoll)
 	} else {
 		wait = min(wait, l.polls.pause())

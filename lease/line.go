@@ -21,15 +21,15 @@ type line struct {
 	held atomic.Pointer[HeldError]
 
 	// The rest belongs to the one who has the turn. The next one goes on with it.
-	last    *seen         // what was seen last
-	told    string        // the grant that a waiting event was sent for
-	polls   polls         // pauses while the lock is held
-	until   time.Time     // end of the pause that was begun; zero: none was
-	waits   bool          // the pause is for a lock that is held, which may end it
-	errors  *backoff      // pauses while the store fails
-	watched store.Version // the version that the last pause was for
-	early   bool          // that pause ended before its time
-	idle    time.Duration // pause after a pause that ended early for nothing
+	last     *seen         // what was seen last
+	notified string        // the grant that a waiting event was sent for
+	polls    polls         // pauses while the lock is held
+	until    time.Time     // end of the pause that was begun; zero: none was
+	waits    bool          // the pause is for a lock that is held, which may end it
+	errors   *backoff      // pauses while the store fails
+	watched  store.Version // the version that the last pause was for
+	early    bool          // that pause ended before its time
+	idle     time.Duration // pause after a pause that ended early for nothing
 }
 
 // waiter is a goroutine in a line.

@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// blind is a store that tells nothing of changes: whoever waits has to look.
-type blind struct{ store.Store }
+// unwatched is a store that does not report changes, so that waiters have to poll.
+type unwatched struct{ store.Store }
 
 // lookers counts the requests that n waiters of one client send in a minute, through one
 // handle or one each.
 func lookers(t *testing.T, n int, oneHandle bool) (requests int) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTry(t, client(t, st, nil), "job")
-		w := newWire(blind{st})
+		w := newWire(unwatched{st})
 		c := client(t, w, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -60,7 +60,7 @@ func TestWaitersShareTheirLooks(t *testing.T) {
 func TestWaitersEndOneByOne(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
-		w := newWire(blind{st})
+		w := newWire(unwatched{st})
 		c := client(t, w, nil)
 		began := time.Now()
 		const waiters = 100
@@ -98,7 +98,7 @@ func TestWaitersEndOneByOne(t *testing.T) {
 // it again at once; and each as soon as it is released.
 func TestWaitersTakeTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, newWire(blind{st}), nil)
+		c := client(t, newWire(unwatched{st}), nil)
 		var (
 			mu    sync.Mutex
 			order []int
@@ -136,10 +136,10 @@ func TestWaitersTakeTurns(t *testing.T) {
 	})
 }
 
-// The guards of a handle are handed to all its goroutines that wait, whoever took the lock.
+// When one goroutine of a handle takes the lock, all its waiting goroutines get a guard.
 func TestWaitersOfOneHandleJoin(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, blind{st}, nil)
+		c := client(t, unwatched{st}, nil)
 		held := mustTry(t, client(t, st, nil), "job")
 		first := handle(t, c, "job")
 		h := handle(t, c, "job")
@@ -151,7 +151,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Second)
 				of := h
 				if i == 0 {
-					of = first // whoever has the turn has another handle
+					of = first // the goroutine whose turn it is has another handle
 				}
 				g, err := of.Acquire(t.Context())
 				if err != nil {
@@ -187,7 +187,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 func TestWaitersPatience(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for _, f := range []fault{drop, hang} {
-			w := newWire(blind{st})
+			w := newWire(unwatched{st})
 			w.set(everything(f))
 			c := client(t, w, &lease.Options{Patience: 5 * time.Second})
 			began := time.Now()

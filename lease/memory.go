@@ -117,8 +117,8 @@ const (
 	forgetAfter = 30 * 24 * time.Hour // longer than locks are held
 )
 
-// sweep removes what is old, temporary files that a crash left behind too. Whoever
-// misses a sighting starts to watch anew.
+// sweepSightings removes old sightings, and temporary files that a crash left. A waiter
+// whose sighting was removed starts to watch anew.
 func sweepSightings(dir *private.Dir) {
 	names, err := dir.Names()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestMemorySweep: sightings that nobody needed for long are removed, with what a
+// TestMemorySweep: sightings that no process used for long are removed, with what a
 // crash left of one, and nothing else is.
 func TestMemorySweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "seen")

@@ -27,7 +27,7 @@ const (
 	// MaxAtLeast is the longest [Options.AtLeast].
 	MaxAtLeast = 366 * 24 * time.Hour
 
-	// MinRemoteMargin is the least default margin on a store behind a network, for
+	// MinRemoteMargin is the least default margin on a store that is reached over a network, for
 	// leases of at least six times that; shorter ones have a sixth of their TTL.
 	MinRemoteMargin = time.Second
 
@@ -152,7 +152,7 @@ type Tuning struct {
 
 	// Margin is kept between the end of a holder's trust and the end of its
 	// lease, for timers that are late. At least one look at the clocks,
-	// min(TTL/10, 1 s). Default TTL/10; on a store behind a network at least
+	// min(TTL/10, 1 s). Default TTL/10; on a store that is reached over a network at least
 	// min(TTL/6, [MinRemoteMargin]).
 	Margin time.Duration
 

@@ -28,7 +28,7 @@ func remoteOf(st store.Store, seed uint64) *wire {
 		defer mu.Unlock()
 		return roundTrip/4 + time.Duration(random.Int64N(int64(roundTrip/2)))
 	}
-	return newWire(store.Intercept(blind{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+	return newWire(store.Intercept(unwatched{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		time.Sleep(way())
 		err := next(ctx, op)
 		time.Sleep(way())
@@ -125,7 +125,7 @@ func TestPollsWithinTheTTL(t *testing.T) {
 		bubble(t, func(t *testing.T, st store.Store) {
 			mustTry(t, client(t, st, &lease.Options{TTL: 3 * time.Second}), "job")
 			var looks []time.Time
-			w := newWire(blind{st})
+			w := newWire(unwatched{st})
 			w.set(func(*store.Op) fault {
 				looks = append(looks, time.Now())
 				return pass
@@ -174,7 +174,7 @@ func TestGreedyHolders(t *testing.T) {
 	}{
 		{"polling, short", 6, 100 * time.Millisecond, time.Minute, 3, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
 		{"polling, long", 6, 3 * time.Second, 10 * time.Minute, 10, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
-		{"told of changes", 40, 100 * time.Millisecond, time.Minute, 1, func(st store.Store, i int) store.Store { return st }},
+		{"with reports of changes", 40, 100 * time.Millisecond, time.Minute, 1, func(st store.Store, i int) store.Store { return st }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -201,7 +201,7 @@ func TestGreedyHolders(t *testing.T) {
 }
 
 // A holder that cannot know of a waiter in another process leaves it a chance if it is
-// told to; and pays no time for it otherwise.
+// told to by Tuning.Yield; otherwise it loses no time.
 func TestYield(t *testing.T) {
 	first := func(yield, work time.Duration) (took time.Duration) {
 		bubble(t, func(t *testing.T, st store.Store) {
@@ -326,7 +326,7 @@ func TestMaxJoin(t *testing.T) {
 	}
 }
 
-// A grant that is too old to be joined is told as held to those who do not wait.
+// TryAcquire on a handle whose grant is too old to be joined returns ErrHeld.
 func TestMaxJoinTry(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := handle(t, client(t, st, &lease.Options{Tuning: lease.Tuning{MaxJoin: time.Second}}), "job")

@@ -29,7 +29,7 @@ const (
 	// Free: the grant was released; the next one may begin at once.
 	Free State = "free"
 
-	// Broken: the grant was ended by somebody else; see [Client.Break].
+	// Broken: another client ended the grant; see [Client.Break].
 	Broken State = "broken"
 )
 
@@ -195,7 +195,7 @@ func readable(data string) bool {
 	return err == nil && len(text) <= base64.StdEncoding.EncodedLen(len(data))
 }
 
-// marshal is json.Marshal without the escapes for HTML, which nobody wants to read.
+// marshal is json.Marshal without the escapes for HTML, which make text hard to read.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -262,8 +262,8 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 	for _, known := range knownFields {
 		delete(all, known)
 	}
-	// encoding/json matches names regardless of case, so that this would not be
-	// read by everybody alike.
+	// encoding/json ignores the case of names. Another reader does not, and would read
+	// another record.
 	for key := range all {
 		if slices.ContainsFunc(knownFields, func(known string) bool { return strings.EqualFold(known, key) }) {
 			return bad("a field %q", key)

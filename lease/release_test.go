@@ -167,7 +167,7 @@ func TestReleaseRacesARenewal(t *testing.T) {
 	}
 }
 
-// Release twice, and release of a record that somebody removed.
+// Release twice, and release of a record that was removed from the store.
 func TestReleaseTwiceAndOfNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)

@@ -66,15 +66,15 @@ type reply struct {
 
 // renew writes the record anew, changed by change if that is given, and finds out what
 // became of it. A nil error means that the lease counts from the sending of one of its
-// writes, or of an earlier one that turned out to be applied. After an error nothing of
-// it is awaited any more, and it is of unknown outcome if any of its writes is; if the
-// lease is lost it has ended. What is firm survives a power cut.
+// writes, or of an earlier one that turned out to be applied. After an error no request
+// of it is awaited. The outcome is unknown if that of any of its writes is. A lost lease
+// has ended when renew returns. A firm write survives a power cut.
 //
-// A request that takes long is not given up while there is trust left: nothing better
-// could follow. When a third of what was left has passed, another is sent besides, on the
-// same predecessor, so that at most one of them is applied: a connection that hangs costs
-// a third, and a store that is slow throughout nothing. The lease counts from the sending
-// of the one that is seen to be applied.
+// A slow request is not given up while there is trust left: its reply may still come.
+// When a third of the trust that was left has passed, renew sends another one on the same
+// predecessor, so that at most one of them is applied. So a connection that hangs costs a
+// third of the trust, and a store that is always slow costs none. The lease counts from
+// the sending of the write that is seen to be applied.
 func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error) (err error) {
 	select {
 	case g.write <- struct{}{}:
@@ -152,10 +152,10 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	for writing+reading > 0 {
 		select {
 		case <-ctx.Done():
-			// What is in flight is left to itself: its nonces are remembered.
+			// Requests in flight go on. Their nonces are remembered.
 			return errors.Join(problem, context.Cause(ctx), g.cause())
 		case <-stop:
-			// It is released or lost: what is in flight is awaited, and no more sent.
+			// The lease is released or lost: wait for the requests in flight, and send no more.
 			next.Stop()
 			stop = nil
 		case <-next.C:
@@ -190,9 +190,9 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 				g.mu.Lock()
 				g.tries.failed(r.rec, r.err)
 				g.mu.Unlock()
-				// Even a conflict can be with this very write, where a transport repeats
-				// it, and with one that was sent before it.
-				if e, told := met(r.err); told {
+				// The write in the way may be this one, which a transport has repeated, or
+				// one that was sent before it.
+				if e, known := met(r.err); known {
 					now, err := g.h.stands(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
@@ -297,8 +297,8 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.drain()
 	switch cause := g.cause(); {
 	case errors.Is(cause, ErrBroken):
-		// The work has stopped: others need not wait for this holder's deadline. If
-		// the store cannot be told, they do.
+		// The work has stopped, so that waiters need not wait for this holder's deadline.
+		// They do if this write does not reach the store.
 		_ = g.free(ctx)
 		return cause
 	case errors.Is(cause, ErrLost):
@@ -323,8 +323,8 @@ func (g *grant) drain() {
 }
 
 // free writes the free record over the version that the lease ended on, in the time of
-// ctx and of the lease. Whatever it returns, the grant is over; an error says that the
-// store could not be told and others have to wait until the lease expires there.
+// ctx and of the lease. Whatever it returns, the grant is over. An error says that
+// the free record may not be in the store: then waiters wait until the lease expires.
 func (g *grant) free(ctx context.Context) error {
 	g.write <- struct{}{} // not for long: drain has cut off every other writer
 	defer func() { <-g.write }()
@@ -374,16 +374,16 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	case f.fate == store.FateNotYet:
 		return false, nil
 	case f.fate == store.FateApplied && g.rec.State != Broken:
-		g.h.saw(now)
+		g.h.note(now)
 		return true, nil
 	case f.fate == store.FateApplied:
-		g.h.saw(now)
+		g.h.note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
 	case ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken:
-		g.stands(now) // a renewal landed late, or it was broken: the release goes over that
+		g.stands(now) // a renewal was applied late, or the lock was broken: free that state
 		return false, nil
 	}
-	g.h.saw(now)
+	g.h.note(now)
 	if f.fate != store.FateNever {
 		return true, nil // applied, and followed by another's grant, for all that can be known
 	}

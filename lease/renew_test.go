@@ -66,7 +66,7 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 	})
 }
 
-// An outage that lasts is told before the end.
+// In a long outage the holder hears that its lease is at risk before it loses it.
 func TestAtRiskThenLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -97,7 +97,7 @@ func TestAtRiskThenLost(t *testing.T) {
 	})
 }
 
-// There are 500 leases and one slow key.
+// Of 500 leases one has a key that hangs: the others are renewed.
 func TestOneSlowKeyAmongMany(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -177,7 +177,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// A failed renewal is told, and no further guards are handed out on it.
+// A handle hands out no guards of a grant that it has lost.
 func TestNoGuardsOfALostGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -203,7 +203,7 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again.Continuous() {
-			t.Error("another has held the lock, and the handle says nobody has")
+			t.Error("another client has held the lock, and Continuous reports that none has")
 		}
 		_ = g.Release(t.Context()) // late, of the lost grant
 		if err := again.Err(); err != nil {

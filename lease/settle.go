@@ -11,26 +11,26 @@ import (
 )
 
 // tries are writes of a lock's record that were sent over one state of it. At most one
-// of them is ever applied. They are the one place where this package decides what became
-// of a write: by the store's word ([store.Settle]), and by the nonce that each record has.
+// of them is ever applied. Here alone this package decides what became of a write. It uses
+// [store.Settle] and the nonce that each record has.
 //
-// The nonce is needed beside the store's word: a conflict tells what stands there without
-// another request, and a call that was left behind names no version to ask for.
+// It needs the nonce too, for two cases: a conflict carries the current record, so that no
+// further request is needed, and an abandoned call returned no version to ask about.
 type tries struct {
 	h    *Handle
 	base store.Version // the state that all of them name
 	sent []try
 
-	// blind is set where a write of unknown outcome must not be adopted: nothing is
+	// noReadBack is set where a write of unknown outcome must not be adopted: nothing is
 	// read to find out what became of it.
-	blind bool
+	noReadBack bool
 }
 
 // try is one write.
 type try struct {
 	rec     *Record
 	at      time.Duration // when it was sent
-	version store.Version // that it would make; zero where the store has not told
+	version store.Version // that it would make; zero if the store did not name it
 	refused bool          // certainly not applied
 }
 
@@ -101,7 +101,7 @@ func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding
 	if f := t.never(named); certain(err) && f.fate == store.FateNever {
 		return f
 	}
-	if t.blind && store.OutcomeOf(err) == store.Unknown {
+	if t.noReadBack && store.OutcomeOf(err) == store.Unknown {
 		return finding{err: named}
 	}
 	now, found, readErr := t.after(ctx, err)
@@ -127,7 +127,7 @@ func (t *tries) never(err error) finding {
 // after returns the state that a failed try left: the one that its conflict carries, or
 // else what reading says. It reads until it can tell the state, or ctx ends.
 func (t *tries) after(ctx context.Context, err error) (*seen, store.Settlement, error) {
-	if e, told := met(err); told {
+	if e, known := met(err); known {
 		now, err := t.h.stands(e, nil)
 		return now, store.Settlement{}, err
 	}
@@ -193,7 +193,7 @@ func (r *Record) wrote(read *Record) bool {
 }
 
 // met returns the state that a conflict tells of.
-func met(err error) (e store.Entry, told bool) {
+func met(err error) (e store.Entry, known bool) {
 	var conflict *store.ConflictError
 	if !errors.As(err, &conflict) || !conflict.Known || store.OutcomeOf(err) != store.NotApplied {
 		return e, false

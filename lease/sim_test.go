@@ -392,7 +392,7 @@ func (c *contender) live(t *testing.T, end time.Time) {
 	}
 	<-c.s.healed
 	time.Sleep(10 * time.Minute * c.s.scale) // what is under way arrives
-	// Everything works again: everybody gets the lock in reasonable time.
+	// Everything works again: each contender gets the lock in reasonable time.
 	c.restart(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute*c.s.scale)
 	defer cancel()
@@ -587,7 +587,7 @@ func (s *sim) acquired(t *testing.T, id int, g *lease.Guard, attached bool) {
 		t.Errorf("seed %d: data %q; it can be one of %v", s.seed, g.Data(), s.data)
 	}
 	if !attached {
-		// Whatever is still under way was for a record that is gone.
+		// Requests still under way name a record that was replaced.
 		s.data = map[string]bool{string(g.Data()): true}
 	}
 	s.lastToken = g.Token()

@@ -68,7 +68,7 @@ func (e *TicketError) Error() string { return e.Err.Error() }
 func (e *TicketError) Unwrap() error { return e.Err }
 
 // Detach ends the guard without releasing the lock, and returns a ticket with which
-// any process can go on, once; see [Client.Attach]. Nobody renews the lease until
+// any process can go on, once; see [Client.Attach]. No process renews the lease until
 // then. The contexts of all guards of the handle end, with the cause [ErrDetached].
 //
 // The record must not name the presence of this process any more, and has to survive
@@ -171,7 +171,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.mu.Lock()
 	u.h.grant = g
 	u.h.mu.Unlock()
-	u.h.saw(u.base)
+	u.h.note(u.base)
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
 	return guard, nil
 }
@@ -195,7 +195,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if err != nil {
 		return Ticket{}, err
 	}
-	u.told = announce
+	u.announce = announce
 	if err := u.write(ctx); err != nil {
 		return Ticket{}, u.failed(ctx, err)
 	}
@@ -227,14 +227,14 @@ func (c *Client) ReleaseTicket(ctx context.Context, t Ticket) error {
 
 // ticketUse is one use of a ticket: one write over the version that it names.
 type ticketUse struct {
-	c    *Client
-	h    *Handle
-	t    Ticket             // the ticket to go on with
-	base *seen              // where it stands
-	next func(*Record)      // makes the record to write
-	told func(Ticket) error // hears of the ticket before a write is sent; may be nil
-	at   time.Duration      // when the write that is the base now was sent
-	firm bool               // that write survives a power cut
+	c        *Client
+	h        *Handle
+	t        Ticket             // the ticket to go on with
+	base     *seen              // where it stands
+	next     func(*Record)      // makes the record to write
+	announce func(Ticket) error // gets the ticket before a write is sent; may be nil
+	at       time.Duration      // when the write that is the base now was sent
+	firm     bool               // that write survives a power cut
 }
 
 // use reads the record and checks that the ticket is good for it. If the ticket is
@@ -314,14 +314,14 @@ func (u *ticketUse) found(now *seen) error {
 		}
 		a := t.Announced[i]
 		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
-		t.Announced = nil // their predecessor is gone
+		t.Announced = nil // their predecessor was replaced, so that none can be applied
 	}
 	u.base = now
 	return u.plausible()
 }
 
 // plausible checks the times of the ticket. A ticket of a machine whose clock is ahead
-// by more than a TTL looks like one that somebody altered.
+// by more than a TTL cannot be told from one that was altered.
 func (u *ticketUse) plausible() error {
 	t, c := &u.t, u.c
 	boot, known := sysclock.Boottime()
@@ -460,7 +460,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 // over returns no tries yet, over the state where the ticket stands.
 func (u *ticketUse) over() *tries {
 	t := u.h.over(u.base.version)
-	t.blind = u.c.set.traits.NoReadBack
+	t.noReadBack = u.c.set.traits.NoReadBack
 	return t
 }
 
@@ -481,12 +481,12 @@ func (u *ticketUse) pause(ctx context.Context, pause *backoff, f finding) error 
 
 // tell hands the ticket on before a write is sent.
 func (u *ticketUse) tell() error {
-	if u.told == nil {
+	if u.announce == nil {
 		return nil
 	}
 	t := u.t
 	t.Announced = slices.Clone(t.Announced)
-	return u.told(t)
+	return u.announce(t)
 }
 
 // failed turns the error of a use into the one for the caller: a lease whose time has
@@ -522,7 +522,7 @@ func (u *ticketUse) free(ctx context.Context) error {
 			}
 			continue
 		case f.fate == store.FateApplied:
-			u.h.saw(f.now)
+			u.h.note(f.now)
 		default:
 			err := u.found(f.now)
 			if err == nil {

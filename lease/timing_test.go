@@ -244,7 +244,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 	}
 }
 
-// Acquire puts up with a store that does not answer for as long as it was told to, and
+// Acquire waits for a store that does not answer for Options.Patience, and
 // with one that answers slowly for ever.
 func TestPatience(t *testing.T) {
 	for _, ttl := range []time.Duration{30 * time.Second, time.Hour} {

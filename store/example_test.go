@@ -20,7 +20,7 @@ func Example() {
 	_, err := s.Put(ctx, "config", "", []byte("red"))
 	fmt.Println(errors.Is(err, store.ErrConflict), store.OutcomeOf(err))
 
-	_, err = s.Put(ctx, "config", v, []byte("green")) // nobody was faster
+	_, err = s.Put(ctx, "config", v, []byte("green")) // no other writer was faster
 	value, _, _ := s.Get(ctx, "config")
 	fmt.Println(string(value), err)
 	// Output:
@@ -177,7 +177,7 @@ func ExampleSettle() {
 		case found.Fate == store.FateNotYet:
 			continue // nothing has changed: the same change again, on the same state
 		default:
-			fmt.Println("nobody can know; others see it or not")
+			fmt.Println("not to be known; other clients see it or not")
 			return
 		}
 	}

@@ -94,7 +94,7 @@ func TestUpdateConflict(t *testing.T) {
 			if op.Kind == store.OpGet {
 				reads++
 			}
-			if writes++; op.Kind == store.OpPut && writes < 4 { // somebody is faster
+			if writes++; op.Kind == store.OpPut && writes < 4 { // another writer is faster
 				_, v, _ := m.Get(ctx, op.Key)
 				put(t, m, op.Key, v, strconv.Itoa(writes))
 			}

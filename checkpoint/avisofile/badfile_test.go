@@ -217,7 +217,7 @@ func TestNoRights(t *testing.T) {
 	}
 	wantAt(t, open(t, path, nil), keyA, 1)
 
-	// In a group it may: whoever could write the file can still.
+	// In a group it may: every user who could write the file can still.
 	do(t, os.Chmod(path, 0o664))
 	do(t, os.Chown(path, 0, 65534))
 	p.want("advanced", "put a 1 null")

@@ -129,7 +129,7 @@ func benchProcess(path, writers, name string) {
 	w, _ := strconv.Atoi(writers)
 	serve(func(ctx context.Context, f []string) string {
 		n, _ := strconv.Atoi(f[1])
-		return told(spread(w, n, advancer(ctx, s, name)))
+		return answerOf(spread(w, n, advancer(ctx, s, name)))
 	})
 }
 

@@ -44,7 +44,7 @@ func (f *floors) copy() map[string]uint64 {
 }
 
 // TestLiveBesideAnotherProgram advances keys from several processes of both kinds
-// at once, keys of their own and shared ones, while somebody reads: the file can be
+// at once, keys of their own and shared ones, while another process reads: the file can be
 // read at any time, no key goes back, and nothing that was acknowledged is lost.
 func TestLiveBesideAnotherProgram(t *testing.T) {
 	path := statePath(t)

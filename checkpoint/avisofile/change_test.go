@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestReplacedLock: a lock file that was removed or replaced locks nobody out. Who
+// TestReplacedLock: a lock file that was removed or replaced locks no program out. Who
 // holds the old one is no obstacle, and who holds the new one is.
 func TestReplacedLock(t *testing.T) {
 	path := statePath(t)

@@ -102,7 +102,7 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 			if disk != now {
 				t.Fatalf("%q, and the file has %d, not %d", answer, disk, now)
 			}
-			// What could not be written must not cost the good copy: whoever cuts the
+			// What could not be written must not cost the good copy: a program that cuts the
 			// file off on a disk that is full would cut off both.
 			state, err := os.Stat(path)
 			do(t, err)

@@ -68,7 +68,7 @@ func TestBecomesStrangers(t *testing.T) {
 	}
 }
 
-// TestSparseFence: a fence file that somebody has made 8 TB long is an error, and is not
+// TestSparseFence: a fence file that another user has made 8 TB long is an error, and is not
 // read; likewise the state file and its last good copy.
 func TestSparseFence(t *testing.T) {
 	for _, suffix := range []string{"", ".fence", ".good"} {

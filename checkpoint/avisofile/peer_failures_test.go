@@ -223,7 +223,7 @@ func TestLinkModeAndOwnerAreKept(t *testing.T) {
 	if info.Mode().Perm() != 0o640 || sys.Uid != uid || sys.Gid != gid {
 		t.Errorf("got mode %v, user %d, group %d", info.Mode(), sys.Uid, sys.Gid)
 	}
-	// Whoever knows the file by another name is excluded, too.
+	// A program that knows the file by another name is excluded, too.
 	for _, name := range []string{given, filepath.Join(root, "middle/link.json"), target} {
 		unlock := lockFile(t, name)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

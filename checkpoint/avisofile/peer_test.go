@@ -114,10 +114,10 @@ func (p *peer) write(change func(map[string]mark)) error {
 		return err
 	}
 	for key, there := range disk {
-		seen, gone := deleted[key]
+		seen, isDeleted := deleted[key]
 		mine, known := candidate[key]
 		switch {
-		case gone && there.Sequence > seen, !gone && !known, known && there.Sequence >= mine.Sequence:
+		case isDeleted && there.Sequence > seen, !isDeleted && !known, known && there.Sequence >= mine.Sequence:
 			candidate[key] = there
 		}
 	}

@@ -76,7 +76,7 @@ func parsePut(fields []string) mark {
 	return m
 }
 
-func told(err error) string {
+func answerOf(err error) string {
 	if err != nil {
 		return "err " + err.Error()
 	}
@@ -102,7 +102,7 @@ func peerCommands() func(context.Context, []string) string {
 			b, _ := json.Marshal(m)
 			return string(b)
 		}
-		return told(err)
+		return answerOf(err)
 	}
 }
 

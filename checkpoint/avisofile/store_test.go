@@ -253,7 +253,7 @@ func TestHeldBy(t *testing.T) {
 	if _, err := s.Reset(ctx, keyA, at(1), &checkpoint.ChangeOptions{Token: 5}); !errors.Is(err, fail) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("an error of HeldBy: got %v", err)
 	}
-	// Somebody takes the lease, and raises the token, between question and write.
+	// Another holder takes the lease, and raises the token, between question and write.
 	fail, held = nil, false
 	during = func() {
 		if _, err := other.Fence(ctx, keyA, 6); err != nil && !errors.Is(err, checkpoint.ErrFenced) {

@@ -69,7 +69,7 @@ func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client 
 		change(o)
 	}
 	if o.Margin == 0 {
-		// The default on a store behind a network is too long for short leases.
+		// The default on a store that is reached over a network is too long for short leases.
 		o.Margin = min(o.TTL/10, time.Second)
 	}
 	c, err := lease.New(st, o)
@@ -85,7 +85,7 @@ func (e *env) short(o *lease.Options) { o.TTL = e.TTL }
 // has lost its network.
 func (e *env) silent(o *lease.Options) { o.TTL, o.Manual, o.NoPresence = e.TTL, true, true }
 
-// faulty is a handle on the space behind a network with faults.
+// faulty is a handle on the space over a network with faults.
 func (e *env) faulty() *faultstore.Store { return faultstore.New(e.a, faultstore.Schedule{}) }
 
 // first is a schedule in which the first call of a kind suffers.
@@ -101,7 +101,7 @@ func every(op store.Kind, key string, action faultstore.Action) faultstore.Sched
 // readBack ends the case on stores whose unknown writes cannot be recognised.
 func (e *env) readBack() {
 	if store.TraitsOf(e.a).NoReadBack {
-		e.absent("an unknown write cannot be told by reading it back")
+		e.absent("the store cannot find out by reading whether a write was applied")
 	}
 }
 
@@ -143,7 +143,7 @@ func (e *env) acquire(c *lease.Client, name string) *lease.Guard {
 
 func (e *env) release(g *lease.Guard) { e.must("Release", g.Release(e.ctx)) }
 
-// held checks that the lock cannot be taken, and returns what is told of its holder.
+// held checks that the lock cannot be taken, and returns what the error says of its holder.
 func (e *env) held(c *lease.Client, name string) *lease.HeldError {
 	g, err := c.TryAcquire(e.ctx, name)
 	var held *lease.HeldError

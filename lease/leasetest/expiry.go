@@ -14,7 +14,7 @@ import (
 // expiryCases are the rules of time.
 func expiryCases() []testCase {
 	return []testCase{
-		{"Renewal", "A lease is renewed by itself: it outlasts its TTL by far, and nobody else gets the lock meanwhile.", caseRenewal},
+		{"Renewal", "A lease is renewed by itself: it outlasts its TTL by far, and no other client gets the lock meanwhile.", caseRenewal},
 		{"Takeover", "A lock whose holder has fallen silent is taken over when its record was seen unchanged for its TTL with the allowance for clocks: then, and never before; and the holder has given up by itself before that.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			began := time.Now()
@@ -80,7 +80,7 @@ func expiryCases() []testCase {
 			}
 			e.holds(g)
 		}},
-		{"Unreachable", "A holder that cannot reach the store hears of it, and gives up before anybody else can have the lock; not at the first error.", func(e *env) {
+		{"Unreachable", "A holder that cannot reach the store hears of it, and gives up before another client can have the lock; not at the first error.", func(e *env) {
 			fs := e.faulty()
 			g := e.try(e.client(fs, e.short), job)
 			began := time.Now()
@@ -93,7 +93,7 @@ func expiryCases() []testCase {
 			e.between("given up", time.Since(began), 0, e.TTL)
 			e.lost(g, lease.ErrExpired)
 		}},
-		{"BreakNow", "Break with immediate effect needs the token, raises it, and lets the next one in at once; the old holder is told.", caseBreakNow},
+		{"BreakNow", "Break with immediate effect needs the token, raises it, and lets the next one in at once; the old holder learns of it.", caseBreakNow},
 		{"BreakWaits", "Break without immediate effect gives the old holder the time to hear of it: others wait for its TTL from their own first sight.", func(e *env) {
 			old := e.try(e.client(e.a, e.short), job)
 			c := e.client(e.b, nil)
@@ -101,7 +101,7 @@ func expiryCases() []testCase {
 			e.must("Break", err)
 			began := time.Now()
 			if held := e.held(c, job); held.Record.State != lease.Broken {
-				e.errorf("the lock is told to be %q", held.Record.State)
+				e.errorf("HeldError says that the lock is %q", held.Record.State)
 			}
 			g := e.acquire(c, job)
 			e.between("taken", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)

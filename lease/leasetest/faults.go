@@ -13,7 +13,7 @@ import (
 // faultCases are the rules of lost requests and replies.
 func faultCases() []testCase {
 	return []testCase{
-		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that nobody holds.", func(e *env) {
+		{"AcquireReplyLost", "An acquire whose write was applied and whose reply was lost holds the lock: it does not wait for itself, nor leave a lock that no client holds.", func(e *env) {
 			e.acquireUnder(first(faultstore.WriteOp, faultstore.Lose))
 		}},
 		{"AcquireRequestLost", "An acquire whose write was lost sends it again.", func(e *env) {
@@ -126,7 +126,7 @@ func caseNotAdopted(e *env) {
 		if !op.Kind.Write() || winner != nil {
 			return next(ctx, op)
 		}
-		// This request is lost, and before anybody can look another one comes.
+		// This request is lost, and another client writes before the lost one can be looked for.
 		if winner = e.steal(other); winner == nil {
 			return next(ctx, op)
 		}

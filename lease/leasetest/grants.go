@@ -16,8 +16,8 @@ import (
 func grantCases() []testCase {
 	return []testCase{
 		{"AcquireRelease", "A free lock is given, its record says so, and a release frees it in the store and ends the guard.", caseAcquireRelease},
-		{"Held", "Whoever does not get a lock is told who holds it, with which token, and how long it can take.", caseHeld},
-		{"TokensRise", "Each grant has a token above every earlier one of its lock, whoever had it and however it ended.", caseTokensRise},
+		{"Held", "A call that does not get the lock returns who holds it, with which token, and how long the wait can take.", caseHeld},
+		{"TokensRise", "Each grant has a token above every earlier one of its lock, whichever client had it and however it ended.", caseTokensRise},
 		{"TwoHandles", "Two handles exclude each other, in one client, in two clients with the same holder, and through two stores.", func(e *env) {
 			c := e.client(e.a, nil)
 			g := e.try(c, job)
@@ -29,8 +29,8 @@ func grantCases() []testCase {
 			e.release(e.try(e.client(e.b, nil), job))
 		}},
 		{"Reentrant", "All guards of one handle share one grant, which ends with the last of them.", caseReentrant},
-		{"Continuous", "A guard is Continuous exactly when nobody else has held the lock since the handle's grant before.", caseContinuous},
-		{"Data", "Data in the record is what was set last, any bytes, for everybody, beyond the grant.", caseData},
+		{"Continuous", "A guard is Continuous exactly when no other handle has held the lock since the handle's grant before.", caseContinuous},
+		{"Data", "Data in the record is what was set last, any bytes, for every client, beyond the grant.", caseData},
 		{"AcquireWaits", "Acquire waits for a lock that is held, and gets it when it is released.", func(e *env) {
 			holder := e.try(e.client(e.a, nil), job)
 			waiting := make(chan struct{})
@@ -67,7 +67,7 @@ func grantCases() []testCase {
 			e.release(g)
 			e.holds(next)
 		}},
-		{"Contenders", "Whoever holds the lock is alone: of a counter that all raise under it, no increment is lost, and tokens rise with it.", caseContenders},
+		{"Contenders", "The lock has one holder at a time: of a counter that all raise under it, no increment is lost, and tokens rise with it.", caseContenders},
 	}
 }
 
@@ -180,10 +180,10 @@ func caseContinuous(e *env) {
 		e.release(g)
 	}
 	cycle("the first grant of a handle", false)
-	cycle("nobody in between", true)
+	cycle("no other holder in between", true)
 	e.release(e.try(e.client(e.b, nil), job))
 	cycle("another one in between", false)
-	cycle("nobody in between", true)
+	cycle("no other holder in between", true)
 }
 
 func caseData(e *env) {
@@ -303,6 +303,6 @@ func (e *env) raise(st store.Store, g *lease.Guard) {
 		_, err = st.Put(e.ctx, "counter", v, value)
 	}
 	if err != nil {
-		e.errorf("somebody else was at the counter, too: %v", err)
+		e.errorf("another client changed the counter, too: %v", err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 // otherCases are the rules of what goes beyond one lock and its holder.
 func otherCases() []testCase {
 	return []testCase{
-		{"All", "Of several locks all are taken or none, and nobody waits for ever for somebody who takes the same ones in another order.", caseAll},
-		{"Unreadable", "What is no record of this lock is an error for everybody: it is neither absent nor taken over.", caseUnreadable},
-		{"Removed", "A record that somebody removed is a lost lease, which nobody makes anew, and the next token is above.", caseRemoved},
+		{"All", "Of several locks all are taken or none, and two clients that take the same ones in other orders do not wait for each other for ever.", caseAll},
+		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
+		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
 		{"Names", "Names tells the locks, and nothing else.", caseNames},
 		{"Watch", "Watch tells the state of a lock and each later one.", caseWatch},
 		{"Collect", "Collect removes what was free for long, never what is held, and tokens go on behind it.", caseCollect},
@@ -175,10 +175,10 @@ func caseCollect(e *env) {
 	e.age("held", 3*time.Hour, time.Now())
 	e.release(e.try(c, "ahead"))
 	e.age("ahead", 3*time.Hour, time.Now().Add(time.Hour))
-	told := 0
+	reported := 0
 	o := &lease.CollectOptions{OlderThan: 2 * time.Hour, DryRun: true, OnLock: func(name string, removed bool, err error) {
 		if errors.Is(err, lease.ErrAhead) && name == "ahead" && !removed {
-			told++
+			reported++
 		}
 	}}
 	for _, dry := range []bool{true, false} {
@@ -187,15 +187,15 @@ func caseCollect(e *env) {
 			e.fatalf("Collect (dry: %v) removed %d locks, %v; want 1", dry, n, err)
 		}
 		_, _, err := e.b.Get(e.ctx, key)
-		if gone := errors.Is(err, store.ErrNotFound); gone == dry {
+		if absent := errors.Is(err, store.ErrNotFound); absent == dry {
 			e.errorf("dry: %v, and the record reads %v", dry, err)
 		}
 	}
 	e.state("young", lease.Free)
 	e.state("held", lease.Held)
 	e.state("ahead", lease.Free)
-	if told != 2 {
-		e.errorf("Collect told %d times of 2 that a token is ahead of the clock", told)
+	if reported != 2 {
+		e.errorf("Collect reported %d times of 2 that a token is ahead of the clock", reported)
 	}
 	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
 		e.errorf("the floor of tokens is %q, %v; want %d in it", floor, err, token)

@@ -171,7 +171,7 @@ func TestGolden(t *testing.T) {
 				t.Errorf("%.60s: got %q, %v", body, value, err)
 			}
 			if v = mustPut(t, s, "k", "", "1"); !strings.Contains(string(v), ".AAAAAAAAAAAA@") {
-				t.Errorf("the version behind a tombstone, %q, does not follow it", v)
+				t.Errorf("the version after a tombstone, %q, does not follow it", v)
 			}
 			continue
 		}

@@ -184,7 +184,7 @@ func TestVersionWithoutTag(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand: a state that was removed behind the engine's back, and made again
+// TestRemovedByHand: a state that was removed without the engine, and made again
 // by another, proves nothing of a write whose reply was lost.
 func TestRemovedByHand(t *testing.T) {
 	kinds(t, func(t *testing.T, f *server) {

@@ -18,7 +18,7 @@ import (
 
 // TestNoGap: where an old segment cannot be removed, those after it stay too. With a
 // gap after it, a process that stopped in the old one would make the next one again,
-// and write where nobody reads.
+// and write where no process reads.
 func TestNoGap(t *testing.T) {
 	ctx := t.Context()
 	dir := memoryDir(t)
@@ -34,11 +34,11 @@ func TestNoGap(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	stopped := files[len(files)-1]                      // where the slow one stopped
-	mount(t, stopped, stopped, "", syscall.MS_BIND, "") // nobody can remove it now
+	mount(t, stopped, stopped, "", syscall.MS_BIND, "") // it cannot be removed now
 	for i := range 20 {
 		v = put(t, s, "key", v, fmt.Sprint(i+2))
 	}
-	// Whoever comes new to the log sweeps it.
+	// A process that opens the log sweeps it.
 	if _, _, err := open(t, dir, nil).Get(ctx, "key"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestNotCreated(t *testing.T) {
 	}
 }
 
-// TestPipeInTheWay: a pipe in the place of a log keeps nobody waiting.
+// TestPipeInTheWay: a pipe in the place of a log keeps no caller waiting.
 func TestPipeInTheWay(t *testing.T) {
 	dir := memoryDir(t)
 	s := open(t, dir, nil)
@@ -161,7 +161,7 @@ func TestLinkInTheWay(t *testing.T) {
 }
 
 // TestKilledWhileMaking: a process that is killed between making a directory and giving
-// it to the group leaves a temporary, and locks nobody out.
+// it to the group leaves a temporary, and locks no user out.
 func TestKilledWhileMaking(t *testing.T) {
 	dir := memoryDir(t)
 	if err := os.Chmod(dir, 0o770); err != nil {

@@ -170,7 +170,7 @@ func cmpDash(s string) string {
 
 // history is what the diaries of a fight say about one register.
 type history struct {
-	prev   map[string]string // of each value that anybody tried to write
+	prev   map[string]string // of each value that any process tried to write
 	number map[string]uint64
 	acked  []string
 	weak   []string // acknowledged, but need not survive a power cut

@@ -100,7 +100,7 @@ func TestFull(t *testing.T) {
 }
 
 // TestShortWrite: a write that was cut is void, unless only its last byte is missing:
-// then whoever writes next completes it, and its outcome is unknown until then.
+// then the next writer completes it, and its outcome is unknown until then.
 func TestShortWrite(t *testing.T) {
 	cmd := worker(t, "short", memoryDir(t))
 	if out, err := cmd.Output(); err != nil {

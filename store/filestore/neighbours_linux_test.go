@@ -90,7 +90,7 @@ func useOnce(dir string, accepted []string) string {
 }
 
 // TestWhoTakesPart: who may use which directory: its owner, the members of its group,
-// and nobody who would have to trust a stranger without having said so.
+// and no user who would have to trust a stranger without having said so.
 func TestWhoTakesPart(t *testing.T) {
 	tests := []struct {
 		name                 string
@@ -377,7 +377,7 @@ func renameExchange(dir int, a, b string) error {
 }
 
 // TestDeviceInTheWay: a device in the place of a log, of a presence file or of a temporary
-// is not read, and keeps nobody waiting.
+// is not read, and keeps no caller waiting.
 func TestDeviceInTheWay(t *testing.T) {
 	suitetest.NeedRoot(t, "a device")
 	dir := t.TempDir()
@@ -422,7 +422,7 @@ func TestDeviceInTheWay(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Fatal("somebody waits for a device")
+		t.Fatal("a caller waits for a device")
 	}
 }
 
@@ -443,7 +443,7 @@ func TestForgedPresence(t *testing.T) {
 	if err := os.Rename(file, file+".kept"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, text, 0o600); err != nil { // nobody holds its lock
+	if err := os.WriteFile(file, text, 0o600); err != nil { // no process holds its lock
 		t.Fatal(err)
 	}
 	if got := other.Judge(t.Context(), own); got != store.LivenessUnknown {

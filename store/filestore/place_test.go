@@ -206,7 +206,7 @@ func TestInTheWay(t *testing.T) {
 	s := open(t, filepath.Join(dir, "store"), filestore.Impatient())
 	put(t, s, "good", "", "1")
 	keys := filepath.Join(dir, "store", "k")
-	// A file, a symbolic link to somebody's directory, an empty directory, one with a
+	// A file, a symbolic link to another user's directory, an empty directory, one with a
 	// symbolic link for a log, and one with something that is no log.
 	elsewhere := filepath.Join(dir, "elsewhere")
 	segment := "000000000001"
@@ -326,7 +326,7 @@ func TestSweepTmp(t *testing.T) {
 		}
 		return file
 	}
-	gone := []string{
+	removed := []string{
 		leave(true, "tmp", rand.Text()),
 		leave(true, "tmp", rand.Text(), "000000000001"),
 		leave(true, "tmp", rand.Text(), rand.Text()),
@@ -345,7 +345,7 @@ func TestSweepTmp(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s, "another", "", "1")
-	for _, file := range gone {
+	for _, file := range removed {
 		if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is still there: %v", file, err)
 		}

@@ -177,7 +177,7 @@ func TestPresenceInherited(t *testing.T) {
 			wantJudge(t, s, "the heir is left", line.Text, store.Alive)
 			done := awaited(t, s, line.Text)
 			time.Sleep(50 * time.Millisecond)
-			wantJudge(t, s, "the heir is left, and somebody waits", line.Text, store.Alive)
+			wantJudge(t, s, "the heir is left, and a process waits", line.Text, store.Alive)
 			if err := syscall.Kill(line.Child, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -334,7 +334,7 @@ func TestSweepPresence(t *testing.T) {
 
 // TestCloseTwice: closing at the same time, and handing out what announces this process
 // meanwhile, ends the announcement once: a descriptor that is closed twice may be
-// somebody else's by then.
+// another process's by then.
 func TestCloseTwice(t *testing.T) {
 	for range 20 {
 		s, err := filestore.Open(memoryDir(t), nil)

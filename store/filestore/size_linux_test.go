@@ -90,7 +90,7 @@ func TestSparseSegment(t *testing.T) {
 	}
 }
 
-// TestLongHole: a log that somebody has lengthened by less than that works on, with little
+// TestLongHole: a log that another program has lengthened by less than that works on, with little
 // memory, since what they added is one line without a sense.
 func TestLongHole(t *testing.T) {
 	ctx := t.Context()
@@ -111,7 +111,7 @@ func TestLongHole(t *testing.T) {
 	})
 }
 
-// TestLongLine: an entry that is longer than any may be is void for everybody, however
+// TestLongLine: an entry that is longer than any may be is void for every reader, however
 // much of it each has read at a time.
 func TestLongLine(t *testing.T) {
 	ctx := t.Context()
@@ -152,7 +152,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestSparsePresence: a presence file of 8 TB keeps nobody from announcing itself, and
+// TestSparsePresence: a presence file of 8 TB keeps no process from announcing itself, and
 // nothing of it is read.
 func TestSparsePresence(t *testing.T) {
 	dir := memoryDir(t)

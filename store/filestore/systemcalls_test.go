@@ -60,7 +60,7 @@ func operate(args []string) error {
 			r.NotApplied++
 			refused[value] = true
 			if errors.Is(err, store.ErrConflict) {
-				r.Bad = append(r.Bad, "a conflict with nobody: "+err.Error())
+				r.Bad = append(r.Bad, "a conflict without another writer: "+err.Error())
 			}
 		case store.Unknown:
 			r.Unknown++
@@ -255,9 +255,9 @@ func syncTogether(args []string) error {
 	return s.Close()
 }
 
-// TestSyncFaultIsEverybodys: the system tells of a failed sync once. A writer that syncs
+// TestSyncFaultReachesEveryWriter: the system tells of a failed sync once. A writer that syncs
 // the same log at the same time must not hear of a success.
-func TestSyncFaultIsEverybodys(t *testing.T) {
+func TestSyncFaultReachesEveryWriter(t *testing.T) {
 	for range 20 {
 		trace := filepath.Join(t.TempDir(), "trace")
 		cmd := worker(t, "sync", memoryDir(t))

@@ -199,7 +199,7 @@ func TestWatchRemoved(t *testing.T) {
 	}
 }
 
-// TestOverflow: events that were lost wake everybody.
+// TestOverflow: events that were lost wake every waiter.
 func TestOverflow(t *testing.T) {
 	woken, stop := filestore.WatchOnce(t.TempDir())
 	defer stop()
@@ -207,6 +207,6 @@ func TestOverflow(t *testing.T) {
 	select {
 	case <-woken:
 	case <-time.After(30 * time.Second):
-		t.Error("nobody was woken")
+		t.Error("no waiter was woken")
 	}
 }

@@ -230,7 +230,7 @@ func brokenAbilities() []broken {
 				return value, v, true, err
 			}
 		}), nil},
-		{"peeks at nothing when cancelled", []string{"Peek"}, func() store.Store { return blind{newAble()} }, nil},
+		{"peeks at nothing when cancelled", []string{"Peek"}, func() store.Store { return missing{newAble()} }, nil},
 		{"remembers only the first mark", []string{"HighestMark"}, with(func(u *unable) {
 			var first uint64
 			u.mark = func(a *able, key string) uint64 {
@@ -246,7 +246,7 @@ func brokenAbilities() []broken {
 				return store.Traits{Name: "call " + fmtInt(calls)}
 			}
 		}), nil},
-		{"judges everybody else dead", []string{"PresenceUnknown"}, with(func(u *unable) {
+		{"judges every other process dead", []string{"PresenceUnknown"}, with(func(u *unable) {
 			u.judge = func(a *able, announcement string) store.Liveness {
 				if announcement == a.id {
 					return store.Alive
@@ -273,10 +273,10 @@ func brokenAbilities() []broken {
 	}
 }
 
-// blind takes a failed peek for absence.
-type blind struct{ *able }
+// missing takes a failed peek for absence.
+type missing struct{ *able }
 
-func (b blind) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (b missing) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
 	value, v, err := b.able.Peek(ctx, key)
 	if err != nil {
 		err = store.ErrNotFound

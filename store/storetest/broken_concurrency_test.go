@@ -145,7 +145,7 @@ func brokenWatches() []broken {
 	}
 }
 
-// sleepy does not wake anybody for a volatile put.
+// sleepy wakes no waiter for a volatile put.
 type sleepy struct {
 	*memstore.Store
 	mu       sync.Mutex

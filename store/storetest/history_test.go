@@ -269,7 +269,7 @@ func effects(calls []call, c call, v store.Version, value string, made map[store
 	return nil
 }
 
-// fitting reports whether nobody saw v with another value.
+// fitting reports whether no call saw v with another value.
 func fitting(calls []call, v store.Version, value string) bool {
 	return !slices.ContainsFunc(calls, func(c call) bool {
 		return (c.Kind == "get" || c.Known) && c.Version == v && c.Value != value

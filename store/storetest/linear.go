@@ -19,7 +19,7 @@ import (
 //
 //   - Calls that change nothing can be put in place as soon as they fit.
 //   - Every write names its predecessor, so that in most states one is possible.
-//   - A version does not return: a state can be left only when everybody who saw it
+//   - A version does not return: a state can be left only when every call that saw it
 //     is in place.
 //   - Of two writes with an unknown outcome that would do the same, the one that
 //     began first can be taken first.

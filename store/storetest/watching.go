@@ -58,7 +58,7 @@ func watchCases() []testCase {
 			})
 		}},
 		{"WatchCancel", "Watch returns the context's error when that ends, before and during the wait.", caseWatchCancel},
-		{"WatchMany", "A change wakes everybody who waits for it, also on other keys, and is not missed for the number of them.", caseWatchMany},
+		{"WatchMany", "A change wakes every waiter for it, also on other keys, and is not missed for the number of them.", caseWatchMany},
 		{"WatchNoGap", "A change that lands between reading a version and watching it is not missed.", caseWatchNoGap},
 		{"WatchFollow", "Who reads, watches what was read, and reads again, comes to see the last state, however fast it changes.", caseWatchFollow},
 	}

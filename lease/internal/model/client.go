@@ -44,7 +44,7 @@ func (w *world) acquire(c int) bool {
 }
 
 // release ends the belief, then writes free. Which of the renewals under way was
-// applied no longer matters: what is ours is told by the grant's id.
+// applied no longer matters: a client knows its own record by the grant's id.
 func (w *world) release(c int) bool {
 	w.endBelief(c)
 	return w.sendFree(c, toRelease)

@@ -7,7 +7,7 @@ type Event uint8
 // events is a set of them.
 type events uint64
 
-// The events. What each is, is told by its String.
+// The events. String says what each is.
 const (
 	Granted Event = iota
 	Renewed

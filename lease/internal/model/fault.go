@@ -74,9 +74,9 @@ var faultTexts = [faults]struct{ name, why string }{
 	WaitNotForBroken:    {"WaitNotForBroken", "a broken lock is taken at once although --now was not given"},
 	LastNonceJudges:     {"LastNonceJudges", "a record of one's grant with another nonce than the last one sent counts as lost"},
 	LastNonceTimes:      {"LastNonceTimes", "whichever attempt is seen, the deadline counts from the last one sent"},
-	AdoptByName:         {"AdoptByName", "a record is one's own if it names this holder, whatever its grant"},
+	AdoptByName:         {"AdoptByName", "a client takes a record for its own if it names its holder, whatever its grant"},
 	AdoptByEqualName:    {"AdoptByEqualName", "the same, and both holders bear one name"},
-	ConflictIsLoss:      {"ConflictIsLoss", "a conflict on a retry counts as lost, although it may be one's own first try"},
+	ConflictIsLoss:      {"ConflictIsLoss", "a conflict on a retry counts as lost, although it may be with the client's own first try"},
 	RetryOnConflict:     {"RetryOnConflict", "a retry that met a conflict is sent again on the version met, without asking whose it is"},
 	GiveUpInSilence:     {"GiveUpInSilence", "an acquire with an unknown outcome is given up without writing free"},
 	GiveUpOnConflict:    {"GiveUpOnConflict", "a conflict while giving up counts as done"},
@@ -157,7 +157,7 @@ var propertyTexts = [properties]string{
 	KnownNonce:      "a client does not know a write of its own grant",
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
-	TicketKept:      "a ticket is refused although nobody took its lease up",
+	TicketKept:      "a ticket is refused although no process took its lease up",
 	NotDelayed:      "a break keeps a client out that could have taken the lock without it",
 }
 

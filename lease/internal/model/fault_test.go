@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	if len(missing) > 0 {
-		t.Errorf("nobody looks for %v", missing)
+		t.Errorf("no test looks for %v", missing)
 	}
 }
 

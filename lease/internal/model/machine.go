@@ -175,7 +175,7 @@ func (w *world) send(c int, r request) bool {
 		r.rec.ver = freshVersion
 	}
 	switch {
-	case r.pred != w.reg.ver && r.blind == 0:
+	case r.pred != w.reg.ver && r.unconditional == 0:
 		cl.io, cl.wver = refused, 0 // versions never return: it is refused whenever it arrives
 		return true
 	case int(w.n) == w.Flight:
@@ -207,7 +207,7 @@ func (w *world) sendHeld(c int, what uint8) bool {
 	}
 	switch {
 	case w.Fault == BlindAcquire && what == toAcquire, w.Fault == BlindRenewal && what == toRenew:
-		r.blind = 1
+		r.unconditional = 1
 	case w.Fault == RenewalShortensTTL && what == toRenew:
 		r.rec.ttl = 1
 	}
@@ -235,7 +235,7 @@ func (w *world) sendFree(c int, what uint8) bool {
 		r.rec = record{kind: absent, tok: lowToken}
 	}
 	if w.Fault == BlindRelease {
-		r.blind = 1
+		r.unconditional = 1
 	}
 	return w.send(c, r)
 }

@@ -1,7 +1,7 @@
 package model
 
 // probe leaves client c alone with a good network, while the other one and the operator
-// are silent. It must come to hold the lock: no outcome leaves a lock that nobody can
+// are silent. It must come to hold the lock: no outcome leaves a lock that no client can
 // take, and none leaves a client that cannot go on. And if it holds the lock already,
 // with at most all but one of the attempts it may have unresolved, it must keep it.
 func (m *machine) probe(from *state, c int) Property {

@@ -59,13 +59,13 @@ const operator = 2
 // request is a write that was sent and that the store may still apply, now or at
 // any time later, or never.
 type request struct {
-	rec   record // what it writes; rec.ver is its nonce
-	pred  uint8  // the version that it is conditional on
-	blind uint8  // 1: it is not conditional at all (a fault)
-	by    uint8
-	what  uint8
-	grant uint8 // on behalf of which grant
-	over  uint8 // ghost: this grant was reported to be over for certain
+	rec           record // what it writes; rec.ver is its nonce
+	pred          uint8  // the version that it is conditional on
+	unconditional uint8  // 1: it is not conditional at all (a fault)
+	by            uint8
+	what          uint8
+	grant         uint8 // on behalf of which grant
+	over          uint8 // ghost: this grant was reported to be over for certain
 }
 
 // What a client is doing.
@@ -142,7 +142,7 @@ func start() state {
 }
 
 // canonical brings a state into a form in which states that no future can tell apart
-// are mostly equal: requests that can no longer be applied are gone, what nobody uses any
+// are mostly equal: requests that can no longer be applied are gone, what no client uses any
 // more is zero, requests stand in one order, and versions, grants and tokens are numbered
 // anew. It returns by how much the largest token rose.
 func (m *machine) canonical(s *state) (raised uint8) {
@@ -175,7 +175,7 @@ func (m *machine) dropDead(s *state) {
 		if m.Fault == StoodOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
 			r.pred = s.reg.ver // it reads again, and sends again
 		}
-		if r.blind == 0 && r.pred != s.reg.ver {
+		if r.unconditional == 0 && r.pred != s.reg.ver {
 			if r.by < 2 {
 				if c := &s.cl[r.by]; c.io == waiting && c.wver == r.rec.ver {
 					c.io = refused
@@ -210,7 +210,7 @@ func (c *client) tidy() {
 	}
 }
 
-// reduceRegister zeroes what nobody can use any more of the register.
+// reduceRegister zeroes what no client can use any more of the register.
 func (s *state) reduceRegister() {
 	r := &s.reg
 	switch r.kind {
@@ -387,7 +387,7 @@ func (s *state) sortFlight() {
 	n := uint8(1)
 	for i := uint8(1); i < s.n; i++ {
 		a, b := &s.flight[n-1], &s.flight[i]
-		if keys[i] == keys[i-1] && a.grant == b.grant && a.rec.grant == b.rec.grant && keys[i]&0xff == 0 && b.blind == 0 {
+		if keys[i] == keys[i-1] && a.grant == b.grant && a.rec.grant == b.rec.grant && keys[i]&0xff == 0 && b.unconditional == 0 {
 			continue
 		}
 		s.flight[n] = *b
@@ -403,7 +403,7 @@ func (s *state) sortFlight() {
 // which memory of its sender names it; zero if none does.
 func (s *state) flightKey(r *request) uint64 {
 	k := uint64(r.by)<<56 | uint64(r.what)<<48 | uint64(r.rec.kind)<<40 | uint64(r.rec.tok)<<32 | uint64(r.rec.ttl)<<24 |
-		uint64(r.rec.stood)<<27 | uint64(r.blind)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44
+		uint64(r.rec.stood)<<27 | uint64(r.unconditional)<<17 | uint64(r.over)<<16 | uint64(r.rec.pres)<<44
 	for h := range s.hand {
 		t := &s.hand[h]
 		for i, ver := range t.ann[:t.n] {
@@ -504,7 +504,7 @@ func (s *state) hash() uint64 {
 	for i := range s.n {
 		r := &s.flight[i]
 		b = r.rec.append(b)
-		b = append(b, r.pred, r.by<<6|r.blind<<5|r.over<<4|r.what, r.grant)
+		b = append(b, r.pred, r.by<<6|r.unconditional<<5|r.over<<4|r.what, r.grant)
 	}
 	for i := range s.cl {
 		c := &s.cl[i]
