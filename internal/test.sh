@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests, with the race detector. Arguments go to go test.
+# All tests, with the race detector but where it says otherwise. Arguments go to go test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
@@ -52,10 +52,12 @@ echo "== go test without the race detector"
 go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"
 go test -vet=off -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
 
+# The suites have run with the race detector on stores in the process. Here the servers
+# need the processors.
 echo "== go test against real servers"
-go test -race -vet=off -parallel 4 -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
+go test -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
 
 # They mostly wait, and count what takes long as an unknown outcome: so they run beside
 # each other, and beside nothing else.
 echo "== go test of buckets with versions"
-go test -race -vet=off -timeout 25m -parallel 24 "$@" -run TestVersioned ./internal/integration
+go test -vet=off -timeout 25m -parallel 24 "$@" -run TestVersioned ./internal/integration
