@@ -62,10 +62,14 @@ archive() { # FOLDER
 debian() { # ARCH BINARY
   local root=$work/deb-$1
   install -Dm755 "$2" "$root/usr/bin/holdfast"
-  for page in "$work"/man/*.1; do
-    install -d "$root/usr/share/man/man1"
-    gzip -n9c "$page" >"$root/usr/share/man/man1/$(basename "$page").gz"
+  for page in "$work"/man/*.[157]; do
+    section=$root/usr/share/man/man${page##*.}
+    install -d "$section"
+    gzip -n9c "$page" >"$section/$(basename "$page").gz"
   done
+  install -d "$root/usr/share/doc/holdfast/docs"
+  install -m644 README.md CHANGELOG.md "$root/usr/share/doc/holdfast/"
+  install -m644 docs/*.md "$root/usr/share/doc/holdfast/docs/"
   install -Dm644 "$work/completions/holdfast.bash" "$root/usr/share/bash-completion/completions/holdfast"
   install -Dm644 "$work/completions/holdfast.zsh" "$root/usr/share/zsh/vendor-completions/_holdfast"
   install -Dm644 "$work/completions/holdfast.fish" "$root/usr/share/fish/vendor_completions.d/holdfast.fish"

@@ -120,6 +120,7 @@ func (a *app) completeStored(names func(context.Context, *cobra.Command, func(na
 		if fromEnvironment(cmd.Flags()) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		a.resolveStore()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
 		var found []string

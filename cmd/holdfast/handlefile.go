@@ -458,7 +458,7 @@ func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *han
 		return nil, c, noHandle(path)
 	}
 	url := f.Store
-	if a.storeURL != "" {
+	if a.storeChosen {
 		given, err := a.openURL(ctx, a.storeURL)
 		if err != nil {
 			return nil, c, err

@@ -21,7 +21,36 @@ func writeManPages(dir string, date time.Time) error {
 	a.root = a.command()
 	a.root.DisableAutoGenTag = true
 	header := &doc.GenManHeader{Title: "HOLDFAST", Section: "1", Source: "holdfast " + version, Manual: "Holdfast", Date: &date}
-	return doc.GenManTree(a.root, header, dir)
+	if err := doc.GenManTree(a.root, header, dir); err != nil {
+		return err
+	}
+	// What is no command is told in other sections.
+	for _, cmd := range a.root.Commands() {
+		section := cmd.Annotations["section"]
+		if section == "" {
+			continue
+		}
+		var page bytes.Buffer
+		own := *header
+		own.Section = section
+		if err := doc.GenMan(cmd, &own, &page); err != nil {
+			return err
+		}
+		text := strings.ReplaceAll(page.String(), "holdfast-holdfast.conf", "holdfast.conf")
+		if err := os.WriteFile(filepath.Join(dir, topicPage(cmd)), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// topicPage is the file of a page that is no command's.
+func topicPage(cmd *cobra.Command) string {
+	name := cmd.Name()
+	if name != "holdfast.conf" {
+		name = "holdfast-" + name
+	}
+	return name + "." + cmd.Annotations["section"]
 }
 
 // TestMakeManPages makes those of a release, where internal/release.sh says where to,
@@ -51,6 +80,17 @@ func TestManPages(t *testing.T) {
 	for _, dir := range dirs {
 		if err := writeManPages(dir, date); err != nil {
 			t.Fatal(err)
+		}
+	}
+	a := &app{}
+	for _, cmd := range a.command().Commands() {
+		section := cmd.Annotations["section"]
+		if section == "" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(dirs[0], topicPage(cmd)))
+		if err != nil || !strings.Contains(string(page), `.TH "HOLDFAST" "`+section+`"`) || !strings.Contains(string(page), "holdfast") {
+			t.Errorf("%s: %v\n%s", topicPage(cmd), err, page)
 		}
 	}
 	everyCommand(func(cmd *cobra.Command) {

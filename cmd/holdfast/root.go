@@ -23,11 +23,13 @@ type app struct {
 	stdout, stderr io.Writer
 	root           *cobra.Command
 	args           []string
-	started        bool // the command line was accepted
-	storeGiven     bool // --store stands on the command line
-	fileEmpty      bool // as storeEmpty, of the --file of checkpoint
-	alsoEmpty      bool // likewise, of the --also of run
-	storeEmpty     bool // it was given, or its variable set, as nothing: an unset secret, say
+	started        bool  // the command line was accepted
+	storeGiven     bool  // --store stands on the command line
+	storeErr       error // why no store can be named
+	storeChosen    bool  // that, or its variable: and not the default
+	fileEmpty      bool  // as storeEmpty, of the --file of checkpoint
+	alsoEmpty      bool  // likewise, of the --also of run
+	storeEmpty     bool  // it was given, or its variable set, as nothing: an unset secret, say
 	makes          making
 	toldState      sync.Once
 
@@ -115,7 +117,11 @@ func (a *app) command() *cobra.Command {
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
 			a.makes = makes[cmd.CommandPath()]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
-			return fromEnvironment(cmd.Flags())
+			if err := fromEnvironment(cmd.Flags()); err != nil {
+				return err
+			}
+			a.resolveStore()
+			return nil
 		},
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -132,8 +138,24 @@ func (a *app) command() *cobra.Command {
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
 		a.putCommand(), a.getCommand(), a.statCommand(), a.cpCommand(), a.mvCommand(), a.rmCommand(), a.objectsCommand(), a.sweepCommand(),
 		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
+	root.AddCommand(a.topicCommands(root)...)
 	a.addCompletions(root)
 	return root
+}
+
+// resolveStore replaces the name of a store by its URL, or nothing by the default one of
+// holdfast.conf.
+func (a *app) resolveStore() {
+	a.storeChosen = a.storeURL != ""
+	if a.storeURL == "" && a.storeEmpty {
+		return // told where a store is needed, like an error
+	}
+	url, err := a.named(a.storeURL)
+	if err != nil {
+		a.storeErr = err
+		return
+	}
+	a.storeURL = url
 }
 
 // variable returns the environment variable that sets a flag.

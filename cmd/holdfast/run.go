@@ -270,6 +270,11 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 	if a.alsoEmpty || slices.Contains(f.also, "") {
 		return nil, nil, nil, usagef("--also is empty: name a store, or leave it out")
 	}
+	for i, also := range f.also {
+		if f.also[i], err = a.named(also); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	for _, url := range append([]string{a.storeURL}, f.also...) {
 		f.leaseFlags.atLeast = f.atLeast
 		client, st, err := a.client(ctx, url, &f.leaseFlags)

@@ -92,6 +92,9 @@ func escaped(shown string) string {
 // parseStore takes the URL of a store apart, or that of the default one if raw is
 // empty. What it returns and its errors hold no secret, whatever raw holds.
 func (a *app) parseStore(raw string) (*url.URL, error) {
+	if a.storeErr != nil {
+		return nil, a.storeErr
+	}
 	if raw == "" {
 		if a.storeEmpty {
 			return nil, usagef("the store is empty: name one, or leave out --store and %s for the directory of this user's locks", variable("store"))

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/trust"
+)
+
+// systemConfig is the file with the stores of all users of a machine.
+const systemConfig = "/etc/holdfast.conf"
+
+// maxConfig bounds what is read of a file with stores, in bytes.
+const maxConfig = 64 << 10
+
+// config is a file that names stores, so that root, other users and cron mean the same.
+type config struct {
+	path     string
+	stores   map[string]string // URL by name
+	standard string            // the name of the one to use where none is given; may be empty
+}
+
+var storeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// configPaths are the files that are read, the first one counts more: a user's own before
+// that of the machine. HOLDFAST_CONFIG names another in place of both.
+func configPaths() ([]string, error) {
+	if path, set := os.LookupEnv("HOLDFAST_CONFIG"); set {
+		if path == "" {
+			return nil, usagef("HOLDFAST_CONFIG is empty: name a file, or leave it out")
+		}
+		return []string{path}, nil
+	}
+	var paths []string
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		paths = append(paths, filepath.Join(dir, "holdfast.conf"))
+	} else if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		paths = append(paths, filepath.Join(home, ".config", "holdfast.conf"))
+	}
+	return append(paths, systemConfig), nil
+}
+
+// readConfig reads one file; nil if it is not there. A file that other users can change is
+// refused: it says where this user's locks lie, and to whom the credentials go.
+func readConfig(path string, needed bool) (*config, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if needed {
+			return nil, &statusError{statusNotFound, fmt.Errorf("HOLDFAST_CONFIG names %s, which is not there", path)}
+		}
+		return nil, nil
+	}
+	real, err := trust.Alone(path, nil, nil)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, &statusError{statusDenied, err}
+	}
+	if err != nil {
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s says where locks lie: %w", path, err)}
+	}
+	f, err := os.Open(real)
+	if err != nil {
+		return nil, &statusError{statusDenied, err}
+	}
+	defer f.Close()
+	c := &config{path: path, stores: map[string]string{}}
+	bounded := &io.LimitedReader{R: f, N: maxConfig + 1}
+	lines := bufio.NewScanner(bounded)
+	for n := 1; lines.Scan(); n++ {
+		if err := c.line(lines.Text()); err != nil {
+			return nil, &statusError{statusUnsafe, fmt.Errorf("%s, line %d: %w", path, n, err)}
+		}
+	}
+	switch {
+	case lines.Err() != nil:
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: %w", path, lines.Err())}
+	case bounded.N == 0:
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is longer than %d bytes", path, maxConfig)}
+	case c.standard != "" && c.stores[c.standard] == "":
+		return nil, &statusError{statusUnsafe, fmt.Errorf("%s: the default store %q is not named there", path, c.standard)}
+	}
+	return c, nil
+}
+
+// line reads "store NAME = URL", "default = NAME", a comment or nothing.
+func (c *config) line(text string) error {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasPrefix(text, "#") {
+		return nil
+	}
+	key, value, found := strings.Cut(text, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if !found || value == "" {
+		return errors.New(`it is neither "store NAME = URL" nor "default = NAME"`)
+	}
+	name, isStore := strings.CutPrefix(key, "store ")
+	name = strings.TrimSpace(name)
+	switch {
+	case key == "default" && c.standard != "":
+		return errors.New("there is a default already")
+	case key == "default":
+		c.standard = value
+	case !isStore:
+		return fmt.Errorf("%.40q is neither store NAME nor default", key)
+	case !storeName.MatchString(name):
+		return fmt.Errorf("a store's name has letters, digits, and _ . - within, not %.40q", name)
+	case c.stores[name] != "":
+		return fmt.Errorf("store %q is named twice", name)
+	case strings.HasPrefix(value, "file:") && !filepath.IsAbs(strings.TrimPrefix(value, "file:")):
+		return fmt.Errorf("store %q: a directory is named from the root here: file:/PATH", name)
+	default:
+		c.stores[name] = value
+	}
+	return nil
+}
+
+// named resolves a store that is a name: it returns its URL, and what it stands for. A URL
+// is returned as it is. Where nothing is given, it is the default of the first file that
+// has one, or else empty.
+func (a *app) named(given string) (url string, err error) {
+	if given != "" && !storeName.MatchString(given) {
+		return given, nil // a URL, or nothing that the files could name
+	}
+	paths, err := configPaths()
+	if err != nil {
+		return "", err
+	}
+	_, only := os.LookupEnv("HOLDFAST_CONFIG")
+	var read []string
+	for _, path := range paths {
+		c, err := readConfig(path, only)
+		if err != nil {
+			return "", err
+		}
+		if c == nil {
+			continue
+		}
+		read = append(read, path)
+		name := given
+		if name == "" {
+			name = c.standard
+		}
+		if url := c.stores[name]; url != "" {
+			if a.verbose {
+				a.notef("the store is %s, from %s", name, path)
+			}
+			return url, nil
+		}
+	}
+	if given == "" {
+		return "", nil
+	}
+	if len(read) == 0 {
+		return given, nil // the error of an unknown kind of store tells what to do
+	}
+	return "", usagef("there is no store %q in %s; for a directory write file:%s", given, strings.Join(read, " or "), given)
+}

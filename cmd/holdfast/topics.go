@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// topic is a page of help that is no command. It is also a page of the manual.
+type topic struct {
+	name, section, short, long string
+}
+
+// topicCommands are the pages of help beside the commands.
+func (a *app) topicCommands(root *cobra.Command) (all []*cobra.Command) {
+	for _, t := range topics(root) {
+		all = append(all, &cobra.Command{
+			Use: t.name, Short: t.short, Long: t.long,
+			Annotations: map[string]string{"section": t.section},
+		})
+	}
+	return all
+}
+
+func topics(root *cobra.Command) []topic {
+	return []topic{
+		{"stores", "7", "Where locks and checkpoints can lie, and the parameters of their URLs", storesTopic},
+		{"environment", "7", "The variables that are read and set", environmentTopic(root)},
+		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
+		{"holdfast.conf", "5", "The file with named stores", configTopic},
+	}
+}
+
+const storesTopic = `A store is named by --store, HOLDFAST_STORE, or a name of holdfast.conf.
+
+  file:/PATH                        a directory on a local disk
+  sqlite:/PATH                      a file of SQLite
+  postgres://HOST/DATABASE/PREFIX   tables in PostgreSQL
+  s3://BUCKET/PREFIX                a bucket with conditional writes
+  s3+versioned://BUCKET/PREFIX      a bucket with versions and without conditional writes
+  dynamodb://TABLE/PREFIX           a table of DynamoDB
+
+Without a store root has file:/var/lib/holdfast, and each other user
+file:~/.local/state/holdfast (below XDG_STATE_HOME, if that is set): so root and a user, or
+two users, do not exclude each other there. Name one store for all in /etc/holdfast.conf.
+
+A directory for several users belongs to a group, and new files in it, too:
+
+  install -d -m 2770 -g jobs /var/lib/jobs-locks
+
+Parameters follow the URL, as in s3://locks/prod?region=eu-central-1.
+
+  file:          network=allow (a file system that is not known to be local), unsafe=owner,
+                 unsafe=writable, unsafe=link (risks that are accepted; see docs/security.md)
+  sqlite:        network, unsafe, table, prefix
+  postgres:      table, prefix, and those of libpq: sslmode, sslrootcert, host, port, user ...
+  s3:, s3+versioned:, dynamodb:
+                 region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
+                 timeout (of a request); unsafe, but for s3+versioned
+  s3:, s3+versioned:
+                 path_style, sse, sse_key, acl, owner, checksums
+  s3+versioned:  life and settle: for how long a PUT may be under way, and the pause after it
+
+Rights on AWS. For s3://BUCKET/PREFIX: s3:GetObject, s3:PutObject and s3:DeleteObject on
+arn:aws:s3:::BUCKET/PREFIX/*, and s3:ListBucket on arn:aws:s3:::BUCKET. For s3+versioned also
+s3:GetObjectVersion and s3:DeleteObjectVersion, and on the bucket s3:ListBucketVersions,
+s3:GetBucketVersioning, s3:GetLifecycleConfiguration, s3:GetBucketObjectLockConfiguration. For
+dynamodb: dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem, dynamodb:DeleteItem,
+dynamodb:Scan, dynamodb:Query and dynamodb:DescribeTable on the table; dynamodb:CreateTable
+and dynamodb:UpdateTimeToLive for "holdfast init". Credentials come from where the AWS
+command has them, and never from the URL.
+
+"holdfast doctor" tries out whether leases are safe on a store.`
+
+const exitTopic = `
+  0    done
+  1    failed, for a reason without a status of its own
+  64   the command line, or an option, is wrong
+  66   not found
+  69   the store cannot be reached
+  73   a condition is not met
+  74   the outcome of a write is not known
+  75   the lock is busy (run, hold and lock: or what -E says)
+  76   the lease was lost, or a fence refused
+  77   no rights
+  78   the store is not safe, or misconfigured
+  124  run: --max ended the command
+  126  run: the command cannot be executed
+  127  run: the command is not there
+
+run otherwise ends with the status of the command, or with 128+n if signal n ended it.`
+
+const configTopic = `Two files name stores, so that root, cron and other users mean the same one: the user's own
+~/.config/holdfast.conf (below XDG_CONFIG_HOME, if that is set), and /etc/holdfast.conf. The
+user's own counts more. HOLDFAST_CONFIG names another file in place of both.
+
+  # a comment
+  store prod = s3://locks/prod?region=eu-central-1
+  store local = file:/var/lib/jobs-locks
+  default = local
+
+"holdfast --store prod ls" then uses the first. The default is used where neither --store
+nor HOLDFAST_STORE names a store; without one it is the directory of this user's locks. -v
+says which file was used. A file that other users could change is refused, and so is one
+with a line that is none of these.`
+
+// environmentTopic lists the variables: those of the flags are found, and not written down.
+func environmentTopic(root *cobra.Command) string {
+	flags := map[string]bool{}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && f.Name != "token" && f.Name != "version" && !f.Hidden {
+				flags[variable(f.Name)] = true
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				visit(sub)
+			}
+		}
+	}
+	visit(root)
+	var names []string
+	for name := range flags {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var list strings.Builder
+	for len(names) > 0 {
+		n := min(3, len(names))
+		fmt.Fprintf(&list, "  %s\n", strings.Join(names[:n], " "))
+		names = names[n:]
+	}
+	return `Each flag can be set by a variable, HOLDFAST_WAIT for --wait, and the command line counts
+more. There is none for --token: HOLDFAST_TOKEN is what run tells its command.
+
+` + list.String() + `
+  HOLDFAST_CONFIG   the file with named stores, in place of holdfast.conf
+  XDG_STATE_HOME    where the default store, handles and what is remembered lie, if not root's
+  XDG_CONFIG_HOME   where the user's own holdfast.conf lies
+  AWS_...           the region, the profile and the credentials, as for the AWS command
+  PGPASSWORD, ...   those of libpq, for postgres:
+
+run sets for its command:
+
+  HOLDFAST_LOCK     the name of the lock, of several the first
+  HOLDFAST_TOKEN    its fencing token
+  HOLDFAST_STORE    its store
+  HOLDFAST_LOCKS    all locks that are held around the command, as JSON
+
+A variable that is set and empty counts as not set, but for HOLDFAST_STORE, HOLDFAST_FILE,
+HOLDFAST_ALSO and HOLDFAST_CONFIG: there it is an error, since it may be a secret that is
+missing.`
+}
