@@ -166,3 +166,73 @@ func TestSettle(t *testing.T) {
 		t.Errorf("a create, and nothing is there: %v, %v", fate, err)
 	}
 }
+
+// TestCreateIsNotSentAgain: an object that was created, and deleted by another before the
+// lost reply is looked into, does not come back.
+func TestCreateIsNotSentAgain(t *testing.T) {
+	for kind, open := range buckets() {
+		below := open()
+		other := newClient(t, below, nil)
+		deleted := &between{below, func() {
+			if err := other.Delete(t.Context(), "a", nil); err != nil {
+				t.Error(err)
+			}
+		}}
+		c := newClient(t, objecttest.NewFaulty(deleted, objecttest.Nth(1, objecttest.Lose)), fast())
+		_, err := c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{IfAbsent: true})
+		if got := content(t, other, "a"); store.OutcomeOf(err) != store.Unknown || got != "absent" {
+			t.Errorf("%s: got %v (%v), and there is %s", kind, err, store.OutcomeOf(err), got)
+		}
+	}
+}
+
+// TestReservedIsNotSentAgain: where only a reservation guards a write, a first try that may
+// come late is not hidden by a second one that succeeds.
+func TestReservedIsNotSentAgain(t *testing.T) {
+	below := conditionless{membucket.NewHashed()}
+	base, err := newClient(t, below, nil).Put(t.Context(), "a", body("start"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := false
+	b := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+		if c.Op == "put" && c.Key == "a" && !late {
+			late = true
+			return objecttest.Late
+		}
+		return objecttest.Pass
+	})
+	c := newClient(t, b, &object.Options{Reserver: free{}, Pause: 1})
+	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
+	if store.OutcomeOf(err) != store.Unknown || content(t, c, "a") != "start" {
+		t.Errorf("got %v (%v), and there is %s", err, store.OutcomeOf(err), content(t, c, "a"))
+	}
+	b.Deliver()
+	if fate, _, settleErr := c.Settle(t.Context(), "a", &base, store.AttemptOf(err)); fate != store.FateApplied || settleErr != nil {
+		t.Errorf("when it has come: %v, %v", fate, settleErr)
+	}
+}
+
+// denying denies every put.
+type denying struct{ object.Bucket }
+
+func (b denying) Put(context.Context, string, io.Reader, *object.PutOptions) (object.Info, error) {
+	return object.Info{}, store.ErrDenied
+}
+
+func (b denying) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
+
+// TestRefusedAfterLost: the certain refusal of a second try says nothing of the first, whose
+// reply was lost and which may still come.
+func TestRefusedAfterLost(t *testing.T) {
+	below := membucket.New()
+	base, err := newClient(t, below, nil).Put(t.Context(), "a", body("start"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, objecttest.NewFaulty(denying{below}, objecttest.Nth(1, objecttest.Late)), fast())
+	_, err = c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
+	if store.OutcomeOf(err) != store.Unknown || store.AttemptOf(err) == "" {
+		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+	}
+}
