@@ -1,5 +1,36 @@
-// Package object defines the bucket: a space of objects whose changes can be made
-// conditional.
+// Package object writes objects so that one writer wins, and so that each writer knows
+// what became of its write.
+//
+// # The client
+//
+// A [Client] stands on a [Bucket]. It puts, copies, renames, deletes and updates objects,
+// each only if nothing is there, if the object is in the state that was read, or under a
+// fencing token. A nil error means committed and durable. Any other error has an outcome
+// ([store.OutcomeOf]): certainly not committed, or unknown.
+//
+//   - Each write has a random id, which it leaves in the metadata of the object, with those
+//     of the eight writes before it ([Stamp]). After a lost reply the client reads the object.
+//     It is committed if the object has the id, also if others have written since. If the
+//     object still is in the state that the write names, the client sends the write again,
+//     but never one that creates an object: another writer may have deleted it. Otherwise
+//     the outcome is unknown, and [Client.Settle] can ask again.
+//   - A conflict is looked into in the same way, since a proxy can repeat a request, and the
+//     answer to the second copy is a conflict with the first. Where others have removed the
+//     traces by then (nine writes, or one without a condition, or a delete), the store's word
+//     is taken. A refused delete of an object that is gone is unknown.
+//   - Pass what Get, Stat or a write has returned as [WriteOptions].Base. Where versions can
+//     return, as on S3, a bare version cannot tell an old state from one with the same bytes.
+//   - An object that was written under a [Fence] refuses writes with a lower token. See
+//     [Client.RaiseFence], and examples/fence for what happens without.
+//   - What the store cannot do itself the client does by the next rung of a ladder
+//     ([Client.Ladder]): the store's condition, the condition of an upload in parts, a
+//     reservation ([Reserver], package reserve). Otherwise it refuses, with an
+//     [UnsupportedError]. What the store can do is tried, not believed.
+//   - A late request can still be applied after its caller has given up. The store refuses it
+//     where it has a condition that no longer holds. A write without a condition, and a create
+//     of what has been deleted since, nothing can refuse.
+//
+// Package indexbucket keeps objects with unique versions, and so with fences, on any bucket.
 //
 // # The bucket
 //
@@ -22,11 +53,10 @@
 //     its error: nil is applied and durable, a definite failure was not applied,
 //     everything else is unknown.
 //   - A bucket sends a conditional write once, or in a way in which the store applies it
-//     once at most (the completion of an upload in parts). Its error matches [store.ErrConflict] when
-//     the store answered that the condition does not hold. A proxy between the two may
-//     repeat requests, so the conflict may be with the caller's own write. A caller that
-//     must know puts a mark into the body or the metadata, reads back and looks for it.
-//     Package bucketstore does so for registers.
+//     once at most (the completion of an upload in parts). Its error matches
+//     [store.ErrConflict] when the store answered that the condition does not hold. A proxy
+//     between the two may repeat requests, so the conflict may be with the caller's own
+//     write. A Client finds that out; package bucketstore does so for registers.
 //   - The errors are those of package store: ErrNotFound, ErrConflict, ErrDenied,
 //     ErrMisconfigured (a bucket that does not exist, say, which is not an object
 //     that does not exist), ErrUnavailable, ErrKey.

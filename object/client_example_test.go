@@ -245,3 +245,16 @@ func ExampleClient_Bucket() {
 	fmt.Println(object.TraitsOf(memory().Bucket()).Name)
 	// Output: memory
 }
+
+// Where the store keeps the parts of an upload that was cut, Resume sends the rest.
+func ExampleClient_Resume() {
+	ctx := context.Background()
+	c := memory()
+	var kept *object.Upload
+	_, err := c.Put(ctx, "large", strings.NewReader("data"), &object.WriteOptions{Keep: func(u object.Upload) { kept = &u }})
+	if err != nil && kept != nil {
+		_, err = c.Resume(ctx, *kept, strings.NewReader("data"), nil)
+	}
+	fmt.Println(err)
+	// Output: <nil>
+}
