@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,7 @@ import (
 // nth makes the n-th call of a writer fail: checks, writes of rows, and the operation.
 type nth struct {
 	what  string // "lose", "fail", "hang before", "hang after"
-	left  int
-	hit   bool
+	left  atomic.Int32
 	table reserve.Table
 }
 
@@ -27,11 +27,9 @@ const dead = 24 * time.Hour
 
 // call carries out one call.
 func (n *nth) call(f func() error) error {
-	n.left--
-	if n.left != 0 {
+	if n.left.Add(-1) != 0 {
 		return f()
 	}
-	n.hit = true
 	switch n.what {
 	case "fail":
 		return errLost
@@ -99,14 +97,15 @@ func eachCall(t *testing.T, tab reserve.Table, what, before string, n int) (hit 
 			t.Fatal(err)
 		}
 	}
-	writes := 0
+	var writes atomic.Int32
 	write := func(body string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			writes++
+			writes.Add(1)
 			return b.put("k", body)(ctx)
 		}
 	}
-	faulty := &nth{what: what, left: n, table: tab}
+	faulty := &nth{what: what, table: tab}
+	faulty.left.Store(int32(n))
 	first := make(chan error, 1)
 	go func() {
 		r := reserver(t, faulty)
@@ -135,14 +134,14 @@ func eachCall(t *testing.T, tab reserve.Table, what, before string, n int) (hit 
 	switch {
 	case err != nil && !conflict:
 		t.Errorf("call %d: the next writer: %v", n, err)
-	case writes != 1, conflict && string(body) != "first", err == nil && string(body) != "second":
-		t.Errorf("call %d: %d writes; first: %v; second: %v; the object is %q", n, writes, firstErr, err, body)
+	case writes.Load() != 1, conflict && string(body) != "first", err == nil && string(body) != "second":
+		t.Errorf("call %d: %d writes; first: %v; second: %v; the object is %q", n, writes.Load(), firstErr, err, body)
 	case firstErr == nil && string(body) != "first", store.OutcomeOf(firstErr) == store.NotApplied && string(body) == "first":
 		t.Errorf("call %d: first: %v (%v); the object is %q", n, firstErr, store.OutcomeOf(firstErr), body)
 	}
 	time.Sleep(2 * dead) // the first one wakes up, and does no harm
-	if writes != 1 {
-		t.Errorf("call %d: %d writes at the end", n, writes)
+	if writes.Load() != 1 {
+		t.Errorf("call %d: %d writes at the end", n, writes.Load())
 	}
-	return faulty.hit
+	return faulty.left.Load() <= 0
 }

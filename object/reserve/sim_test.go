@@ -29,7 +29,7 @@ func TestSimulation(t *testing.T) {
 }
 
 func simulation(t *testing.T, single bool) {
-	seeds := 60
+	seeds := 30
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		seeds = 10_000
 	}
