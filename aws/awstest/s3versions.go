@@ -43,8 +43,12 @@ func (b *s3Bucket) version(key, id string) *s3Object {
 	return nil
 }
 
-func (b *s3Bucket) remove(key, id string) {
-	b.objects[key] = slices.DeleteFunc(b.objects[key], func(o *s3Object) bool { return o.id == id })
+func (b *s3Bucket) remove(key string, ids ...string) {
+	gone := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		gone[id] = true
+	}
+	b.objects[key] = slices.DeleteFunc(b.objects[key], func(o *s3Object) bool { return gone[o.id] })
 	if len(b.objects[key]) == 0 {
 		delete(b.objects, key)
 	}
@@ -124,7 +128,7 @@ func (s *S3) listVersions(r s3Request, b *s3Bucket) *http.Response {
 	if n, err := strconv.Atoi(r.query.Get("max-keys")); err == nil {
 		limit = min(limit, n)
 	}
-	rows := b.rows(r.query.Get("prefix"), r.query.Get("key-marker"), r.query.Get("version-id-marker"))
+	rows := b.rows(limit+1, r.query.Get("prefix"), r.query.Get("key-marker"), r.query.Get("version-id-marker"))
 	if s.ListNothing != nil && s.ListNothing(Request{Op: r.op, URL: r.URL}) {
 		rows = nil
 	}
@@ -144,9 +148,9 @@ func (s *S3) listVersions(r s3Request, b *s3Bucket) *http.Response {
 	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
 }
 
-// rows returns what a listing shows after a marker: the keys in order, and of each the
-// newest version first.
-func (b *s3Bucket) rows(prefix, marker, id string) (rows []s3Version) {
+// rows returns what a listing shows after a marker, up to limit rows: the keys in order,
+// and of each the newest version first.
+func (b *s3Bucket) rows(limit int, prefix, marker, id string) (rows []s3Version) {
 	for _, key := range slices.Sorted(maps.Keys(b.objects)) {
 		versions := b.objects[key]
 		switch {
@@ -159,6 +163,9 @@ func (b *s3Bucket) rows(prefix, marker, id string) (rows []s3Version) {
 		for _, o := range slices.Backward(versions) {
 			if o.hidden {
 				continue
+			}
+			if len(rows) == limit {
+				return rows
 			}
 			row := s3Version{xml.Name{Local: "Version"}, key, o.id, o.modified.UTC().Format(time.RFC3339), o.etag, len(o.body)}
 			if o.marker {
@@ -177,8 +184,12 @@ func (s *S3) deleteVersions(r s3Request, b *s3Bucket, body []byte) *http.Respons
 	if err := xml.Unmarshal(body, &in); err != nil {
 		return s.fail(r, http.StatusBadRequest, "MalformedXML")
 	}
+	ids := map[string][]string{}
 	for _, o := range in.Object {
-		b.remove(o.Key, o.VersionId)
+		ids[o.Key] = append(ids[o.Key], o.VersionId)
+	}
+	for key, ids := range ids {
+		b.remove(key, ids...)
 	}
 	return respond(http.StatusOK, nil, []byte("<DeleteResult/>"))
 }

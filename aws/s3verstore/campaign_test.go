@@ -1,6 +1,7 @@
 package s3verstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -286,5 +287,92 @@ func TestSettleOff(t *testing.T) {
 	t.Logf("in %d of 60 rounds of 8 writers more than one won", double)
 	if double == 0 {
 		t.Error("without a pause nothing went wrong: this test, and those beside it, would find nothing")
+	}
+}
+
+// TestWarmAndCold is TestHistories with a client made anew for every operation, or one
+// that all share, and listings that show nothing now and then.
+func TestWarmAndCold(t *testing.T) {
+	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store {
+		b.ListNothing = func(q awstest.Request) bool { return !q.URL.Query().Has("key-marker") && rnd.IntN(25) == 0 }
+		shared := open(t, b, nil)
+		next := func() store.Store { return shared }
+		if seed%2 == 0 {
+			next = func() store.Store { return open(t, b, nil) }
+		}
+		return func() func() store.Store { return next }
+	})
+}
+
+// TestVandal: somebody removes versions by hand that others build on, and puts data of
+// his own on top. The lock can become unreadable, and then says so; it never has two
+// owners. (What nobody has built on, nobody can miss.)
+func TestVandal(t *testing.T) {
+	var grants, removed, corrupt atomic.Int64
+	for seed := range rounds(3, 600) {
+		synctest.Test(t, func(t *testing.T) {
+			defer drain()
+			rnd := newRand(uint64(seed), 21)
+			b := newBucket()
+			b.Plan(trouble(rnd))
+			b.PageSize = 3 + rnd.IntN(5)
+			var log fight
+			var wg sync.WaitGroup
+			for c := range 3 {
+				client := leases(t, b, &lease.Options{TTL: time.Minute})
+				own := newRand(uint64(seed), uint64(c+22))
+				wg.Go(func() {
+					for range 3 {
+						log.round(t, client, own)
+					}
+				})
+			}
+			wg.Go(func() { vandal(b, rnd, &removed) })
+			wg.Wait()
+			grants.Add(int64(log.grants()))
+			b.Plan(nil)
+			for _, w := range live(b, "lock/job!!") {
+				if bytes.HasPrefix(w.Body, []byte("vandal")) {
+					b.Remove("bucket", "lock/job!!", w.ID)
+				}
+			}
+			_, _, err := open(t, b, nil).Get(t.Context(), "lock/job")
+			if errors.Is(err, store.ErrCorrupt) {
+				corrupt.Add(1)
+			} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	t.Logf("%d grants, %d versions removed, %d locks unreadable", grants.Load(), removed.Load(), corrupt.Load())
+	if grants.Load() == 0 || removed.Load() == 0 {
+		t.Error("something never happened")
+	}
+}
+
+// vandal removes versions that others build on, and confirmations.
+func vandal(b *awstest.S3, rnd *rand.Rand, removed *atomic.Int64) {
+	for range 6 {
+		time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Minute))))
+		if rnd.IntN(4) == 0 {
+			foreign := put(b, "lock/job!!", "vandal's data", nil)
+			time.Sleep(time.Duration(rnd.Int64N(int64(30 * time.Second))))
+			b.Remove("bucket", "lock/job!!", foreign)
+			continue
+		}
+		all := live(b, "lock/job!!")
+		if len(all) == 0 {
+			continue
+		}
+		w := all[rnd.IntN(len(all))]
+		fields := bytes.Fields(w.Body)
+		built := !bytes.Contains(w.Body, []byte("\nV "))
+		for _, other := range all {
+			built = built || other.ID != w.ID && len(fields) > 3 && bytes.Count(other.Body, fields[2]) == 1 || bytes.Contains(other.Body, fmt.Appendf(nil, "%q", w.ID))
+		}
+		if built {
+			b.Remove("bucket", "lock/job!!", w.ID)
+			removed.Add(1)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package s3verstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -135,122 +133,6 @@ func TestBeforeVersioning(t *testing.T) {
 	})
 }
 
-// TestRemoved: versions that somebody removed are missed, as far as they can be.
-func TestRemoved(t *testing.T) {
-	remove := func(b *awstest.S3, from, to int) {
-		for _, v := range live(b, "k!!")[from:to] {
-			b.Remove("bucket", "k!!", v.ID)
-		}
-	}
-	for _, c := range []struct {
-		name  string
-		spoil func(b *awstest.S3)
-		fresh error // for a store that knows nothing
-		knows error // for one that knows the register
-	}{
-		{"everything", func(b *awstest.S3) { remove(b, 0, len(live(b, "k!!"))) }, store.ErrNotFound, store.ErrNotFound},
-		{"all but the confirmation", func(b *awstest.S3) { n := len(live(b, "k!!")); remove(b, 0, n-1) }, store.ErrCorrupt, store.ErrCorrupt},
-		{"what is old", func(b *awstest.S3) { remove(b, 0, 2) }, nil, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBucket()
-				s := open(t, b, nil)
-				v := mustPut(t, s, "k", "", "1")
-				mustPut(t, s, "k", v, "2")
-				c.spoil(b)
-				if _, _, err := open(t, b, nil).Get(t.Context(), "k"); !errors.Is(err, c.fresh) {
-					t.Errorf("a new store: %v, want %v", err, c.fresh)
-				}
-				if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, c.knows) {
-					t.Errorf("the old store: %v, want %v", err, c.knows)
-				}
-			})
-		})
-	}
-}
-
-// TestShownNothing: a server that shows none of the versions for a moment, as one
-// does while it removes some, makes nobody think that there is nothing.
-func TestShownNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBucket()
-		s := open(t, b, nil)
-		v := mustPut(t, s, "k", "", "1")
-		n := 0
-		b.ListNothing = func(awstest.Request) bool { n++; return n%2 == 1 }
-		if value, now := get(t, s, "k"); value != "1" || now != v {
-			t.Errorf("the old store reads %q %q", value, now)
-		}
-		n = 0
-		if value, now := get(t, open(t, b, nil), "k"); value != "1" || now != v {
-			t.Errorf("a new store reads %q %q", value, now)
-		}
-		n = 0
-		_, err := open(t, b, nil).Put(t.Context(), "k", "", []byte("2"))
-		outcome(t, "a create over it", err, store.NotApplied, store.ErrConflict)
-	})
-}
-
-// TestOtherBody: a server that answers for a version with the body of a newer one, as
-// versitygw can, is asked again.
-func TestOtherBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBucket()
-		s := open(t, b, nil)
-		v := mustPut(t, s, "k", "", "1")
-		mustPut(t, s, "k", v, "2")
-		asked := map[string]int{} // bodies are read side by side: count for each version
-		b.AnyBody = func(q awstest.Request) bool {
-			id := q.URL.Query().Get("versionId")
-			asked[id]++
-			return asked[id]%2 == 1
-		}
-		if value, _ := get(t, open(t, b, nil), "k"); value != "2" {
-			t.Errorf("read %q", value)
-		}
-	})
-}
-
-// TestOrder: ids that are ULIDs give the order, whatever a listing shows first; any
-// other server must not change its order.
-func TestOrder(t *testing.T) {
-	for _, ulids := range []bool{true, false} {
-		t.Run(fmt.Sprint("ULIDs ", ulids), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBucket()
-				b.ULIDs = ulids
-				s := open(t, b, nil)
-				v := mustPut(t, s, "k", "", "1")
-				v = mustPut(t, s, "k", v, "2")
-				b.Reorder("bucket", "k!!", 1, 2)
-				value, now, err := s.Get(t.Context(), "k")
-				if ulids && (err != nil || string(value) != "2" || now != v) {
-					t.Errorf("read %q %q, %v", value, now, err)
-				}
-				if !ulids && !errors.Is(err, store.ErrUnsafe) {
-					t.Errorf("get: %v, want %v", err, store.ErrUnsafe)
-				}
-			})
-		})
-	}
-}
-
-// TestLives: clients whose bounds do not go together are told.
-func TestLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBucket()
-		slow := open(t, b, &s3verstore.Options{Life: 20 * time.Second})
-		v := mustPut(t, slow, "k", "", "1")
-		if _, _, err := open(t, b, nil).Get(t.Context(), "k"); !errors.Is(err, store.ErrMisconfigured) {
-			t.Errorf("get with a pause that is too short: %v, want %v", err, store.ErrMisconfigured)
-		}
-		patient := open(t, b, &s3verstore.Options{Settle: 30 * time.Second})
-		v = mustPut(t, patient, "k", v, "2")
-		mustPut(t, slow, "k", v, "3")
-	})
-}
-
 func TestOptions(t *testing.T) {
 	b := newBucket()
 	bucket, err := s3bucket.New(b.Client(), "bucket", nil)
@@ -320,33 +202,6 @@ func TestSettings(t *testing.T) {
 			t.Errorf("a server that has no such setting: %+v, %v", set, err)
 		}
 	})
-}
-
-// leases is a client of package lease on the bucket.
-func leases(t *testing.T, b *awstest.S3, opts *lease.Options) *lease.Client {
-	t.Helper()
-	return leasesOn(t, open(t, b, nil), opts)
-}
-
-func leasesOn(t *testing.T, s store.Store, opts *lease.Options) *lease.Client {
-	t.Helper()
-	if opts == nil {
-		opts = &lease.Options{}
-	}
-	o := *opts
-	if o.TTL == 0 {
-		o.TTL = time.Minute
-	}
-	o.ReleaseTimeout = 30 * time.Second
-	c, err := lease.New(s, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// Some tests leave a server behind that answers no more.
-		_ = c.Close(context.WithoutCancel(t.Context()))
-	})
-	return c
 }
 
 // TestLocksOfAnotherProgram: a lock of the program that takes the oldest version for the

@@ -110,9 +110,9 @@ func acquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
 	return g
 }
 
-// TestG1 A writer with a short TTL that lost leaves the newest version: under the old
-// rule the long lease expires with it.
-func TestG1(t *testing.T) {
+// TestLoserWithShortTTL: a writer with a short TTL that lost leaves the newest version.
+// Under the old rule the long lease expires with it.
+func TestLoserWithShortTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer drain()
 		ctx := t.Context()
@@ -151,9 +151,9 @@ func TestG1(t *testing.T) {
 	})
 }
 
-// TestG2 A listing by prefix finds job-2 when asked for job: the old rule takes the
+// TestNameThatBeginsAnother: a listing by prefix finds job-2 when asked for job: the old rule takes the
 // other lock's versions for its own, and deletes them.
-func TestG2(t *testing.T) {
+func TestNameThatBeginsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()
@@ -182,9 +182,9 @@ func TestG2(t *testing.T) {
 	})
 }
 
-// TestG3 With 1,001 versions the owner is not on the first page: under the old rule it
+// TestOwnerBeyondTheFirstPage: with 1,001 versions the owner is not on the first page: under the old rule it
 // is told that it lost, and a loser deletes the versions of others.
-func TestG3(t *testing.T) {
+func TestOwnerBeyondTheFirstPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()
@@ -216,9 +216,9 @@ func TestG3(t *testing.T) {
 	})
 }
 
-// TestG4 Versions are given their order early and become visible late: under the old
+// TestOrderedEarlyShownLate: versions are given their order early and become visible late: under the old
 // rule two writers each see themselves first.
-func TestG4(t *testing.T) {
+func TestOrderedEarlyShownLate(t *testing.T) {
 	race := func(seed int) func(awstest.Request) awstest.Fault {
 		rnd := newRand(uint64(seed), 4)
 		return func(q awstest.Request) awstest.Fault {
@@ -270,9 +270,9 @@ func TestG4(t *testing.T) {
 	}
 }
 
-// TestG5 Without versioning both win under the old rule, since the second PUT replaces
+// TestWithoutVersioning: without versioning both win under the old rule, since the second PUT replaces
 // the first.
-func TestG5(t *testing.T) {
+func TestWithoutVersioning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer drain()
 		ctx := t.Context()
@@ -300,10 +300,10 @@ func TestG5(t *testing.T) {
 	})
 }
 
-// TestG6 LastModified has whole seconds and is the server's: under the old rule, a
+// TestClockOfTheServer: LastModified has whole seconds and is the server's: under the old rule, a
 // machine whose clock is ahead takes the lock from a living owner. Here no time of
 // the server's is looked at.
-func TestG6(t *testing.T) {
+func TestClockOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()
@@ -328,9 +328,9 @@ func TestG6(t *testing.T) {
 	})
 }
 
-// TestG7 The PUT of a writer that lost, or gave up, lands after the owner has released:
+// TestPutAfterRelease: the PUT of a writer that lost, or gave up, lands after the owner has released:
 // under the old rule it is a lock that nobody holds.
-func TestG7(t *testing.T) {
+func TestPutAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer drain()
 		ctx := t.Context()
@@ -368,9 +368,9 @@ func TestG7(t *testing.T) {
 	})
 }
 
-// TestG8 The count of a re-entrant lock: under the old rule it goes below zero, is not
+// TestCountOfGuards: the count of a re-entrant lock: under the old rule it goes below zero, is not
 // reset when another took over, and counts down although the deletion failed.
-func TestG8(t *testing.T) {
+func TestCountOfGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		b := newBucket()

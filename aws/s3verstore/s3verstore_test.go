@@ -1,6 +1,7 @@
 package s3verstore_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -76,4 +78,31 @@ func late(q awstest.Request) awstest.Fault {
 		Hidden: rand.N(2 * time.Second),
 		After:  rand.N(time.Second),
 	}
+}
+
+// leases is a client of package lease on the bucket.
+func leases(t *testing.T, b *awstest.S3, opts *lease.Options) *lease.Client {
+	t.Helper()
+	return leasesOn(t, open(t, b, nil), opts)
+}
+
+func leasesOn(t *testing.T, s store.Store, opts *lease.Options) *lease.Client {
+	t.Helper()
+	if opts == nil {
+		opts = &lease.Options{}
+	}
+	o := *opts
+	if o.TTL == 0 {
+		o.TTL = time.Minute
+	}
+	o.ReleaseTimeout = 30 * time.Second
+	c, err := lease.New(s, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Some tests leave a server behind that answers no more.
+		_ = c.Close(context.WithoutCancel(t.Context()))
+	})
+	return c
 }
