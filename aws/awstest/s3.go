@@ -37,7 +37,7 @@ type S3Broken struct {
 	EqualETags        bool // an ETag made of the size alone
 	StaleList         bool // a listing that lags one write behind
 	NoConditions      bool // answers 501 to every condition of a write
-	MixedReads        bool // the first GET behind a write has the ETag from before it
+	MixedReads        bool // the first GET after a write has the ETag from before it
 	BrokenOff         bool // every other GET breaks off in the middle of its body
 	Cached            bool // answers carry an Age header
 	NoDate            bool // answers carry no Date

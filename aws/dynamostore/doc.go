@@ -20,8 +20,8 @@
 // scan, which a table with a partition key alone would need, reads it all.
 //
 // Nothing of ours is a number, so that no TTL setting of the table can remove it:
-// expiry of a table's items is garbage collection, hours late, and behind the back
-// of everybody. Deleted registers stay as tombstones.
+// expiry of a table's items is garbage collection, hours late, and no client is told
+// of it. Deleted registers stay as tombstones.
 //
 // # Requests
 //

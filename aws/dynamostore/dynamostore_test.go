@@ -272,7 +272,7 @@ func TestSuperseded(t *testing.T) {
 				d.AddWhen(func(r awstest.Request) bool {
 					once.Do(func() {
 						go func() {
-							// They are done within the pause behind the first try, which is
+							// They are done within the pause after the first try, which is
 							// a millisecond at least.
 							time.Sleep(time.Millisecond / 2)
 							_, now, _ := other.Get(t.Context(), "k")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Registers with a client of one's own. The client here belongs to a stand-in;
+// Registers with a client that the program has configured. The client here belongs to a stand-in;
 // dynamodb.NewFromConfig makes a real one.
 func ExampleNew() {
 	ctx := context.Background()

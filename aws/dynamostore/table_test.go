@@ -47,7 +47,7 @@ func TestItems(t *testing.T) {
 		}
 	}
 	if v = mustPut(t, s, "lock/deploy", "", ""); !strings.HasPrefix(string(v), "4-") {
-		t.Errorf("the numbers do not go on behind a tombstone: %q", v)
+		t.Errorf("the numbers do not go on after a tombstone: %q", v)
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 //	b, prefix, err := s3bucket.Open(ctx, "s3://my-bucket/app?region=eu-central-1", nil)
 //
-// or with a client of one's own, configured in every way that the SDK knows:
+// or with a client that the program configures in every way that the SDK knows:
 //
 //	b, err := s3bucket.New(s3.NewFromConfig(cfg), "my-bucket", nil)
 //
@@ -57,7 +57,7 @@
 // nothing can be created. Do not bind it to a prefix with the condition key
 // s3:prefix: a request for an object has none, and would get 403 again. Registers
 // need no s3:DeleteObject on Amazon S3; on other servers the probe of conditions
-// removes what it made with it. Objects of one's own need s3:DeleteObject to
+// removes what it made with it. Other objects need s3:DeleteObject to
 // delete (with a condition, s3:GetObject as well) and s3:AbortMultipartUpload to
 // clean up after failed uploads. To resume an upload needs s3:ListMultipartUploadParts,
 // and a sweep of uploads that as well as s3:ListBucketMultipartUploads on the bucket. A

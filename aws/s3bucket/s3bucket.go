@@ -256,7 +256,7 @@ func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 
 // known is what is known of the abilities of a server: nil, or why it lacks one.
 type known struct {
-	slot  chan struct{} // held by the one who tries
+	slot  chan struct{} // held by the goroutine that tries
 	mu    sync.Mutex
 	found map[object.Ability]error
 

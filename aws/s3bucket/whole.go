@@ -24,7 +24,7 @@ var errMixed = errors.New("its answers mix two states of one object")
 //
 // A server that keeps objects as files may look up the ETag of one state and send
 // the body of another; a write conditional on such a pair could replace a state that
-// nobody has read. So where an ETag looks like the MD5 of a body, and is not that of
+// no client has read. So where an ETag looks like the MD5 of a body, and is not that of
 // the body that came with it, the object is read again, until they fit, or until the
 // same pair comes twice: then the ETags of this server are something else.
 func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *object.GetOptions) ([]byte, object.Info, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Registers with a client of one's own. The client here belongs to a stand-in;
+// Registers with a client that the program has configured. The client here belongs to a stand-in;
 // s3.NewFromConfig makes a real one.
 func ExampleNew() {
 	ctx := context.Background()

@@ -320,7 +320,7 @@ func TestReads(t *testing.T) {
 }
 
 // TestMarkerExists: a server for which a delete marker is an object cannot create
-// what somebody removed by hand: that is told.
+// what a person removed by hand: that is told.
 func TestMarkerExists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")

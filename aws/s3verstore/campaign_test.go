@@ -152,7 +152,7 @@ func work(ctx context.Context, s store.Store, rnd *rand.Rand, n *tally) {
 }
 
 // TestBrokenAssumption: PUTs that take effect at any time, long after L, lose no
-// write that was acknowledged with a confirmation, and let nobody into a lock beside
+// write that was acknowledged with a confirmation, and let no client into a lock beside
 // its owner; tokens rise. Nothing else is promised then.
 func TestBrokenAssumption(t *testing.T) {
 	var grants, late atomic.Int64
@@ -207,7 +207,7 @@ func broken(t *testing.T, seed uint64, grants, late *atomic.Int64) {
 	b.Plan(nil)
 	before := log.grants()
 	if log.round(t, leases(t, b, nil), rnd); log.grants() == before {
-		t.Error("nobody gets the lock any more")
+		t.Error("no client gets the lock any more")
 	}
 }
 
@@ -304,9 +304,9 @@ func TestWarmAndCold(t *testing.T) {
 	})
 }
 
-// TestVandal: somebody removes versions by hand that others build on, and puts data of
+// TestVandal: a person removes versions by hand that others build on, and puts data of
 // his own on top. The lock can become unreadable, and then says so; it never has two
-// owners. (What nobody has built on, nobody can miss.)
+// owners. (No client can miss what none has built on.)
 func TestVandal(t *testing.T) {
 	var grants, removed, corrupt atomic.Int64
 	for seed := range rounds(3, 600) {

@@ -76,7 +76,7 @@ func Example_timeout() {
 	// true true
 }
 
-// Whoever holds a lock can take it again through the same handle. It is free when all
+// A holder can take its lock again through the same handle. It is free when all
 // the guards were released; releasing one of them twice counts once.
 func Example_reentrant() {
 	ctx := context.Background()

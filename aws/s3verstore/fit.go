@@ -70,7 +70,7 @@ func (s *Store) ready(ctx context.Context) error {
 
 // nullSeen looks at a version that was put while versioning was off or suspended:
 // the bucket is checked again. Such a version never counts, since the next one of its
-// kind replaces it: nobody was told that it was applied. If it is no entry at all, it
+// kind replaces it: no writer was told that it was applied. If it is no entry at all, it
 // is in the way.
 func (s *Store) nullSeen(ctx context.Context, object string, v version) error {
 	s.fit.mu.Lock()

@@ -67,7 +67,7 @@ func refuse(op string, status int, code string) func(awstest.Request) awstest.Fa
 	}
 }
 
-// TestNoRightForObjectLock: whoever may not read that setting can use the store.
+// TestNoRightForObjectLock: a client that may not read that setting can use the store.
 func TestNoRightForObjectLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -76,8 +76,8 @@ func TestNoRightForObjectLock(t *testing.T) {
 	})
 }
 
-// TestSuspended: versioning that is suspended under a live lease ends it, and nobody
-// else gets the lock.
+// TestSuspended: versioning that is suspended under a live lease ends it, and no
+// other client gets the lock.
 func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -127,7 +127,7 @@ func TestBeforeVersioning(t *testing.T) {
 		v := mustPut(t, s, "k", "", "1")
 		b.Delete("bucket", "k!!")
 		if value, now := get(t, s, "k"); value != "1" || now != v {
-			t.Errorf("behind a delete marker: %q %q", value, now)
+			t.Errorf("after a delete marker: %q %q", value, now)
 		}
 		mustPut(t, s, "k", v, "2")
 	})

@@ -16,7 +16,7 @@ import (
 // List implements [store.Lister]. It lists the versions below the prefix and reads
 // the live ones of each key, as only they tell whether it was deleted: a request or
 // two for each key that this store does not know. If there are keys of which the last
-// entry is a deletion that nobody has confirmed yet, it pauses once for every 10,000.
+// entry is a deletion that no client has confirmed yet, it pauses once for every 10,000.
 // More names than 32 MiB hold (each takes its length and 16 bytes) end it with an error.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(func(yield func(string, error) bool) {
@@ -154,7 +154,7 @@ func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
 		name, ok := strings.CutPrefix(g.object, s.prefix)
 		key, ok2 := keyOf(name)
 		if !ok || !ok2 {
-			continue // somebody else's object
+			continue // another program's object
 		}
 		wg.Go(func() {
 			slots <- struct{}{}

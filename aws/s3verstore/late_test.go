@@ -114,7 +114,7 @@ func TestLateStart(t *testing.T) {
 func TestForeignStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
-		foreign := put(b, "k!!", "somebody's data", nil)
+		foreign := put(b, "k!!", "a person's data", nil)
 		h := hand{t, b}
 		first := h.write("FIRST", "", 1, "", 0)
 		h.confirm("CONFIRMSFIRST", first, 1)
@@ -162,7 +162,7 @@ func TestLateStartSeenBefore(t *testing.T) {
 	})
 }
 
-// TestSecondCopy: a PUT is applied twice within L, the second time after somebody went
+// TestSecondCopy: a PUT is applied twice within L, the second time after another client went
 // on from it. When it is judged, which takes long, a later start has had the first copy
 // removed; the second one, which is void, tells nothing of what became of it.
 func TestSecondCopy(t *testing.T) {
@@ -193,13 +193,13 @@ func TestSecondCopy(t *testing.T) {
 			b.Remove("bucket", "k!!", w.ID)
 		}
 		if err := <-done; store.OutcomeOf(err) != store.Unknown {
-			t.Errorf("somebody went on from it, and it is told to be %v: %v", store.OutcomeOf(err), err)
+			t.Errorf("another client went on from it, and it is told to be %v: %v", store.OutcomeOf(err), err)
 		}
 	})
 }
 
 // TestEarlyCopy: a PUT is applied twice, and the first copy shows up long after L, when
-// a write that came between the two was confirmed by somebody who could not see it. The
+// a write that came between the two was confirmed by a client that could not see it. The
 // second copy does not count by itself, so that the first does not make it count.
 func TestEarlyCopy(t *testing.T) {
 	for name, rivals := range map[string]bool{"with a rival": true, "alone": false} {

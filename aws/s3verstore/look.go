@@ -268,7 +268,7 @@ func (g *glance) missing(most uint64) (missing bool, known uint64) {
 // while versions of it are removed.
 func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error {
 	if len(g.l.versions) > 0 {
-		// After some tries: somebody removed what was void, which does no harm.
+		// After some tries: another client removed what was void, which does no harm.
 		if v.missing && (v.most < v.known || try < 3) {
 			return errTorn
 		}
@@ -281,5 +281,5 @@ func (g *glance) complete(ctx context.Context, v *view, why aim, try int) error 
 	if there {
 		err = errTorn
 	}
-	return err // nil: nothing was written, or somebody emptied the store
+	return err // nil: nothing was written, or a person emptied the store
 }

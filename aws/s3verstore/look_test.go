@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestRemoved: versions that somebody removed are missed, as far as they can be.
+// TestRemoved: versions that a person removed are missed, as far as they can be.
 func TestRemoved(t *testing.T) {
 	remove := func(b *awstest.S3, from, to int) {
 		for _, v := range live(b, "k!!")[from:to] {
@@ -48,7 +48,7 @@ func TestRemoved(t *testing.T) {
 }
 
 // TestShownNothing: a server that shows none of the versions for a moment, as one
-// does while it removes some, makes nobody think that there is nothing.
+// does while it removes some, makes no client think that there is nothing.
 func TestShownNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()

@@ -218,7 +218,7 @@ func (m *measuring) remove(ctx context.Context) {
 }
 
 // Erase removes a register with all its versions. It is for what was made to try a
-// store: whoever still uses the register loses it, without any of the promises.
+// store: a client that still uses the register loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
 	r, err := s.begin(ctx, key)
 	if err == nil {

@@ -329,7 +329,7 @@ func TestClockOfTheServer(t *testing.T) {
 }
 
 // TestPutAfterRelease: the PUT of a writer that lost, or gave up, lands after the owner has released:
-// under the old rule it is a lock that nobody holds.
+// under the old rule it is a lock without a holder.
 func TestPutAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer drain()

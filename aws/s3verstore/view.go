@@ -137,7 +137,7 @@ func (v *view) foldAll(old named) {
 	if old == nil {
 		return
 	}
-	// A start that is gone was removed by somebody who had known a later one for a
+	// A start that is gone was removed by a client that had known a later one for a
 	// pause; so the later one is old enough.
 	start := v.newestStart(old)
 	v.sure = start
@@ -264,16 +264,16 @@ func (v *view) foldFrom(start int, skip map[int]bool) (chain []int) {
 // removable reports whether an entry with this number may go, if it is superseded.
 // Entries that were not settled in one order have numbers that are not in the order of
 // their places; that takes PUTs which broke the assumption. Of those, what has a higher
-// number than the start stays until there is a start with a higher one: somebody may
-// still name it, and whoever then misses it must find that it was superseded.
+// number than the start stays until there is a start with a higher one: an entry may
+// still name it, and a client that then misses it must find that it was superseded.
 func (v *view) removable(number uint64) bool {
 	return v.sure >= 0 && number <= v.entries[v.sure].number
 }
 
 // garbage returns the ids of the entries that may be removed: what is older than the
 // start, and confirmations of older starts. The start must be one that this store has
-// known for a pause to be named: whoever reads the pages of a listing meanwhile either
-// knows it too or has taken too long.
+// known for a pause to be named: a client that reads the pages of a listing meanwhile
+// either knows it too or has taken too long.
 func (v *view) garbage() (ids []string) {
 	at := map[string]int{}
 	for i := range v.entries {

@@ -32,8 +32,8 @@ func (s *Store) Put(ctx context.Context, key string, prev store.Version, value [
 
 // PutVolatile implements [store.VolatilePutter]: it is Put without the confirmation,
 // which is one request less. As long as the assumption holds that the package comment
-// tells, it is as good. If a PUT of somebody else's takes effect later than it
-// allows, the write may be lost; the next Put of anybody who saw it confirms it.
+// tells, it is as good. If another client's PUT takes effect later than it
+// allows, the write may be lost. The next Put of a client that saw it confirms it.
 func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	v, err := s.write(ctx, key, prev, &entry{value: bytes.Clone(value)}, false)
 	return v, s.opError("put", key, err)
@@ -199,7 +199,7 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	case now && old:
 		return store.MarkUnknown(errors.New("a PUT was applied twice, and it counts by a copy only that was not known for a pause"))
 	case at < 0 || at < v.start || v.start >= 0 && e.number < v.entries[v.start].number:
-		// Older entries are not read, as nobody needs them. What is there of an entry
+		// Older entries are not read, since no fold needs them. What is there of an entry
 		// with a lower number than the start may be a second copy, made when its PUT
 		// was applied again, and void; the first one may have counted before the start.
 		return store.MarkUnknown(errors.New("others have gone on so far that it can't be told whether it counted"))

@@ -308,7 +308,7 @@ func TestCleanUpFails(t *testing.T) {
 }
 
 // TestManyVersions: an object with 10,000 versions, as renewals leave them where
-// nobody cleans up, is listed in pages; of the bodies only those that count are read,
+// no client cleans up, is listed in pages; of the bodies only those that count are read,
 // and it is brought down to size.
 func TestManyVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@
 // of it: whether it can have been applied, and in words what to do.
 //
 // The retries of the SDK are switched off for every call. A write whose reply was
-// lost must not be sent again by somebody who then reports that our own first try
+// lost must not be sent again by code that then reports that our own first try
 // stood in the way; and reads are repeated where it is known that they are reads.
 package awscall
 
@@ -141,7 +141,7 @@ func (c *Call) Empty() bool {
 // one must stand in a text to be taken for it.
 const minSecret = 8
 
-// secrets are the parts of a request's header that nobody may read. A server that
+// secrets are the parts of a request's header that no log may show. A server that
 // refuses a signature may tell what it was computed from, and one that is no such
 // service at all may answer with the request.
 func secrets(h http.Header) []string {
@@ -150,7 +150,7 @@ func secrets(h http.Header) []string {
 		name, value, _ := strings.Cut(field, "=")
 		switch name {
 		case "Credential":
-			// No secret, but nobody's business. Short ones, of other servers, are words.
+			// No secret, but not for a log. Short ones, of other servers, are words.
 			if key, _, _ := strings.Cut(value, "/"); len(key) >= 2*minSecret {
 				all = append(all, key)
 			}

@@ -43,7 +43,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestBoundNames: a listing of names that nobody could keep ends with an error, and
+// TestBoundNames: a listing of names that no program could keep ends with an error, and
 // passes on what is before.
 func TestBoundNames(t *testing.T) {
 	name := strings.Repeat("x", 1<<20-16)

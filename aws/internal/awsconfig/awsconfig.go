@@ -20,7 +20,7 @@ import (
 )
 
 // URL is a store's URL taken apart. The methods that read a parameter take it out,
-// so that [URL.Rest] can refuse what nobody knows.
+// so that [URL.Rest] can refuse what is not known.
 type URL struct {
 	Host   string // bucket or table
 	Prefix string // without slashes at its ends
@@ -197,8 +197,8 @@ func (p Params) BaseEndpoint(current *string) *string {
 	return &p.Endpoint
 }
 
-// Region is the region as the options of a client take it: with an endpoint of
-// one's own, any will do.
+// Region is the region as the options of a client take it: with an endpoint
+// that is not Amazon's any will do.
 func Region(region string, endpoint *string) string {
 	if region == "" && endpoint != nil {
 		return "us-east-1"

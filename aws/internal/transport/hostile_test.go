@@ -32,7 +32,7 @@ func every(t *testing.T, ops []operation, answer func(r *http.Request) *http.Res
 	}
 }
 
-// wantUnknown: nobody can say what became of a write whose answer is damaged.
+// wantUnknown: no client can say what became of a write whose answer is damaged.
 func wantUnknown(t *testing.T, op operation, r result) {
 	t.Helper()
 	if r.err == nil {

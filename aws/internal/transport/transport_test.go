@@ -138,7 +138,7 @@ func TestCredentialsInTheClear(t *testing.T) {
 		{"http://[::1]:9000", true, log, 0},
 		{"http://quiet.test", true, nil, 0},
 		{"http://quiet.test", true, slog.New(slog.DiscardHandler), 0},
-		{"http://quiet.test", true, log, 1}, // nobody was told before
+		{"http://quiet.test", true, log, 1}, // not told before
 		{"http://quiet.test", true, log, 0},
 		{"http://quiet.test:81", true, log, 1},
 		{"http://10.0.0.1", true, log, 1},

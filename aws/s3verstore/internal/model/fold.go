@@ -231,7 +231,7 @@ func (m *Config) removable(s *state, c uint8, v view) (gone set) {
 			}
 		case start == 0:
 		case !m.HighToo && s.number(i) > s.number(start):
-			// Somebody may still name it, or follow it.
+			// An entry may still name it, or follow it.
 		case e.order < s.entries[start].order,
 			e.mark && s.entries[e.start].order < s.entries[start].order:
 			gone = gone.with(i)

@@ -33,7 +33,7 @@ func (b *brancher) write(s *state, c uint8, w write, base, token uint8) {
 }
 
 // lookAtLock decides what to do with the lock as it was listed: a free one is
-// acquired, any other is somebody's and is observed.
+// acquired, any other is another client's and is observed.
 func (b *brancher) lookAtLock(s *state, c uint8) {
 	cl := &s.clients[c]
 	if s.entries[cl.base].holder == 0 {

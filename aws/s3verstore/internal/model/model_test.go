@@ -254,7 +254,7 @@ func TestControls(t *testing.T) {
 		{name: "clean-up behind a start that was just seen, in pages", broke: []string{never}, long: true,
 			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, HastyClean: true}},
 		// Each of these two rules makes up for the other in a system as small as this one.
-		{name: "an entry that nobody misses and clean-up behind any start, in pages", broke: []string{less}, deep: true,
+		{name: "an entry that no client misses and clean-up behind any start, in pages", broke: []string{less}, deep: true,
 			Config: model.Config{Writes: n(2, 1), Reads: n(0, 0, 1), Founded: true, Clean: true, Page: 1, NoGap: true, AnyStart: true}},
 		{name: "a conflict that only the second copy shows", broke: []string{undone}, deep: true,
 			Config: model.Config{Writes: n(2, 1), Founded: true, Clean: true, Twice: 1, LowConflict: true}},

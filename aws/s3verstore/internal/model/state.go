@@ -7,7 +7,7 @@
 // becomes a rule about which event may come before which: while the assumption
 // holds, a pause of settle ends only after every PUT that was sent before it began
 // has taken effect or never will. A PUT whose reply has still not come when
-// somebody's pause ends that began after it was sent took longer than L, and its
+// a client's pause ends that began after it was sent took longer than L, and its
 // writer knows it. In the same way a lease that is observed for its TTL forces out
 // what others believe since before the observation began. So the model allows more
 // than any run in real time can show.
@@ -73,7 +73,7 @@ const (
 	settling       // its PUT was answered; it pauses
 	marking        // its confirmation is under way
 	waiting        // its Get pauses
-	observing      // it watches somebody else's lease
+	observing      // it watches another client's lease
 	erasing        // a control: it wants to remove its own late entry
 )
 
@@ -147,11 +147,11 @@ type state struct {
 	entries [maxEntries + 1]entry
 	clients [maxClients + 1]client
 
-	// What is remembered to judge by, and known to nobody.
+	// What is remembered to judge by, and known to no client.
 	certain uint8 // the newest entry that was acknowledged or read
 	refused set   // entries that were reported as not applied
 	acked   set   // entries that were acknowledged
-	highest uint8 // the highest token that anybody believed in
+	highest uint8 // the highest token that a client believed in
 }
 
 func (s *state) String() string {
