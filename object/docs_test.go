@@ -1,0 +1,152 @@
+package object_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/membucket"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// addUser adds a user to a list that many programs change.
+func addUser(ctx context.Context, c *object.Client, user string) error {
+	body, base, err := object.ReadAll(ctx, c.Bucket(), "users", 1<<20, nil)
+	if err != nil {
+		return err
+	}
+	body = append(body, user+"\n"...)
+	_, err = c.Put(ctx, "users", bytes.NewReader(body), &object.WriteOptions{Base: &base})
+	switch {
+	case err == nil:
+		return nil // committed: the user is in the list, durably
+	case errors.Is(err, store.ErrConflict):
+		return addUser(ctx, c, user) // not committed: read again, decide again
+	case store.OutcomeOf(err) == store.NotApplied:
+		return err // not committed, for another reason
+	}
+	return err // unknown: the user may be in the list
+}
+
+// commit appends an entry after the last one that this program has taken into account, and
+// returns its number. If other writers were faster, apply is told what they have committed.
+func commit(ctx context.Context, l *object.Log, last uint64, body []byte, apply func(object.LogEntry)) (uint64, error) {
+	for {
+		e, err := l.Append(ctx, last, body)
+		if !errors.Is(err, store.ErrConflict) {
+			return e.Number, err
+		}
+		for e, err := range l.Read(ctx, last+1) {
+			if err != nil {
+				return 0, err
+			}
+			apply(e)
+			last = e.Number
+		}
+	}
+}
+
+// readme is what README.md shows.
+func readme(ctx context.Context, bucket object.Bucket, catchUp func(context.Context, *object.Log, uint64) error) error {
+	client, err := object.New(bucket, nil)
+	if err != nil {
+		return err
+	}
+	log, err := object.OpenLog(client, "orders/log", nil)
+	if err != nil {
+		return err
+	}
+	// Of all writers that append after entry 41 exactly one succeeds. The others read on.
+	entry, err := log.Append(ctx, 41, []byte(`{"add": "orders/data/8f3a.parquet"}`))
+	if errors.Is(err, store.ErrConflict) {
+		return catchUp(ctx, log, 42)
+	}
+
+	if err == nil && entry.Number != 42 {
+		err = fmt.Errorf("it is entry %d", entry.Number)
+	}
+	return err
+}
+
+// TestDocumentedFunctions: the functions of docs/commits.md, and what README.md shows, stand
+// here and work.
+func TestDocumentedFunctions(t *testing.T) {
+	code, err := os.ReadFile("docs_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../docs/commits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for i, block := range strings.Split(string(docs), "```") {
+		function, isGo := strings.CutPrefix(block, "go\n")
+		if i%2 == 0 || !isGo || !strings.Contains(function, "func ") {
+			continue
+		}
+		found++
+		if !strings.Contains(string(code), function) {
+			t.Errorf("docs/commits.md shows a function that is not tested as it is:\n%s", function)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d functions in docs/commits.md", found)
+	}
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.Index(string(code), "\tclient, err")
+	end := strings.Index(string(code), "\n\n\tif err == nil && entry")
+	shown := strings.ReplaceAll("\n"+string(code[start:end]), "\n\t", "\n")
+	if !strings.Contains(string(page), "```go"+shown+"\n```") {
+		t.Error("README.md shows another log than this test")
+	}
+
+	c := memory()
+	if _, err := c.Put(t.Context(), "users", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	const users = 8
+	done := make(chan error)
+	for n := range users {
+		go func() { done <- addUser(t.Context(), c, fmt.Sprint(n)) }()
+	}
+	for range users {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Count(content(t, c, "users"), "\n"); got != users {
+		t.Errorf("%d users, want %d", got, users)
+	}
+
+	b := membucket.New()
+	orders, err := object.OpenLog(newClient(t, b, nil), "orders/log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, orders, 41)
+	none := func(context.Context, *object.Log, uint64) error { return errors.New("another was faster") }
+	if err := readme(t.Context(), b, none); err != nil {
+		t.Error(err)
+	}
+	if err := readme(t.Context(), b, none); err == nil {
+		t.Error("entry 42 was appended twice")
+	}
+
+	l := newLog(t, c.Bucket())
+	for n := range uint64(users) {
+		applied := uint64(0)
+		number, err := commit(t.Context(), l, 0, nil, func(object.LogEntry) { applied++ })
+		if err != nil || number != n+1 || applied != n {
+			t.Errorf("got %d after %d entries, %v", number, applied, err)
+		}
+	}
+}
