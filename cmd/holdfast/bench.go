@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
@@ -32,7 +34,8 @@ func (a *app) benchCommand() *cobra.Command {
 		Short:   "Measure the requests and the time of each operation on a store",
 		GroupID: groupStore,
 		Long: `Measure the requests and the time of each operation on a store, beside one raw
-conditional write in the same run. It works on keys of its own and removes them.`,
+conditional write in the same run. It works on keys of its own below bench/ and removes
+them; gc removes those of a measurement that was killed.`,
 		Example: `  holdfast bench --rounds 100
   holdfast bench --json`,
 		Args: cobra.NoArgs,
@@ -61,7 +64,8 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer st.Close()
-	space, err := store.Prefix(st.Store, "bench/"+rand.Text())
+	place := benchPlace(time.Now())
+	space, err := store.Prefix(st.Store, place)
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		}
 		return next(ctx, op)
 	})
-	err = errors.Join(b.run(ctx), removeAll(ctx, space))
+	err = errors.Join(b.run(ctx), removeBelow(context.WithoutCancel(ctx), st.Store, place))
 	if err != nil {
 		return err
 	}
@@ -91,25 +95,80 @@ func micros(us float64) time.Duration {
 	return time.Duration(us * float64(time.Microsecond)).Round(100 * time.Nanosecond)
 }
 
-// removeAll deletes the keys of the measurement, also when that was cut short.
-func removeAll(ctx context.Context, st store.Store) error {
-	ctx = context.WithoutCancel(ctx)
-	for key, err := range store.List(ctx, st, "") {
+// benchDir is below which measurements have their keys.
+const benchDir = "bench"
+
+// benchPlace is where a measurement that begins now has its keys: gc sees how old it is.
+func benchPlace(now time.Time) string {
+	return fmt.Sprintf("%s/%x-%s", benchDir, now.Unix(), rand.Text())
+}
+
+// benchBegan tells when the measurement of a key began.
+func benchBegan(key string) (at time.Time, ok bool) {
+	parts := strings.SplitN(key, "/", 3)
+	if len(parts) < 3 || parts[0] != benchDir {
+		return at, false
+	}
+	hex, _, _ := strings.Cut(parts[1], "-")
+	seconds, err := strconv.ParseInt(hex, 16, 64)
+	return time.Unix(seconds, 0), err == nil
+}
+
+// removeBelow removes the keys below a prefix, without a trace where the store can.
+func removeBelow(ctx context.Context, st store.Store, prefix string) error {
+	for key, err := range store.List(ctx, st, prefix) {
 		if errors.Is(err, errors.ErrUnsupported) {
 			return nil
+		}
+		if err == nil {
+			err = removeKey(ctx, st, key)
 		}
 		if err != nil {
 			return err
 		}
-		_, v, err := st.Get(ctx, key)
-		if err == nil {
-			err = st.Delete(ctx, key, v)
-		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict) {
+	}
+	return nil
+}
+
+func removeKey(ctx context.Context, st store.Store, key string) error {
+	if eraser, ok := store.As[interface {
+		Erase(ctx context.Context, key string) error
+	}](st); ok {
+		if err := eraser.Erase(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
-	return nil
+	_, v, err := st.Get(ctx, key)
+	if err == nil {
+		err = st.Delete(ctx, key, v)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		return nil // removed meanwhile, by another
+	}
+	return err
+}
+
+// sweepBench removes the keys of measurements that were killed, if they began before a
+// time, and tells how many.
+func sweepBench(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
+	for key, err := range store.List(ctx, st, benchDir) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if began, ok := benchBegan(key); !ok || began.After(before) {
+			continue
+		}
+		if !dryRun {
+			if err := removeKey(ctx, st, key); err != nil {
+				return n, err
+			}
+		}
+		n++
+	}
+	return n, nil
 }
 
 func (b *bencher) run(ctx context.Context) error {

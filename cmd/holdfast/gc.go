@@ -31,7 +31,11 @@ func (a *app) gcCommand() *cobra.Command {
 A record carries the fencing token on. So the highest token of those that go is first
 written to a floor, above which a lock starts when it is made anew. Locks that are
 held, broken or unreadable stay, and those whose token is ahead of the clock: it is
-below the Unix time in microseconds unless something is wrong.`,
+below the Unix time in microseconds unless something is wrong.
+
+What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
+version comes again: that is never removed. What a "bench" has left that was killed is
+removed without a trace.`,
 		Example: `  holdfast gc --older-than 720h --dry-run
   holdfast gc build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),
@@ -86,6 +90,15 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 	}
 	if err != nil {
 		return err
+	}
+	if prefix == "" {
+		left, err := sweepBench(ctx, st.Store, time.Now().Add(-olderThan), dryRun)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			a.notef("%d keys of measurements that were killed are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+		}
 	}
 	verb := "removed"
 	if dryRun {

@@ -49,8 +49,8 @@ type Driver interface {
 }
 
 // A Remover is a driver that can remove a key without a condition, a tombstone too. The
-// engine removes only the registers of its probe. Without a Remover they stay, as
-// tombstones.
+// engine removes only the registers of its probe, and those that [Store.Erase] names.
+// Without a Remover they stay, as tombstones.
 type Remover interface {
 	Remove(ctx context.Context, key string) error
 }

@@ -207,6 +207,21 @@ func (s *Store) Delete(ctx context.Context, key string, prev store.Version) erro
 	return s.opError("delete", key, err)
 }
 
+// Erase removes a register without a trace, a tombstone too, whatever its state. It is for
+// what was made to try a store: a client that still uses the register loses it, without any
+// of the promises. The error matches [errors.ErrUnsupported] where the driver is no [Remover].
+func (s *Store) Erase(ctx context.Context, key string) error {
+	remover, ok := s.driver.(Remover)
+	err := store.CheckKey(key)
+	if err == nil && !ok {
+		err = errors.ErrUnsupported
+	}
+	if err == nil {
+		err = remover.Remove(ctx, key)
+	}
+	return s.opError("erase", key, err)
+}
+
 // List implements [store.Lister].
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

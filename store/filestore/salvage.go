@@ -12,6 +12,23 @@ import (
 // damagedDir is where Salvage moves logs to.
 const damagedDir = "damaged"
 
+// Erase removes the log of a key without a trace, whatever its state. It is for what was made
+// to try a store: a client that still uses the key loses it, without any of the promises.
+func (s *Store) Erase(ctx context.Context, key string) error {
+	err := s.withLog(ctx, key, func(l *log) error {
+		l.drop()
+		l.known = false
+		if err := s.root.RemoveAll(l.dir()); err != nil {
+			return explain(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return s.opError("erase", key, err)
+	}
+	return nil
+}
+
 // Salvage moves the log of a key away that cannot be read, so that the key is absent, and
 // returns where it lies now, below "damaged" in the directory of the store. The error
 // matches [store.ErrInvalid] if the log can be read, and [store.ErrNotFound] if there is
