@@ -203,7 +203,8 @@ type Bucket interface {
 
 	// Put writes an object. It reads body to its end, and returns at least the
 	// key, the version and the size of what it wrote. An error of body is
-	// returned, and nothing is written.
+	// returned, and nothing is written. Put waits for a Read of body that has begun, also
+	// when ctx has ended.
 	Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Info, error)
 
 	// Delete removes an object. Without a condition, deleting what does not exist

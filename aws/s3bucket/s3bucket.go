@@ -308,7 +308,7 @@ func isETag(tag string) bool {
 func checkVersions(key string, versions ...object.Version) error {
 	for _, v := range versions {
 		if v != "" && !isETag(string(v)) {
-			return &object.ConflictError{Key: key}
+			return fmt.Errorf("%w: %q is no version of S3, which stands between double quotes", &object.ConflictError{Key: key}, v)
 		}
 	}
 	return nil

@@ -590,3 +590,93 @@ func TestTooLong(t *testing.T) {
 		}
 	}
 }
+
+// TestUploadSettled: a client knows in the end what became of an upload whose completion
+// was not answered, or was answered wrongly, by the id of its write.
+func TestUploadSettled(t *testing.T) {
+	for name, fault := range map[string]awstest.Fault{
+		"reply lost": {Lose: true}, "twice": {Twice: true}, "500, applied": {Status: 500, Code: "InternalError", Applied: true},
+		"412, applied": {Status: 412, Code: "PreconditionFailed", Applied: true}, "404, applied": {Status: 404, Code: "NoSuchUpload", Applied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := awstest.NewS3("bucket")
+				c, err := object.New(newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()}), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, mine := range []bool{true, false} {
+					f.Add("CompleteMultipartUpload", 0, 1, fault)
+					if !mine { // another writer was faster
+						f.Clear()
+						f.Add("CompleteMultipartUpload", 0, 1, awstest.Fault{Drop: true})
+						put(t, c.Bucket(), "another", "faster", nil)
+					}
+					key := map[bool]string{true: "k", false: "another"}[mine]
+					info, err := c.Put(t.Context(), key, strings.NewReader(three), &object.WriteOptions{IfAbsent: true})
+					switch body := string(f.Body("bucket", key)); {
+					case mine && (err != nil || body != three || info.Version == ""):
+						t.Errorf("mine: %+v, %v", info, err)
+					case !mine && (err == nil || store.OutcomeOf(err) == store.Applied || body != "faster"):
+						t.Errorf("another's: %v, %d bytes", err, len(body))
+					}
+					if n := f.Uploads("bucket"); n > 0 {
+						t.Errorf("%d uploads are left", n)
+					}
+					f.Clear()
+				}
+			})
+		})
+	}
+}
+
+// TestSlowServer: parts that take long are waited for, all five at the pace of a line that
+// they share; a server that hangs is given up, and nothing is left.
+func TestSlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := awstest.NewS3("bucket")
+		b, err := s3bucket.New(f.Client(), "bucket", &s3bucket.Options{Assume: object.Abilities(), PartSize: 5 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := strings.Repeat("x", 10<<20)
+		// 5 MiB at 256 KiB/s take 20 s; when five parts share the line, 100 s.
+		f.Add("UploadPart", 0, -1, awstest.Fault{After: 100 * time.Second})
+		f.Add("CompleteMultipartUpload", 0, -1, awstest.Fault{After: 4 * time.Minute})
+		start := time.Now()
+		if err := put1(t.Context(), b, "k", body, nil); err != nil {
+			t.Errorf("got %v after %v and %v", err, time.Since(start), f.Ops())
+		}
+		f.Clear()
+		f.Add("UploadPart", 0, -1, awstest.Fault{Hang: true})
+		start = time.Now()
+		err = put1(t.Context(), b, "l", body, nil)
+		if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied || time.Since(start) > 8*time.Minute {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		if n := f.Uploads("bucket"); n > 0 {
+			t.Errorf("%d uploads are left", n)
+		}
+	})
+}
+
+// TestUnquoted: a version without its quotes is a conflict that says so, and nothing is
+// sent.
+func TestUnquoted(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b := trusted(t, f)
+	v := object.Version(strings.Trim(string(put(t, b, "k", "one", nil)), `"`))
+	f.Reset()
+	for what, err := range map[string]error{
+		"put":    put1(t.Context(), b, "k", "two", &object.PutOptions{IfMatch: v}),
+		"delete": b.Delete(t.Context(), "k", &object.DeleteOptions{IfMatch: v}),
+		"copy":   copy1(t.Context(), b, &object.CopyOptions{SourceIfMatch: v}),
+	} {
+		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "quotes") {
+			t.Errorf("%s: %v (%v)", what, err, store.OutcomeOf(err))
+		}
+	}
+	if n := len(f.Requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}
