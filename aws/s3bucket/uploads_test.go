@@ -216,11 +216,19 @@ func TestHostileUpload(t *testing.T) {
 	answer := func(resp *http.Response, status int, body io.Reader) {
 		resp.StatusCode, resp.ContentLength, resp.Body = status, -1, io.NopCloser(body)
 	}
+	parts := 0
 	for _, c := range []struct {
 		name   string
 		change func(op string, resp *http.Response)
 		want   store.Outcome
 	}{
+		{"a part has no ETag at first", func(op string, resp *http.Response) {
+			if isPart(op) {
+				if parts++; parts == 1 {
+					resp.Header.Del("Etag")
+				}
+			}
+		}, store.Applied},
 		{"the ETag of a part is altered", func(op string, resp *http.Response) {
 			if isPart(op) {
 				resp.Header.Set("Etag", `"0123456789abcdef0123456789abcdef"`)
@@ -516,15 +524,62 @@ func TestSweepUploads(t *testing.T) {
 	})
 }
 
+// forgetful does not carry out the first abort, as S3 warns while parts arrive.
+type forgetful struct {
+	*awstest.S3
+	aborted bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete && !f.aborted {
+		f.aborted = true
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
+	return f.S3.RoundTrip(r)
+}
+
+// TestRepeatedCompletion: what a server answers to a completion that is sent again may be
+// about the first, whatever it says.
+func TestRepeatedCompletion(t *testing.T) {
+	for _, code := range []string{"412 PreconditionFailed", "409 ConditionalRequestConflict", "404 NoSuchKey", "404 NoSuchUpload", "403 AccessDenied", "400 InvalidPart"} {
+		for _, first := range []awstest.Fault{{Lose: true}, {Drop: true}} {
+			synctest.Test(t, func(t *testing.T) {
+				f := awstest.NewS3("bucket")
+				b := trusted(t, f)
+				v := put(t, b, "k", "old", nil)
+				var status int
+				var text string
+				if _, err := fmt.Sscan(code, &status, &text); err != nil {
+					t.Fatal(err)
+				}
+				f.Add("CompleteMultipartUpload", 0, 1, first)
+				f.Add("CompleteMultipartUpload", 0, 1, awstest.Fault{Status: status, Code: text})
+				err := put1(t.Context(), b, "k", three, &object.PutOptions{IfMatch: v})
+				if store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict) || !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "sent again") {
+					t.Errorf("%s: %v (%v)", code, err, store.OutcomeOf(err))
+				}
+				if n := f.Uploads("bucket"); n > 0 {
+					t.Errorf("%s: %d uploads are left", code, n)
+				}
+			})
+		}
+	}
+}
+
 // TestLateParts: parts that were on their way when the upload was aborted do not stay.
 func TestLateParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
-		b := newBucket(t, f, &s3bucket.Options{Assume: object.Abilities(), Timeout: time.Second})
-		// The first abort does not remove the upload, as S3 warns while parts arrive.
+		f.MinPart = 1
+		client := f.Client(func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: &forgetful{S3: f}} })
+		b, err := s3bucket.New(client, "bucket", &s3bucket.Options{Assume: object.Abilities()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s3bucket.SetPartSize(b, part)
 		f.Add("UploadPart", 0, -1, awstest.Fault{Lose: true})
-		f.Add("AbortMultipartUpload", 0, 1, awstest.Fault{Status: 204})
-		err := put1(t.Context(), b, "k", three, nil)
+		err = put1(t.Context(), b, "k", three, nil)
 		if store.OutcomeOf(err) != store.NotApplied || f.Uploads("bucket") != 0 {
 			t.Errorf("got %v, %d uploads left, after %v", err, f.Uploads("bucket"), f.Ops())
 		}

@@ -102,12 +102,12 @@ func uploadCases() []testCase {
 			}
 			e.expect("a", info.Version, body)
 		}},
-		{"ResumeConflict", "The condition of Resume is that of the completion; an upload that lost is removed.", func(e *env) {
+		{"ResumeConflict", "The condition of Resume is that of the completion; an upload that lost is removed, whether or not it was to be kept.", func(e *env) {
 			e.uploader()
 			e.needs(object.PartsIfAbsent)
 			u := e.cut("a", e.large(), object.PutOptions{})
 			v := e.put("a", "another's", nil)
-			_, err := object.Resume(e.ctx, e.b, u, strings.NewReader(e.large()), &object.PutOptions{IfAbsent: true})
+			_, err := object.Resume(e.ctx, e.b, u, strings.NewReader(e.large()), &object.PutOptions{IfAbsent: true, Keep: func(object.Upload) {}})
 			e.conflict("a resume of a create of what exists", err)
 			e.expect("a", v, "another's")
 			if left := e.uploads("a"); len(left) > 0 {
