@@ -139,6 +139,7 @@ var makes = map[string]making{
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
 	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast sweep": makesNone,
+	"holdfast log read": makesNone, "holdfast log latest": makesNone, "holdfast log clean": makesNone,
 	"holdfast init": makesAll,
 }
 
