@@ -44,6 +44,8 @@ type Reserver struct {
 	ahead atomic.Int64
 }
 
+var _ object.Reserver = (*Reserver)(nil)
+
 // New returns a Reserver on a table. opts may be nil. It sends nothing.
 func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
