@@ -173,3 +173,49 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// idle is a Reserver that does nothing, and says that all is well.
+type idle struct{}
+
+func (idle) Do(context.Context, string, object.Version, func(context.Context) error, func(context.Context) error) error {
+	return nil
+}
+
+// TestIdleReserver: a write that was never sent is not committed.
+func TestIdleReserver(t *testing.T) {
+	c := newClient(t, membucket.NewHashed(), &object.Options{Reserver: idle{}})
+	_, err := c.Put(t.Context(), "a", body("x"), &object.WriteOptions{IfAbsent: true})
+	if !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+	}
+}
+
+// TestProgressRises: what is told of a body that is sent twice never falls.
+func TestProgressRises(t *testing.T) {
+	below := membucket.New()
+	base, err := newClient(t, below, nil).Put(t.Context(), "a", body("old"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, telling{objecttest.NewFaulty(below, objecttest.Nth(1, objecttest.Fail))}, fast())
+	var told []int64
+	_, err = c.Put(t.Context(), "a", body("new"), &object.WriteOptions{Base: &base, Progress: func(done, _ int64) { told = append(told, done) }})
+	if err != nil || len(told) != 3 || told[0] != 0 || told[2] != 3 {
+		t.Errorf("told %v, %v", told, err)
+	}
+}
+
+// telling tells of each put that it begins, and comes half way.
+type telling struct{ object.Bucket }
+
+func (b telling) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	opts.Progress.Tell(0, 3)
+	opts.Progress.Tell(2, 3)
+	info, err := b.Bucket.Put(ctx, key, body, opts)
+	if err == nil {
+		opts.Progress.Tell(3, 3)
+	}
+	return info, err
+}
+
+func (b telling) Traits() object.Traits { return object.TraitsOf(b.Bucket) }

@@ -294,7 +294,8 @@ func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) ite
 //
 // The client sends a write again while the object certainly still is in the state that the
 // write names. It needs the body again for that: it seeks back where body is an
-// [io.Seeker], and keeps up to 1 MiB of any other. A longer one is sent once.
+// [io.Seeker], and keeps up to 1 MiB of any other. A longer one is sent once; then a put
+// without a condition can be a conflict, too, on a bucket with unique versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.put(ctx, key, body, options(opts))
 	return info, opError("put", key, err)
@@ -311,6 +312,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	if err != nil {
 		return Info{}, store.MarkNotApplied(err)
 	}
+	o.Progress = o.Progress.rising()
 	w := &write{c: c, key: key, o: o, rewind: b.rewind}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, b.small) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {

@@ -222,8 +222,13 @@ func (e *RenameError) Error() string {
 	return fmt.Sprintf("it was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
 }
 
-// Unwrap returns Err.
-func (e *RenameError) Unwrap() error { return e.Err }
+// Unwrap returns Err, unless that is a conflict: an error of unknown outcome matches none.
+func (e *RenameError) Unwrap() error {
+	if errors.Is(e.Err, store.ErrConflict) {
+		return nil
+	}
+	return e.Err
+}
 
 // Outcome is Unknown.
 func (e *RenameError) Outcome() store.Outcome { return store.Unknown }

@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -287,8 +288,11 @@ func (c *Client) reserve(ctx context.Context, key string, on state, operate func
 		called = true
 		return operate(ctx)
 	})
-	if !called {
-		err = store.MarkNotApplied(err)
+	switch {
+	case called:
+		return err
+	case err == nil:
+		err = fmt.Errorf("%w: the reserver has done nothing", store.ErrUnsafe)
 	}
-	return err
+	return store.MarkNotApplied(err)
 }

@@ -354,6 +354,20 @@ func sleep(ctx context.Context, pause time.Duration, try int) bool {
 	}
 }
 
+// rising is p for a body that may be sent several times: what it is told never falls.
+func (p Progress) rising() Progress {
+	if p == nil {
+		return nil
+	}
+	top := int64(-1)
+	return func(done, total int64) {
+		if done > top {
+			top = done
+			p(done, total)
+		}
+	}
+}
+
 // keptBody is how much of a body that cannot be read again is kept in memory.
 const keptBody = 1 << 20
 
