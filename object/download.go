@@ -188,11 +188,8 @@ func (d *download) complete() int64 {
 		return 0
 	}
 	at := d.o.Offset
-	for d.done[at] > 0 {
-		n := d.done[at]
-		if at += n; n < d.o.Range {
-			break
-		}
+	for d.done[at] > 0 { // behind a part of a range nothing begins
+		at += d.done[at]
 	}
 	return at
 }

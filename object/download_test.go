@@ -50,6 +50,7 @@ type badLine struct {
 	slow    time.Duration
 	most    int // answers that were open at once
 	open    int
+	ignores bool           // conditions are ignored
 	version object.Version // what answers claim; empty: the truth
 	gets    int
 	hook    func(n int)
@@ -67,7 +68,7 @@ func (b *badLine) Get(ctx context.Context, key string, opts *object.GetOptions) 
 	if b.hook != nil {
 		b.hook(n)
 	}
-	if b.version != "" && opts.IfMatch != "" {
+	if b.ignores && opts.IfMatch != "" {
 		changed := *opts
 		changed.IfMatch = ""
 		opts = &changed
@@ -220,10 +221,11 @@ func TestDownloadCut(t *testing.T) {
 	})
 }
 
-// TestDownloadOneState: a body is never put together from two states, whether or not the
-// server checks the version that is asked for.
+// TestDownloadOneState: a body is never put together from two states, whether the server
+// checks the version that is asked for, ignores it, or tells another than that of the
+// bytes.
 func TestDownloadOneState(t *testing.T) {
-	for _, liar := range []bool{false, true} {
+	for _, server := range []string{"good", "ignores conditions", "mixes states"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBadLine(t, random(640*kib))
 			info, err := b.Stat(t.Context(), "k")
@@ -231,8 +233,11 @@ func TestDownloadOneState(t *testing.T) {
 				t.Fatal(err)
 			}
 			var bucket object.Bucket = b
-			if liar {
-				b.version = info.Version
+			switch server {
+			case "ignores conditions":
+				b.ignores = true
+			case "mixes states":
+				b.ignores, b.version = true, info.Version
 				bucket = plain{b} // without the promise of unique versions
 			}
 			b.hook = func(n int) {
@@ -244,8 +249,8 @@ func TestDownloadOneState(t *testing.T) {
 			}
 			_, err = object.Download(t.Context(), bucket, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
 			var cut *object.CutError
-			if !errors.Is(err, store.ErrConflict) || !errors.As(err, &cut) || liar && cut.Done != 0 {
-				t.Errorf("liar %v: got %v", liar, err)
+			if !errors.Is(err, store.ErrConflict) || !errors.As(err, &cut) || b.version != "" && cut.Done != 0 {
+				t.Errorf("a server that %s: got %v", server, err)
 			}
 		})
 	}
