@@ -64,9 +64,12 @@ func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 		{"lifecycle", b.lifecycle},
 	} {
 		err := b.repeat(ctx, func() error {
-			_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
+			c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
 				return part.read(ctx, &s, opt)
 			})
+			if errors.Is(err, store.ErrNotFound) { // no object was asked for
+				err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
+			}
 			return err
 		})
 		switch {

@@ -50,13 +50,26 @@ type VersionPage struct {
 	NextKey  string          // where the next page begins; empty if this is the last
 }
 
+// names says whether a request names an object, so that it may be answered that there is
+// none.
+type names bool
+
+const (
+	noObject  names = false
+	oneObject names = true
+)
+
 // call sends one request.
-func (v Versions) call(ctx context.Context, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
+func (v Versions) call(ctx context.Context, timeout time.Duration, n names, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
 	c := awscall.New(ctx, v.b.where)
 	err := v.b.send(ctx, c, timeout, f)
 	switch {
 	case c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound":
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound) && n == noObject:
+		err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
 	case errors.Is(err, store.ErrConflict), errors.Is(err, object.ErrNotChanged), errors.Is(err, object.ErrRange):
 		err = c.Fail(err, nil, store.NotApplied, "a strange answer to a request without a condition: status %d", c.Status())
 	case errors.Is(err, object.ErrBusy):
@@ -66,9 +79,9 @@ func (v Versions) call(ctx context.Context, timeout time.Duration, f func(ctx co
 }
 
 // repeat is call for a request that may be sent again.
-func (v Versions) repeat(ctx context.Context, f func(ctx context.Context, opt func(*s3.Options)) error) error {
+func (v Versions) repeat(ctx context.Context, n names, f func(ctx context.Context, opt func(*s3.Options)) error) error {
 	return v.b.repeat(ctx, func() error {
-		_, err := v.call(ctx, v.b.o.Timeout, f)
+		_, err := v.call(ctx, v.b.o.Timeout, n, f)
 		return err
 	})
 }
@@ -76,7 +89,7 @@ func (v Versions) repeat(ctx context.Context, f func(ctx context.Context, opt fu
 // Put puts a version, in one request that takes at most within.
 func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
 	put := ObjectVersion{Key: key, Size: int64(len(body))}
-	c, err := v.call(ctx, within, func(ctx context.Context, opt func(*s3.Options)) error {
+	c, err := v.call(ctx, within, noObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.PutObject(ctx, &s3.PutObjectInput{
 			Bucket:               &v.b.name,
 			Key:                  &key,
@@ -102,7 +115,7 @@ func (v Versions) Put(ctx context.Context, key string, body []byte, contentType 
 // Get returns the body of a version, or its first limit+1 bytes if it has more than
 // limit. An empty id names the newest version.
 func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []byte, err error) {
-	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+	err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.GetObject(transport.ExpectStream(ctx), &s3.GetObjectInput{
 			Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 		}, opt)
@@ -118,7 +131,7 @@ func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []
 
 // Metadata returns the metadata of a version. An empty id names the newest version.
 func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[string]string, err error) {
-	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+	err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.HeadObject(ctx, &s3.HeadObjectInput{
 			Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 		}, opt)
@@ -138,7 +151,7 @@ func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage
 		var pages awscall.Pages
 		for {
 			var out *s3.ListObjectVersionsOutput
-			err := v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+			err := v.repeat(ctx, noObject, func(ctx context.Context, opt func(*s3.Options)) (err error) {
 				out, err = v.b.client.ListObjectVersions(ctx, in, opt)
 				return err
 			})
@@ -189,7 +202,7 @@ func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed 
 		ids = ids[len(some):]
 	}
 	for i, id := range ids {
-		err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+		err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
 			_, err := v.b.client.DeleteObject(ctx, &s3.DeleteObjectInput{
 				Bucket: &v.b.name, Key: &key, VersionId: &id, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 			}, opt)
@@ -221,7 +234,7 @@ func (v Versions) removeMany(ctx context.Context, key string, ids []string) (fai
 		all = append(all, types.ObjectIdentifier{Key: &key, VersionId: &id})
 	}
 	var refused []types.Error
-	err = v.repeat(ctx, func(ctx context.Context, opt func(*s3.Options)) error {
+	err = v.repeat(ctx, noObject, func(ctx context.Context, opt func(*s3.Options)) error {
 		out, err := v.b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
 			Bucket: &v.b.name, Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 		}, opt)

@@ -139,3 +139,33 @@ func TestLives(t *testing.T) {
 		mustPut(t, slow, "k", v, "3")
 	})
 }
+
+// TestNotFoundOfSomethingElse: a server, or a proxy, that answers 404 to a request which
+// names no version makes no client think that the register does not exist.
+func TestNotFoundOfSomethingElse(t *testing.T) {
+	for _, code := range []string{"NoSuchKey", "NoSuchVersion", "NotFound"} {
+		for _, op := range []string{"ListObjectVersions", "GetBucketVersioning", "PutObject"} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				v := mustPut(t, open(t, b, nil), "k", "", "1")
+				b.Plan(refuse(op, 404, code))
+				s := open(t, b, nil)
+				_, err := s.Put(t.Context(), "k", v, nil)
+				if err == nil || errors.Is(err, store.ErrNotFound) {
+					t.Errorf("%s answers 404 %s, put: %v", op, code, err)
+				}
+				if op == "PutObject" {
+					return
+				}
+				for name, read := range map[string]func() error{
+					"get":  func() error { _, _, err := s.Get(t.Context(), "k"); return err },
+					"peek": func() error { _, _, err := s.Peek(t.Context(), "k"); return err },
+				} {
+					if err := read(); err == nil || errors.Is(err, store.ErrNotFound) {
+						t.Errorf("%s answers 404 %s, %s: %v", op, code, name, err)
+					}
+				}
+			})
+		}
+	}
+}
