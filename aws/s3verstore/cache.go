@@ -22,11 +22,11 @@ type register struct {
 	key, object string
 	asked       uint64 // when it was last asked for, by that of the cache
 
-	mu     sync.Mutex
-	seen   map[string]sighting // by version id
-	passed map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
-	ids    []string            // the versions that were read in the last look, in their order
-	base   base                // of the newest look, or of a write after it
+	mu         sync.Mutex
+	seen       map[string]sighting // by version id
+	superseded map[string]uint64   // the numbers of versions that are older than the start, as far as they are known
+	ids        []string            // the versions that were read in the last look, in their order
+	base       base                // of the newest look, or of a write after it
 }
 
 // sighting is one version that was read. What it says never changes.
@@ -86,7 +86,7 @@ func (s *Store) passing(key string) *register {
 }
 
 func (s *Store) newRegister(key string) *register {
-	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}, passed: map[string]uint64{}}
+	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}, superseded: map[string]uint64{}}
 }
 
 // known returns a copy of what was seen so far, and of its order.
@@ -96,8 +96,8 @@ func (r *register) known() (map[string]sighting, []string) {
 	return maps.Clone(r.seen), r.ids
 }
 
-// see notes a version. An earlier sight of it stays.
-func (r *register) see(id string, e *entry, at time.Time) sighting {
+// noteEntry notes a version. An earlier sight of it stays.
+func (r *register) noteEntry(id string, e *entry, at time.Time) sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, ok := r.seen[id]
@@ -108,8 +108,8 @@ func (r *register) see(id string, e *entry, at time.Time) sighting {
 	return s
 }
 
-// saw notes what a listing said, and forgets the versions that it no longer shows.
-func (r *register) saw(v *view, g *glance) {
+// noteLook notes what a listing said, and forgets the versions that it no longer shows.
+func (r *register) noteLook(v *view, g *glance) {
 	b := newBase(v, g.l.watch.start) // it says nothing of what came after its beginning
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,30 +132,30 @@ func (r *register) saw(v *view, g *glance) {
 		}
 		delete(r.seen, id)
 		if older[id] {
-			r.passed[id] = k.number
+			r.superseded[id] = k.number
 		}
 	}
-	maps.DeleteFunc(r.passed, func(id string, _ uint64) bool { return !older[id] })
+	maps.DeleteFunc(r.superseded, func(id string, _ uint64) bool { return !older[id] })
 }
 
 // number returns the number of a version that is older than the start, if it is known.
 func (r *register) number(id string) (number uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	number, ok = r.passed[id]
+	number, ok = r.superseded[id]
 	return number, ok
 }
 
-// pass notes the number of a version that is older than the start.
-func (r *register) pass(id string, number uint64) {
+// noteSuperseded notes the number of a version that is older than the start.
+func (r *register) noteSuperseded(id string, number uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.passed[id] = number
+	r.superseded[id] = number
 }
 
-// unpassed returns those of the versions, older than the start, that may be removable,
+// candidates returns those of the versions, older than the start, that may be removable,
 // as far as it is known.
-func (r *register) unpassed(older []version, removable func(number uint64) bool) (all []version) {
+func (r *register) candidates(older []version, removable func(number uint64) bool) (all []version) {
 	for _, w := range older {
 		if number, ok := r.number(w.id); !ok || removable(number) {
 			all = append(all, w)

@@ -84,7 +84,7 @@ func (s *Store) lookOnce(ctx context.Context, r *register, why aim, try int, l *
 	if err := g.complete(ctx, v, why, try); err != nil {
 		return nil, err
 	}
-	r.saw(v, g)
+	r.noteLook(v, g)
 	return v, nil
 }
 
@@ -212,7 +212,7 @@ func (g *glance) fetch(ctx context.Context, versions []version, spare int) error
 	for _, i := range unknown {
 		switch {
 		case errs[i] == nil:
-			g.known[versions[i].id] = g.r.see(versions[i].id, entries[i], g.seen)
+			g.known[versions[i].id] = g.r.noteEntry(versions[i].id, entries[i], g.seen)
 		case i < spare:
 		case errors.Is(errs[i], errGone):
 			gone = errs[i]

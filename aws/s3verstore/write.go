@@ -163,7 +163,7 @@ func (s *Store) send(ctx context.Context, r *register, e *entry) error {
 	if took := watch.elapsed(); took > s.o.Life {
 		return store.MarkUnknown(fmt.Errorf("%w: its PUT took %v, more than the %v (life) that one may take", store.ErrUnavailable, took.Round(time.Millisecond), s.o.Life))
 	}
-	r.see(id, e, time.Now())
+	r.noteEntry(id, e, time.Now())
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 		return
 	}
 	ids := v.garbage()
-	older := r.unpassed(v.older, v.removable)
+	older := r.candidates(v.older, v.removable)
 	if len(ids)+len(older) < cleanAt {
 		return
 	}
@@ -253,16 +253,16 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	// Half of the time to read, so that what was read is removed: a store that is new
 	// for each call would otherwise never get on with many of them.
 	reading, stop := context.WithTimeout(ctx, cleanTime/2)
-	ids = append(ids, s.passed(reading, r, older, v.removable)...)
+	ids = append(ids, s.removableIDs(reading, r, older, v.removable)...)
 	stop()
 	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {
 		s.o.Log.Warn("versions that are superseded could not be removed", "object", r.object, "versions", failed, "error", err)
 	}
 }
 
-// passed returns the ids of those versions that are entries which may be removed. It
+// removableIDs returns the ids of those versions that are entries which may be removed. It
 // reads what is not known, as far as it comes.
-func (s *Store) passed(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
+func (s *Store) removableIDs(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan version)
@@ -300,6 +300,6 @@ func (s *Store) numberOf(ctx context.Context, r *register, w version) (number ui
 	default:
 		number = e.number
 	}
-	r.pass(w.id, number)
+	r.noteSuperseded(w.id, number)
 	return number, true
 }
