@@ -18,7 +18,7 @@ import (
 //
 // The faults: deaf (it ignores the conditions of writes, and their completion), silent=OP
 // (after the first request of this operation, whose reply is lost, it answers no more),
-// lose=OP (the reply to the first one is lost), break (every other GET breaks off).
+// lose=OP (the reply to the first one is lost), break (every other GET breaks off), hang=OP (no answer comes).
 func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 	stand := awstest.NewS3("bucket", "other")
 	for _, fault := range args {
@@ -37,6 +37,8 @@ func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 			}, 0, -1, awstest.Fault{Lose: true})
 		case "lose":
 			stand.AddWhen(func(r awstest.Request) bool { return r.Op == value && !strings.HasPrefix(r.Key, ".holdfast/") }, 0, 1, awstest.Fault{Lose: true})
+		case "hang":
+			stand.Add(value, 0, -1, awstest.Fault{Hang: true})
 		case "break":
 			stand.Broken.BrokenOff = true
 		default:
