@@ -29,7 +29,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"checkpoint get": once(keys), "checkpoint advance": once(keys), "checkpoint reset": once(keys),
 		"checkpoint rm": once(keys), "checkpoint watch": once(keys),
 		"put": argument(objectURLs, 1), "get": argument(objectURLs, 0), "stat": argument(objectURLs, 0),
-		"cp": argument(objectURLs, 0, 1), "mv": argument(objectURLs, 0, 1), "rm": argument(objectURLs, 0), "objects": argument(objectURLs, 0), "sweep": argument(objectURLs, 0),
+		"cp": argument(objectURLs, 0, 1), "mv": argument(objectURLs, 0, 1), "rm": argument(objectURLs, 0), "objects": argument(objectURLs, 0), "sweep": argument(objectURLs, 0), "fence": once(objectURLs),
 		"log append": argument(objectURLs, 0), "log read": once(objectURLs), "log latest": once(objectURLs), "log clean": once(objectURLs),
 	}
 	values := map[string][]string{

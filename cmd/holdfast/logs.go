@@ -266,8 +266,15 @@ so. A clean-up that was cut is finished by the next one.`,
 			if below == 0 {
 				return usagef("say which entry becomes the first one: --below N")
 			}
-			return a.withLog(cmd.Context(), args[0], false, func(ctx context.Context, l *object.Log, _ string) error {
-				return errors.Join(l.Clean(ctx, below), l.Sweep(ctx))
+			return a.withLog(cmd.Context(), args[0], false, func(ctx context.Context, l *object.Log, name string) error {
+				err := l.Clean(ctx, below)
+				if err == nil {
+					err = l.Sweep(ctx)
+				}
+				if err == nil && a.json {
+					err = a.printJSON(map[string]any{"log": name, "first": below})
+				}
+				return err
 			})
 		},
 	}

@@ -129,9 +129,14 @@ func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 		flags.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such object")
 	}
 	flags.StringVar(&f.ifMatch, "if-match", "", "only if this is the version of the object that is replaced or removed")
+	f.token(flags)
+	flags.BoolVar(&f.force, "force", false, "although the object carries a higher token, or a token and no --fence is given")
+}
+
+// token adds the token of a lock.
+func (f *writeFlags) token(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; a lower one than it carries is refused")
 	flags.StringVar(&f.lock, "lock", "", "name of that lock")
-	flags.BoolVar(&f.force, "force", false, "although the object carries a higher token, or a token and no --fence is given")
 }
 
 // source adds the condition on the object that is copied.
@@ -660,11 +665,54 @@ then the exit status is 73.`,
 				if err != nil {
 					return err
 				}
-				return b.refused(b.Delete(ctx, key, opts), opts)
+				if err := b.Delete(ctx, key, opts); err != nil {
+					return b.refused(err, opts)
+				}
+				if a.json {
+					return a.printJSON(map[string]any{"url": b.of(key), "key": key})
+				}
+				return nil
 			})
 		},
 	}
 	f.conditions(cmd.Flags(), false)
+	return cmd
+}
+
+func (a *app) fenceCommand() *cobra.Command {
+	f := &writeFlags{}
+	cmd := &cobra.Command{
+		Use:     "fence URL --fence TOKEN --lock NAME",
+		Short:   "Raise the fence of an object before reading it",
+		GroupID: groupObjects,
+		Long: `Raise the fence of an object to the token of a lock, and leave the object as it is. It
+prints the new version. From then on nothing that an earlier holder of the lock has
+prepared can be written. So a new holder does this first, then reads. Where there is no
+object, a mark stays that refuses lower tokens, and reads do not see it.
+
+It needs versions that are never used twice: a directory, or a bucket with index=self or
+another index. Exit status 76 says that the object carries a higher token, and 78 that the
+bucket cannot do it.`,
+		Example: `  holdfast run deploy -- sh -c 'holdfast fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b bucket, key string) error {
+				opts, err := f.options(cmd.Flags(), b)
+				if err != nil {
+					return err
+				}
+				if opts.Fence == nil {
+					return usagef("name the token: --fence TOKEN --lock NAME")
+				}
+				info, err := b.RaiseFence(ctx, key, *opts.Fence)
+				if err != nil {
+					return err
+				}
+				return a.printObject(b.view(info))
+			})
+		},
+	}
+	f.token(cmd.Flags())
 	return cmd
 }
 

@@ -136,7 +136,7 @@ func (a *app) command() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
-		a.putCommand(), a.getCommand(), a.statCommand(), a.cpCommand(), a.mvCommand(), a.rmCommand(), a.objectsCommand(), a.logCommand(), a.sweepCommand(),
+		a.putCommand(), a.getCommand(), a.statCommand(), a.cpCommand(), a.mvCommand(), a.rmCommand(), a.fenceCommand(), a.objectsCommand(), a.logCommand(), a.sweepCommand(),
 		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
 	root.AddCommand(a.topicCommands(root)...)
 	a.addCompletions(root)

@@ -73,6 +73,23 @@ dynamodb:Scan, dynamodb:Query and dynamodb:DescribeTable on the table; dynamodb:
 and dynamodb:UpdateTimeToLive for "holdfast init". Credentials come from where the AWS
 command has them, and never from the URL.
 
+Objects and logs have URLs of their own, with the key behind the store: file:DIR/KEY and
+s3://BUCKET/KEY. DIR is the nearest directory above that is a bucket; the first put makes one
+of a directory that is new or empty, and file:DIR//KEY says where it ends. In a key write %25
+for %, %3F for ? and %23 for #. For s3: further parameters say how conditions are kept that
+the server lacks, and how fences are:
+
+  reserve              the store in which writers make reservations: dynamodb://TABLE, a table
+                       as that of object_store, or the URL of any other store, with escapes
+  reserve_timeout      how long a write may take under one, such as 20s
+  conditional_put, copy_if_not_exists
+                       as object_store has them: dynamo:TABLE or dynamo:TABLE:MILLISECONDS
+  dynamo_endpoint, dynamo_region
+                       of that table, if they are not those of the bucket
+  index                self, or the URL of a store: objects lie under names of their own, and
+                       an index says which; only programs with that index see them
+  distinct_bodies      true: no two bodies of one key are equal, so that fences can be kept
+
 "holdfast doctor" tries out whether leases are safe on a store.`
 
 const exitTopic = `
