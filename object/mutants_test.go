@@ -1,13 +1,14 @@
 package object_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutanttest"
 )
 
 func TestMutants(t *testing.T) {
-	mutanttest.Run(t, []mutanttest.Mutant{
+	mutanttest.Run(t, slices.Concat(logMutants, []mutanttest.Mutant{
 		{"a client does not recognise its own write", "write.go",
 			"	case s.Write == id && id != \"\":\n		return store.FateApplied\n", "",
 			"TestEveryCallFaulty"},
@@ -89,5 +90,5 @@ func TestMutants(t *testing.T) {
 		{"a sweep judges by the clock of this machine", "upload.go",
 			"	return now.Sub(last) > age, nil\n", "	return now.Sub(time.Now().Add(-last.Sub(now))) > age, nil\n",
 			"TestSweepUploads"},
-	})
+	}))
 }
