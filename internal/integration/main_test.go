@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(workerVar); job != "" {
 		work(job) // this process is a worker of the torture
 	}
-	for name, work := range map[string]func(string) error{countVar: count, uploadVar: upload, tableVar: keepTable} {
+	for name, work := range map[string]func(string) error{
+		countVar: count, uploadVar: upload, tableVar: keepTable, appendVar: withLog(appendOne), cleanVar: withLog(cleanAllButOne),
+	} {
 		if config := os.Getenv(name); config != "" {
 			if err := work(config); err != nil {
 				fmt.Fprintln(os.Stderr, err)

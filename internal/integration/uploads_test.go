@@ -214,7 +214,23 @@ func TestUploadKilled(t *testing.T) {
 // returns the upload that it began, if it knew that.
 func killUpload(t *testing.T, at target, n int, applied bool) *object.Upload {
 	t.Helper()
+	out, _ := killAt(t, at, uploadVar, n, applied)
+	var begun *object.Upload
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		if err := json.Unmarshal(lines.Bytes(), &begun); err != nil {
+			t.Errorf("%q: %v", lines.Text(), err)
+		}
+	}
+	return begun
+}
+
+// killAt starts this binary with a variable whose value is the target in JSON, and kills it
+// at its n-th request: once the server has answered it, or before it has seen it. It returns
+// what the process wrote, and whether it ended before, with fewer requests.
+func killAt(t *testing.T, at target, variable string, n int, applied bool) (out []byte, ended bool) {
+	t.Helper()
 	proxy := faultproxy.New(t, at.endpoint())
+	defer proxy.Close()
 	fault := faultproxy.Hang()
 	if applied {
 		fault = faultproxy.DelayReply(time.Hour)
@@ -225,20 +241,28 @@ func killUpload(t *testing.T, at target, n int, applied bool) *object.Upload {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), uploadVar+"="+string(config))
+	cmd.Env = append(os.Environ(), variable+"="+string(config))
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var written bytes.Buffer
+	cmd.Stdout = &written
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
 	reached := func() bool {
 		calls := proxy.Calls()
 		return len(calls) >= n && (!applied || len(calls[n-1].Upstream) > 0)
 	}
-	for deadline := time.Now().Add(time.Minute); !reached(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !reached(); {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("the process ended: %v", err)
+			}
+			return written.Bytes(), true
+		case <-time.After(5 * time.Millisecond):
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("request %d was not sent: %v", n, proxy.Calls())
 		}
@@ -246,13 +270,6 @@ func killUpload(t *testing.T, at target, n int, applied bool) *object.Upload {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	var begun *object.Upload
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if err := json.Unmarshal(lines.Bytes(), &begun); err != nil {
-			t.Errorf("%q: %v", lines.Text(), err)
-		}
-	}
-	_ = cmd.Wait() // it was killed
-	proxy.Close()
-	return begun
+	<-done // it was killed
+	return written.Bytes(), false
 }
