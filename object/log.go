@@ -52,9 +52,9 @@ const (
 //
 // The error of an append has one of the three outcomes of [store.OutcomeOf]. After a lost
 // reply the log finds out what became of the entry: each entry has a random id, and
-// carries the ids of up to eight entries before it. It retries until that is known or the
-// context ends. An unknown outcome remains if the context ends first, or if the entries
-// that could tell were removed.
+// carries the ids of up to eight entries before it. While the entry is not there, it is
+// sent again under the same id. An unknown outcome remains if the context ends, if the
+// store does not answer ([Options].Tries), or if the entries that could tell were removed.
 //
 // # Requests
 //
@@ -298,7 +298,8 @@ func (a *appending) run(ctx context.Context) error {
 		case refused && !conflict && doubt == nil:
 			return err
 		}
-		fate, judgeErr := a.settle(ctx, err == nil, conflict)
+		// What a later try meets may be an earlier one.
+		fate, judgeErr := a.settle(ctx, err == nil, conflict && doubt == nil)
 		switch fate {
 		case store.FateApplied, store.FateSuperseded:
 			return nil

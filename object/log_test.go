@@ -2,6 +2,7 @@ package object_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -394,6 +395,49 @@ func TestLogRepeatedAndRemoved(t *testing.T) {
 	e, err := slow.Append(t.Context(), 1, []byte("x"))
 	if err != nil || e.Number != 2 {
 		t.Errorf("got %+v, %v", e, err)
+	}
+}
+
+// delivering is a reserver that lets late writes arrive before the second reservation.
+type delivering struct {
+	b     *objecttest.Faulty
+	calls int
+}
+
+func (d *delivering) Do(ctx context.Context, _ string, _ object.Version, check, operate func(context.Context) error) error {
+	if d.calls++; d.calls == 2 {
+		d.b.Deliver()
+	}
+	if err := check(ctx); err != nil {
+		return store.MarkNotApplied(err)
+	}
+	return operate(ctx)
+}
+
+// TestLogLateUnderReservation: an entry arrives late, before it is sent again. The
+// reservation finds an object, which is the writer's own.
+func TestLogLateUnderReservation(t *testing.T) {
+	m := membucket.New()
+	fill(t, newLog(t, m), 1)
+	b := objecttest.NewFaulty(m, func() func(objecttest.Call) objecttest.Fault {
+		put := false
+		return func(c objecttest.Call) objecttest.Fault {
+			if c.Op == "put" && !put {
+				put = true
+				return objecttest.Late
+			}
+			return objecttest.Pass
+		}
+	}())
+	l, err := object.OpenLog(newClient(t, b, &object.Options{Reserver: &delivering{b: b}}), "log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := l.Append(t.Context(), 1, []byte("x")); err != nil || e.Number != 2 {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if got, err := readLog(t, newLog(t, m), 0); err != nil || len(got) != 2 {
+		t.Errorf("the log is %q, %v", got, err)
 	}
 }
 

@@ -3,6 +3,9 @@ package object_test
 import "github.com/holdfast-go/holdfast/internal/mutanttest"
 
 var logMutants = []mutanttest.Mutant{
+	{"an append takes its own earlier try for the entry of another writer", "log.go",
+		"a.settle(ctx, err == nil, conflict && doubt == nil)", "a.settle(ctx, err == nil, conflict)",
+		"TestLogLateUnderReservation"},
 	{"an append does not look at the floor behind it", "log.go",
 		"	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n	mine :=",
 		"	mine :=",
@@ -24,7 +27,7 @@ var logMutants = []mutanttest.Mutant{
 		"		case distance > uint64(len(at.before)):\n			return store.FateUnknown, nil\n", "		case distance > uint64(len(at.before)):\n			return store.FateNever, nil\n",
 		"TestLogRandomOrders"},
 	{"an append that meets another entry does not look at the floor", "log.go",
-		"		fate, judgeErr := a.settle(ctx, err == nil, conflict)\n", "		if conflict {\n			return err\n		}\n		fate, judgeErr := a.settle(ctx, err == nil, conflict)\n",
+		"		fate, judgeErr := a.settle(ctx, err == nil, conflict && doubt == nil)\n", "		if conflict {\n			return err\n		}\n		fate, judgeErr := a.settle(ctx, err == nil, conflict && doubt == nil)\n",
 		"TestLogRepeatedAndRemoved"},
 	{"an append follows what is not known to be there", "log.go",
 		"	case known.ID == \"\":\n		return", "	case false:\n		return",
