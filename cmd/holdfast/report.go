@@ -103,24 +103,29 @@ func (a *app) finish(r *report, result error) error {
 // write writes the report of a result.
 func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), statusOf(result)
-	switch {
-	case r.Acquired == nil && (errors.Is(result, lease.ErrHeld) || r.Status == statusBusy):
-		r.Verdict = "busy"
-	case errors.Is(result, lease.ErrLost):
-		r.Verdict = "lost"
-	case errors.Is(result, errTimedOut):
-		r.Verdict = "timed out"
-	case r.Acquired == nil, r.Status == statusNotExec && told(result):
-		r.Verdict = "failed" // the command never ran
-	default:
-		r.Verdict = "ran"
-	}
+	r.Verdict = verdictOf(r.Acquired != nil, result)
 	if told(result) {
 		r.Error = oneLine(result)
 	}
 	enc := printable.JSON(r.file)
 	enc.SetIndent("", "  ")
 	return errors.Join(enc.Encode(r), r.file.Close())
+}
+
+// verdictOf is what became of a run that has acquired its locks or not.
+func verdictOf(acquired bool, result error) string {
+	status := statusOf(result)
+	switch {
+	case !acquired && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
+		return "busy"
+	case errors.Is(result, lease.ErrLost):
+		return "lost"
+	case errors.Is(result, errTimedOut):
+		return "timed out"
+	case !acquired, status == statusNotExec && told(result):
+		return "failed" // the command never ran
+	}
+	return "ran"
 }
 
 // told reports whether a result is an error of holdfast's own, and not the status of

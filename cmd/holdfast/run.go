@@ -37,6 +37,8 @@ type runFlags struct {
 	onLost     string
 	also       []string
 	report     string
+	metrics    string
+	hooks      hooks
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -61,6 +63,13 @@ taken: also if the command ends earlier or fails, if this machine restarts, and 
 all that use the lock. run does not wait for it. The time stands in the lock's record,
 and wall clocks are compared: it spaces jobs, and excludes nobody. A command that a
 signal to run has ended, or that could not be started, does not count.
+
+--on-acquire, --on-release and --on-lost start a program with its arguments, separated by
+blanks and without a shell. It finds the same variables, and HOLDFAST_EVENT (acquire,
+release, lost), and its output goes to stderr. --on-acquire is waited for, under the lock;
+--on-release runs when the lock was released, for a minute at most; --on-lost while the
+command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and
+store.
 
 What the command has started, and leaves running when it ends, goes on without the
 lock. With --wait-group the lock is held until the last process of its group has ended,
@@ -91,7 +100,10 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
-	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do with the command when the lease is lost: kill or warn")
+	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do when the lease is lost: kill or warn, or a program to start while the command is ended")
+	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken; if it fails the command is not started")
+	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run when the lock was released")
+	flags.StringVar(&f.metrics, "metrics", "", "add what happened to the counters in this file (*.prom), for the textfile collector of Prometheus' node exporter")
 	flags.StringArrayVar(&f.also, "also", nil, "URL of a further store in which to hold the same locks")
 	flags.StringVar(&f.report, "report", "", "write what happened to this file, as JSON")
 	return cmd
@@ -134,8 +146,6 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
 		return usagef("name the command: holdfast run NAME -- COMMAND")
-	case f.onLost != "kill" && f.onLost != "warn":
-		return usagef("--on-lost is kill or warn, not %q", f.onLost)
 	case f.busyStatus < 0 || f.busyStatus > 255:
 		return usagef("-E is a status from 0 to 255, not %d", f.busyStatus)
 	case f.atLeast < 0, f.atMost < 0:
@@ -144,6 +154,15 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
 		return usagef("--wait-group: this system has no process groups")
+	}
+	if f.onLost != "kill" && f.onLost != "warn" {
+		f.hooks.lost = f.onLost
+	}
+	if err := f.hooks.look(); err != nil {
+		return err
+	}
+	if err := metricsFile(f.metrics); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -204,19 +223,33 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	signal.Notify(signals, forwardable()...)
 	defer signal.Stop(signals)
 
+	tally := &tally{file: f.metrics, names: names, began: time.Now()}
+	if f.metrics != "" {
+		defer func() {
+			if failed := tally.add(ctx, err); failed != nil {
+				a.notef("--metrics: %s", oneLine(failed)) // of a run that is over
+			}
+		}()
+	}
 	handles, clients, presence, err := a.handles(ctx, f, names)
 	if err != nil {
 		return err
 	}
 	defer clients.close(ctx)
+	tally.store = handles[0].url
 	set, err := a.acquire(ctx, f, handles, signals)
 	if err != nil {
 		return a.busy(f, handles, err)
 	}
+	tally.acquired = time.Now()
 	clients.flush() // before the command writes
 	report.acquired(set, urls(handles))
 	environment(cmd, handles[0], set, urls(handles))
-	status, ran, err := a.supervise(f, cmd, set, signals, presence)
+	status, ran := 0, false
+	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
+		status, ran, err = a.supervise(f, cmd, set, signals, presence)
+	}
+	defer a.hook("release", f.hooks.release, cmd.Env)
 	if !ran {
 		for _, g := range set.Guards() {
 			g.AllowAgain()
@@ -614,6 +647,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				continue
 			}
 			wasLost = true
+			if f.hooks.lost != "" {
+				defer a.onLost(f.hooks.lost, cmd.Env)()
+			}
 			stop(graceLeft(set))
 		case <-tooLong:
 			tooLong = nil

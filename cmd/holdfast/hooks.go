@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// hooks are commands beside the one that run guards. Each is a program and its arguments,
+// separated by blanks: no shell takes part.
+type hooks struct {
+	acquire, lost, release string
+}
+
+// hookTime bounds a hook that nothing waits for any more.
+const hookTime = time.Minute
+
+// look finds the programs before any lock is taken.
+func (h *hooks) look() error {
+	for _, hook := range []struct{ flag, line string }{{"--on-acquire", h.acquire}, {"--on-release", h.release}, {"--on-lost", h.lost}} {
+		if hook.line == "" {
+			continue
+		}
+		words := strings.Fields(hook.line)
+		if len(words) == 0 {
+			return usagef("%s is blank: name a program", hook.flag)
+		}
+		if _, err := exec.LookPath(words[0]); err != nil {
+			if hook.flag == "--on-lost" {
+				return usagef("--on-lost is kill, warn or a command, not %q: %w", hook.line, err)
+			}
+			return usagef("%s: %w", hook.flag, err)
+		}
+	}
+	return nil
+}
+
+// start starts a hook, and returns what waits for its end. Its output goes to stderr: stdout
+// is the command's.
+func (a *app) start(ctx context.Context, event, line string, env []string) (wait func() error) {
+	if line == "" {
+		return func() error { return nil }
+	}
+	words := strings.Fields(line)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = append(slices.Clone(env), "HOLDFAST_EVENT="+event)
+	cmd.Stdout, cmd.Stderr = a.stderr, a.stderr
+	cmd.WaitDelay = time.Second
+	err := cmd.Start()
+	return func() error {
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if err != nil {
+			return fmt.Errorf("--on-%s %s: %w", event, words[0], err)
+		}
+		return nil
+	}
+}
+
+// onLost starts the hook of a lease that was lost, beside the end of the command, and
+// returns what waits for it.
+func (a *app) onLost(line string, env []string) (wait func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	ended := a.start(ctx, "lost", line, env)
+	return func() {
+		defer cancel()
+		if err := ended(); err != nil {
+			a.notef("%s", oneLine(err))
+		}
+	}
+}
+
+// hook runs a hook to its end, for a minute at most, and tells if it fails.
+func (a *app) hook(event, line string, env []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	defer cancel()
+	if err := a.start(ctx, event, line, env)(); err != nil {
+		a.notef("%s", oneLine(err))
+	}
+}
+
+// onAcquire runs the hook of a lock that was taken, for as long as the lease lasts. If it
+// fails the command is not started.
+func (a *app) onAcquire(ctx context.Context, line string, env []string) error {
+	err := a.start(ctx, "acquire", line, env)()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return &statusError{statusLost, errors.Join(cause, err)}
+	}
+	return &statusError{statusFailed, fmt.Errorf("the command was not started: %w", err)}
+}
