@@ -10,7 +10,7 @@ func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
 		// The rules of the protocol, which the simulation misses.
 		{"an operation of unknown outcome releases its row", "reserve.go",
-			"if outcome == store.NotApplied {", "if outcome != store.Applied {",
+			"if outcome == store.NotApplied || outcome", "if outcome != store.Applied || outcome",
 			"TestSimulation"},
 		{"a Reserver does not wait for its own row of unknown outcome", "reserve.go",
 			"if first && outcome != store.Unknown {", "if first {",

@@ -66,6 +66,12 @@ type Options struct {
 	// [MaxTestInterval]; 0 means [DefaultTestInterval].
 	TestInterval time.Duration
 
+	// Release also releases the row of an operation that was applied, for one request
+	// more. Other programs then need not wait for it when the state returns: where objects
+	// are deleted and created again, or get earlier bytes again on a store whose versions
+	// are ETags.
+	Release bool
+
 	// Log is told of waits, take-overs and releases. Nil discards.
 	Log *slog.Logger
 }

@@ -74,8 +74,8 @@ func (r *Reserver) Options() Options { return r.o }
 //
 // The error is that of operate as it is, also when its context has ended. Its outcome
 // ([store.OutcomeOf]) decides what Do does with the reservation: if the operation was
-// certainly not applied, Do releases it; otherwise the reservation stays, and other
-// writers wait until they may take it over. An operation of several steps must not return
+// certainly not applied, Do releases it; otherwise the reservation stays (see
+// [Options].Release), and other writers wait until they may take it over. An operation of several steps must not return
 // an error whose outcome is NotApplied when one of the steps was applied. Every other
 // error has the outcome NotApplied: operate was not called. A [*WaitError] says for which
 // reservation Do waited when ctx ended. store.ErrCorrupt means that a row in the table is
@@ -110,7 +110,7 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 	err = operate(ctx)
 	first := stop() // the line has not moved on
 	outcome := store.OutcomeOf(err)
-	if outcome == store.NotApplied {
+	if outcome == store.NotApplied || outcome == store.Applied && r.o.Release {
 		a.release(ctx, held.Row)
 	}
 	if first && outcome != store.Unknown {

@@ -66,8 +66,18 @@ func TestWrongStateCostsOneCheck(t *testing.T) {
 // TestRowOutlivesItsOperation: a writer that checked the object before another one wrote
 // it meets that writer's row.
 func TestRowOutlivesItsOperation(t *testing.T) {
+	for _, release := range []bool{false, true} {
+		testRowOutlives(t, release)
+	}
+}
+
+func testRowOutlives(t *testing.T, release bool) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tab := newBucket(), newTable()
+		r, err := reserve.New(tab, &reserve.Options{Timeout: timeout, Release: release})
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := b.write(t, "k", "old")
 		checked := make(chan struct{})
 		slow := func(ctx context.Context) error {
@@ -76,14 +86,14 @@ func TestRowOutlivesItsOperation(t *testing.T) {
 			case <-checked: // the second check
 			default:
 				close(checked)
-				time.Sleep(time.Minute)
+				time.Sleep(timeout / 4)
 			}
 			return err
 		}
 		done := make(chan error)
 		go func() { done <- reserver(t, tab).Do(t.Context(), "k", v, slow, b.put("k", "stale")) }()
 		<-checked
-		if err := reserver(t, tab).In(b).Do(t.Context(), "k", v, b.put("k", "new")); err != nil {
+		if err := r.In(b).Do(t.Context(), "k", v, b.put("k", "new")); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "new" {
@@ -161,6 +171,34 @@ func TestSuccessMakesAStateFreeForItsReserver(t *testing.T) {
 		}
 		if time.Since(start) != 0 {
 			t.Errorf("it took %v", time.Since(start))
+		}
+	})
+}
+
+// TestReleaseAfterSuccess: with the option any other Reserver gets a state that returns at
+// once; and the row still outlives the operation.
+func TestReleaseAfterSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tab := newBucket(), newTable()
+		start := time.Now()
+		for range 3 {
+			r, err := reserve.New(tab, &reserve.Options{Release: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.In(b).Do(t.Context(), "k", "", b.put("k", "x")); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Delete(t.Context(), "k", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Since(start) != 0 {
+			t.Errorf("it took %v", time.Since(start))
+		}
+		wantCalls(t, tab.reset(), "insert", "replace", "insert", "replace", "replace", "insert", "replace", "replace")
+		if row, ok := tab.row("k", ""); !ok || row.Timeout != 0 {
+			t.Errorf("the row is %+v, %v", row, ok)
 		}
 	})
 }

@@ -189,7 +189,7 @@ func simulate(t *testing.T, seed uint64, single bool) simCounts {
 	}
 	var all sync.WaitGroup
 	for i := range 4 {
-		r, err := reserve.New(s.table, &reserve.Options{Timeout: timeout, Rate: 2 + i%2})
+		r, err := reserve.New(s.table, &reserve.Options{Timeout: timeout, Rate: 2 + i%2, Release: i/2 == 1})
 		if err != nil {
 			t.Fatal(err)
 		}
