@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/registerrules"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -52,6 +53,18 @@ func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...)
 
 // absent ends the case: the store is not asked for what it checks.
 func (e *env) absent(why string) { e.rec.Absent(why) }
+
+// rule makes a case of a rule that holdfast doctor checks, too.
+func rule(check func(*registerrules.Space, context.Context) error) func(*env) {
+	return func(e *env) {
+		s := &registerrules.Space{Handles: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, Insist: true, Loser: func(err error) {
+			e.errorf("a racer that lost got %v (%v), want a conflict", err, store.OutcomeOf(err))
+		}}
+		if err := check(s, e.ctx); err != nil {
+			e.fatalf("%v", err)
+		}
+	}
+}
 
 // state returns the state of key; a zero version means absent.
 func (e *env) state(key string) store.Entry {

@@ -10,14 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/registerrules"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // raceCases are the rules of registers that many use at once.
 func raceCases() []testCase {
 	return []testCase{
-		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (check and rename gave 110 double winners in 1,000.)", caseRaceCreate},
-		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", caseRaceSwap},
+		{"RaceCreate", "Of several that create one register at once, exactly one succeeds, and its value is there. (check and rename gave 110 double winners in 1,000.)", rule((*registerrules.Space).RaceCreate)},
+		{"RaceSwap", "Of several puts on one version at once, exactly one succeeds, and its value is there.", rule((*registerrules.Space).RaceSwap)},
 		{"RaceDelete", "Of several deletes of one version at once, exactly one succeeds.", caseRaceDelete},
 		{"RaceDeleteSwap", "Of a delete and a put on one version at once, exactly one succeeds.", caseRaceDeleteSwap},
 		{"RaceCreateDelete", "A caller that created a register has it until it deletes it: no other caller's creation succeeds in between.", caseRaceCreateDelete},
@@ -87,31 +88,6 @@ func (e *env) oneWins(what string, n int, write func(i int, s store.Store) error
 		e.fatalf("%s: %d of %d succeeded, want exactly one", what, winners, n)
 	}
 	return winner
-}
-
-func caseRaceCreate(e *env) {
-	got := make([]store.Version, e.Racers)
-	for round := range e.Rounds {
-		key := fmt.Sprintf("job-%d", round)
-		winner := e.oneWins("creating "+key, e.Racers, func(i int, s store.Store) (err error) {
-			got[i], err = s.Put(e.ctx, key, "", fmt.Appendf(nil, "racer %d", i))
-			return err
-		})
-		e.expect(key, got[winner], fmt.Sprintf("racer %d", winner))
-	}
-}
-
-func caseRaceSwap(e *env) {
-	v := e.create("job", "start")
-	got := make([]store.Version, e.Racers)
-	for round := range e.Rounds {
-		winner := e.oneWins(fmt.Sprintf("swap, round %d", round), e.Racers, func(i int, s store.Store) (err error) {
-			got[i], err = s.Put(e.ctx, "job", v, fmt.Appendf(nil, "racer %d in round %d", i, round))
-			return err
-		})
-		v = got[winner]
-		e.expect("job", v, fmt.Sprintf("racer %d in round %d", winner, round))
-	}
 }
 
 func caseRaceDelete(e *env) {

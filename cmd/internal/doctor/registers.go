@@ -8,28 +8,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/registerrules"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // slow is a median write above which leases of the default length are in danger.
 const slow = time.Second
 
+// What was found where a rule is kept.
+const (
+	oneWon    = "exactly one won, %d times out of %d"
+	isAsItWas = "refused, and the register is what it was"
+)
+
 // registers are the checks of every store: the contract of a register.
 type registers struct{ *examination }
 
 func (r *registers) steps() []step {
 	return []step{
-		{"create-twice", "create-if-absent twice", true, r.createTwice},
-		{"create-race", "create-if-absent by many at once", true, r.createRace},
-		{"swap-race", "compare-and-swap by many at once", true, r.swapRace},
-		{"wrong-version", "a write that names a wrong version", true, r.wrongVersion},
-		{"missing-key", "a write that names a version of what is not there", true, r.missingKey},
-		{"delete-version", "a delete that names a wrong version", true, r.deleteVersion},
-		{"recreate", "delete, then create again", true, r.recreate},
-		{"equal-values", "equal values written twice", true, r.equalValues},
+		r.rule("create-twice", "create-if-absent twice", (*registerrules.Space).CreateTwice, "the second was refused"),
+		r.rule("create-race", fmt.Sprintf("create-if-absent by %d at once", r.o.Racers), (*registerrules.Space).RaceCreate, oneWon, r.o.Rounds, r.o.Rounds),
+		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", r.o.Racers), (*registerrules.Space).RaceSwap, oneWon, r.o.Rounds, r.o.Rounds),
+		r.wrongVersion(),
+		r.rule("missing-key", "a write that names a version of what is not there", (*registerrules.Space).PutAbsent, "refused, and nothing was made"),
+		r.rule("delete-version", "a delete that names a wrong version", (*registerrules.Space).DeleteSuperseded, isAsItWas),
+		r.rule("recreate", "delete, then create again", (*registerrules.Space).Recreate, "it has a new version, and the old one is refused"),
+		r.rule("equal-values", "equal values written twice", (*registerrules.Space).EqualValues, "each has its own version"),
 		{"read-after-write", "reading what was just written", true, r.readAfterWrite},
 		{"large-value", "a value of 64 KiB, and odd names", true, r.large},
 		{"list-registers", "listing what was just written", false, r.list},
@@ -37,7 +43,7 @@ func (r *registers) steps() []step {
 	}
 }
 
-// value is one that nobody has written before.
+// value is one that was never written before.
 func value() []byte { return []byte(`{"of":"holdfast doctor","nonce":"` + rand.Text() + `"}`) }
 
 // put writes with the first handle.
@@ -45,255 +51,66 @@ func (r *registers) put(ctx context.Context, key string, prev store.Version, v [
 	return r.handles[0].Put(ctx, key, prev, v)
 }
 
-// is checks that a register holds a value, as both handles see it.
-func (r *registers) is(ctx context.Context, key string, want []byte, version store.Version) (bool, error) {
-	for _, st := range r.handles {
-		got, v, err := st.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			got, v, err = nil, "", nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if v != version || !bytes.Equal(got, want) {
-			return false, nil
-		}
-	}
-	return true, nil
+// space is where the rules that all registers keep are checked.
+func (r *registers) space() *registerrules.Space {
+	return &registerrules.Space{Handles: r.handles, Racers: r.o.Racers, Rounds: r.o.Rounds}
 }
 
-// refused judges a write that had to be refused: nil if it was, and the register is
-// still what it was.
-func (r *registers) refused(ctx context.Context, c Check, err error, key string, want []byte, version store.Version) []Check {
-	switch {
-	case err == nil:
-		return c.unsafe("the store let it through", "two programs could hold one lock; leases are refused here")
-	case !errors.Is(err, store.ErrConflict):
-		return r.failed(c, err)
+// holds reports whether both handles see the value in the register.
+func (r *registers) holds(ctx context.Context, key string, version store.Version, want []byte) (bool, error) {
+	err := r.space().Holds(ctx, key, version, want)
+	var broken *registerrules.Broken
+	if errors.As(err, &broken) {
+		return false, nil
 	}
-	same, err := r.is(ctx, key, want, version)
-	switch {
-	case err != nil:
-		return r.failed(c, err)
-	case !same:
-		return c.unsafe("the store refused it, and the register is not what it was", "a holder could be overwritten; leases are refused here")
-	}
-	return nil
+	return err == nil, err
 }
 
-func (r *registers) createTwice(ctx context.Context) []Check {
-	c := finding("create-twice", "create-if-absent twice", true)
-	a := value()
-	v, err := r.put(ctx, "twice", "", a)
-	if errors.Is(err, store.ErrConflict) {
-		return c.unsafe("the store refused to create what was not there", "no lock could be taken")
-	}
-	if err != nil {
-		return r.failed(c, err)
-	}
-	_, err = r.handles[1].Put(ctx, "twice", "", value())
-	if bad := r.refused(ctx, c, err, "twice", a, v); bad != nil {
-		return bad
-	}
-	return c.ok("the second was refused")
-}
-
-// outcome is what became of a race.
-type outcome struct {
-	won, unknown int
-	err          error // of one who neither won nor lost
-	value        []byte
-	version      store.Version // of one who won
-}
-
-// race lets many write the same register on the same predecessor.
-func (r *registers) race(ctx context.Context, key string, prev store.Version) outcome {
-	var (
-		mu    sync.Mutex
-		out   outcome
-		wg    sync.WaitGroup
-		start = make(chan struct{})
-	)
-	for i := range r.o.Racers {
-		wg.Go(func() {
-			mine := value()
-			<-start
-			v, err := r.handles[i%2].Put(ctx, key, prev, mine)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				out.won, out.value, out.version = out.won+1, mine, v
-			case errors.Is(err, store.ErrConflict):
-			default:
-				out.err = err
-				if store.OutcomeOf(err) == store.Unknown {
-					out.unknown++
-				}
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	return out
-}
-
-// verdict judges a race; nil is good.
-func (r *registers) verdict(ctx context.Context, c Check, key string, out outcome) []Check {
-	switch {
-	case out.won > 1:
-		return c.unsafe(fmt.Sprintf("%d of %d were told that they won", out.won, r.o.Racers), "two programs could hold one lock; leases are refused here")
-	case out.won == 0 && out.err != nil:
-		return r.failed(c, out.err)
-	case out.won == 0:
-		return c.unsafe("nobody won", "no lock could be taken when several try")
-	}
-	same, err := r.is(ctx, key, out.value, out.version)
-	switch {
-	case err != nil:
-		return r.failed(c, err)
-	case !same:
-		return c.unsafe("one was told that it won, and another's value is there", "two programs could hold one lock; leases are refused here")
-	}
-	return nil
-}
-
-func (r *registers) createRace(ctx context.Context) []Check {
-	c := finding("create-race", fmt.Sprintf("create-if-absent by %d at once", r.o.Racers), true)
-	for i := range r.o.Rounds {
-		key := fmt.Sprintf("race-%d", i)
-		if bad := r.verdict(ctx, c, key, r.race(ctx, key, "")); bad != nil {
-			return bad
-		}
-	}
-	return c.ok("exactly one won, %d times out of %d", r.o.Rounds, r.o.Rounds)
-}
-
-func (r *registers) swapRace(ctx context.Context) []Check {
-	c := finding("swap-race", fmt.Sprintf("compare-and-swap by %d at once", r.o.Racers), true)
-	v, err := r.put(ctx, "swap", "", value())
-	if err != nil {
-		return r.failed(c, err)
-	}
-	for range r.o.Rounds {
-		out := r.race(ctx, "swap", v)
-		if bad := r.verdict(ctx, c, "swap", out); bad != nil {
-			return bad
-		}
-		v = out.version
-	}
-	return c.ok("exactly one won, %d times out of %d", r.o.Rounds, r.o.Rounds)
-}
-
-// twoStates makes a register that had two states.
-func (r *registers) twoStates(ctx context.Context, key string) (old, now store.Version, current []byte, err error) {
-	if old, err = r.put(ctx, key, "", value()); err != nil {
-		return "", "", nil, err
-	}
-	current = value()
-	now, err = r.put(ctx, key, old, current)
-	return old, now, current, err
-}
-
-func (r *registers) wrongVersion(ctx context.Context) []Check {
-	c := finding("wrong-version", "a write that names a wrong version", true)
-	old, now, current, err := r.twoStates(ctx, "wrong")
-	if errors.Is(err, store.ErrConflict) {
-		return c.unsafe("the store refused a write that named the right version", "no lease could be renewed")
-	}
-	if err != nil {
-		return r.failed(c, err)
-	}
-	for _, st := range r.handles {
-		_, err = st.Put(ctx, "wrong", old, value())
-		if bad := r.refused(ctx, c, err, "wrong", current, now); bad != nil {
-			return bad
-		}
-	}
-	var conflict *store.ConflictError
-	if store.TraitsOf(r.handles[0]).ConflictTells && (!errors.As(err, &conflict) || !conflict.Known) {
-		return c.warn("refused, without telling the state that was met", "Holdfast reads it: a contended try costs one request more")
-	}
-	return c.ok("refused, and the register is what it was")
-}
-
-func (r *registers) missingKey(ctx context.Context) []Check {
-	c := finding("missing-key", "a write that names a version of what is not there", true)
-	v, err := r.put(ctx, "other", "", value())
-	if err != nil {
-		return r.failed(c, err)
-	}
-	_, err = r.put(ctx, "missing", v, value())
-	if bad := r.refused(ctx, c, err, "missing", nil, ""); bad != nil {
-		return bad
-	}
-	return c.ok("refused, and nothing was made")
-}
-
-func (r *registers) deleteVersion(ctx context.Context) []Check {
-	c := finding("delete-version", "a delete that names a wrong version", true)
-	old, now, current, err := r.twoStates(ctx, "delete")
-	if err != nil {
-		return r.failed(c, err)
-	}
-	err = r.handles[0].Delete(ctx, "delete", old)
-	if bad := r.refused(ctx, c, err, "delete", current, now); bad != nil {
-		return bad
-	}
-	return c.ok("refused, and the register is what it was")
-}
-
-func (r *registers) recreate(ctx context.Context) []Check {
-	c := finding("recreate", "delete, then create again", true)
-	first := value()
-	v, err := r.put(ctx, "again", "", first)
-	if err == nil {
-		err = r.handles[0].Delete(ctx, "again", v)
-	}
-	if err != nil {
-		return r.failed(c, err)
-	}
-	if gone, err := r.is(ctx, "again", nil, ""); err != nil || !gone {
-		if err != nil {
+// rule makes the check of a rule that all registers keep.
+func (r *registers) rule(id, what string, check func(*registerrules.Space, context.Context) error, ok string, args ...any) step {
+	return step{id, what, true, func(ctx context.Context) []Check {
+		c := finding(id, what, true)
+		err := check(r.space(), ctx)
+		var broken *registerrules.Broken
+		switch {
+		case errors.As(err, &broken):
+			return c.unsafe(broken.Found, broken.Means+"; leases are refused here")
+		case err != nil:
 			return r.failed(c, err)
 		}
-		return c.unsafe("the delete was answered, and the register is still there", "what was removed comes back")
-	}
-	w, err := r.put(ctx, "again", "", first)
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return c.unsafe("what was deleted cannot be created again", "a lock that was removed could never be taken again")
-	case err != nil:
-		return r.failed(c, err)
-	case w == v:
-		return c.unsafe("the old version came back", "a holder that slept could overwrite a new one; leases are refused here")
-	}
-	_, err = r.put(ctx, "again", v, value())
-	if bad := r.refused(ctx, c, err, "again", first, w); bad != nil {
-		return bad
-	}
-	return c.ok("it has a new version, and the old one is refused")
+		return c.ok(ok, args...)
+	}}
 }
 
-func (r *registers) equalValues(ctx context.Context) []Check {
-	c := finding("equal-values", "equal values written twice", true)
-	same := value()
-	v, err := r.put(ctx, "equal", "", same)
-	if err != nil {
-		return r.failed(c, err)
+// wrongVersion checks that a superseded version is refused, and whether the refusal
+// carries the state that it met, where the store's traits say so.
+func (r *registers) wrongVersion() step {
+	s := r.rule("wrong-version", "a write that names a wrong version", (*registerrules.Space).PutSuperseded, isAsItWas)
+	check := s.run
+	s.run = func(ctx context.Context) []Check {
+		checks := check(ctx)
+		if checks[0].Result != OK || !store.TraitsOf(r.handles[0]).ConflictTells {
+			return checks
+		}
+		c := finding(s.id, s.what, true)
+		v, err := r.put(ctx, "tells", "", value())
+		for range 2 { // the second is refused
+			if err == nil {
+				_, err = r.put(ctx, "tells", v, value())
+			}
+		}
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock; leases are refused here")
+		case !errors.Is(err, store.ErrConflict):
+			return r.failed(c, err)
+		case !errors.As(err, &conflict) || !conflict.Known:
+			return c.warn("refused, without telling the state that was met", "Holdfast reads it: a contended try costs one request more")
+		}
+		return checks
 	}
-	w, err := r.put(ctx, "equal", v, same)
-	if err != nil {
-		return r.failed(c, err)
-	}
-	if v == w {
-		return c.unsafe("both have the same version", "an old state looks current again; leases are refused here")
-	}
-	_, err = r.put(ctx, "equal", v, value())
-	if bad := r.refused(ctx, c, err, "equal", same, w); bad != nil {
-		return bad
-	}
-	return c.ok("each has its own version")
+	return s
 }
 
 func (r *registers) readAfterWrite(ctx context.Context) []Check {
@@ -305,7 +122,7 @@ func (r *registers) readAfterWrite(ctx context.Context) []Check {
 		if err != nil {
 			return r.failed(c, err)
 		}
-		same, err := r.is(ctx, "fresh", mine, w)
+		same, err := r.holds(ctx, "fresh", w, mine)
 		if err != nil {
 			return r.failed(c, err)
 		}
@@ -329,7 +146,7 @@ func (r *registers) large(ctx context.Context) []Check {
 		if err != nil {
 			return r.failed(c, err)
 		}
-		same, err := r.is(ctx, key, v, w)
+		same, err := r.holds(ctx, key, w, v)
 		if err != nil {
 			return r.failed(c, err)
 		}

@@ -1,0 +1,335 @@
+// Package registerrules has those rules of a register that are checked in two places: by
+// the suite for backends ([store/storetest]) on stores that a test made, and by the
+// examination of a user's store (holdfast doctor). Each rule stands here once.
+//
+// A rule returns nil if the store keeps it, a [*Broken] if the store was seen to break it,
+// and any other error if that could not be found out.
+//
+// [store/storetest]: https://pkg.go.dev/github.com/holdfast-go/holdfast/store/storetest
+package registerrules
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Broken is a rule that the store was seen to break.
+type Broken struct {
+	Found  string // what happened
+	Means  string // what that does to leases
+	Detail string // values and versions, if there are any
+}
+
+func (b *Broken) Error() string {
+	text := b.Found
+	if b.Detail != "" {
+		text += ": " + b.Detail
+	}
+	return text + " (" + b.Means + ")"
+}
+
+// What broken rules mean.
+const (
+	twoHolders = "two programs could hold one lock"
+	overwrites = "a holder could be overwritten"
+	noRenewal  = "no lease could be renewed"
+	noLock     = "no lock could be taken"
+	oldAsNew   = "an old state looks current again"
+	comesBack  = "what was removed comes back"
+)
+
+// after says of a broken rule, or of another error, what had been done before.
+func after(what string, err error) error {
+	var broken *Broken
+	if errors.As(err, &broken) {
+		return &Broken{"after " + what + " " + broken.Found, broken.Means, broken.Detail}
+	}
+	if err != nil {
+		return fmt.Errorf("after %s: %w", what, err)
+	}
+	return nil
+}
+
+// Space is the place where the rules are checked: two handles on the same registers, so
+// that what one of them remembers does not hide what the store does. Each rule uses keys
+// of its own, which must not exist.
+type Space struct {
+	Handles [2]store.Store
+
+	Racers int // how many write at the same time
+	Rounds int // how often a race, or a write of an equal value, is repeated
+
+	// Insist lets a racer repeat a write that the store was too busy for, as long as it
+	// says that the write was not applied.
+	Insist bool
+
+	// Loser gets the error of a racer that neither won nor met a conflict, such as one
+	// that the store was too busy for. Nil ignores it.
+	Loser func(error)
+}
+
+// value returns one that was never written before.
+func value() []byte { return []byte(`{"by":"holdfast","nonce":"` + rand.Text() + `"}`) }
+
+// put writes with the first handle, on a version that is current.
+func (s *Space) put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	v, err := s.Handles[0].Put(ctx, key, prev, value)
+	switch {
+	case errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied && prev == "":
+		return "", &Broken{"creating an absent register was refused", noLock, err.Error()}
+	case errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied:
+		return "", &Broken{"a put on the current version was refused", noRenewal, fmt.Sprintf("version %q: %v", prev, err)}
+	case err == nil && v == "":
+		return "", &Broken{"a put returned the zero version, which means absent", noRenewal, ""}
+	case err == nil && v == prev:
+		return "", &Broken{"a put returned the version that it replaced", oldAsNew, fmt.Sprintf("version %q", v)}
+	}
+	return v, err
+}
+
+// Holds checks that both handles read the value and the version. A zero version means
+// absent.
+func (s *Space) Holds(ctx context.Context, key string, version store.Version, want []byte) error {
+	for i, handle := range s.Handles {
+		got, v, err := handle.Get(ctx, key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if v != version || !bytes.Equal(got, want) {
+			return &Broken{"the register is not what it was", overwrites, fmt.Sprintf("%q: handle %d reads %s, and not %s", key, i+1, show(v, got), show(version, want))}
+		}
+	}
+	return nil
+}
+
+// Refused checks the error of a write that had to be refused, and that the register is
+// still what it was.
+func (s *Space) Refused(ctx context.Context, what string, err error, key string, version store.Version, want []byte) error {
+	var conflict *store.ConflictError
+	switch {
+	case err == nil:
+		return &Broken{what + " was not refused", twoHolders, ""}
+	case !errors.Is(err, store.ErrConflict):
+		return fmt.Errorf("%s: the error is no conflict: %w", what, err)
+	case store.OutcomeOf(err) != store.NotApplied:
+		return fmt.Errorf("%s: a conflict whose outcome is %q: %w", what, store.OutcomeOf(err), err)
+	case errors.As(err, &conflict) && conflict.Known && (conflict.Version != version || !bytes.Equal(conflict.Value, want)):
+		return &Broken{"the conflict of " + what + " carries another state than the one that it met", overwrites,
+			fmt.Sprintf("%s, and not %s", show(conflict.Version, conflict.Value), show(version, want))}
+	}
+	return after(what+" was refused,", s.Holds(ctx, key, version, want))
+}
+
+func show(v store.Version, value []byte) string {
+	if v == "" && len(value) == 0 {
+		return "nothing"
+	}
+	if len(value) > 40 {
+		return fmt.Sprintf("%q... (%d bytes) with version %q", value[:40], len(value), v)
+	}
+	return fmt.Sprintf("%q with version %q", value, v)
+}
+
+// CreateTwice: creating a register that exists is refused, with another value and with
+// the same one.
+func (s *Space) CreateTwice(ctx context.Context) error {
+	const key = "twice"
+	first := value()
+	v, err := s.put(ctx, key, "", first)
+	if err != nil {
+		return err
+	}
+	_, err = s.Handles[0].Put(ctx, key, "", value())
+	if err := s.Refused(ctx, "creating a register that exists", err, key, v, first); err != nil {
+		return err
+	}
+	_, err = s.Handles[1].Put(ctx, key, "", first)
+	return s.Refused(ctx, "creating a register with the value that it has", err, key, v, first)
+}
+
+// twoStates makes a register that had two states.
+func (s *Space) twoStates(ctx context.Context, key string) (old, now store.Version, current []byte, err error) {
+	if old, err = s.put(ctx, key, "", value()); err != nil {
+		return "", "", nil, err
+	}
+	current = value()
+	now, err = s.put(ctx, key, old, current)
+	return old, now, current, err
+}
+
+// PutSuperseded: a put on a version that is no longer current is refused, by both handles
+// and also with the current value.
+func (s *Space) PutSuperseded(ctx context.Context) error {
+	const key = "superseded"
+	old, now, current, err := s.twoStates(ctx, key)
+	if err != nil {
+		return err
+	}
+	for i, next := range [][]byte{value(), current} {
+		_, err := s.Handles[i].Put(ctx, key, old, next)
+		if err := s.Refused(ctx, "a put on a superseded version", err, key, now, current); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutAbsent: a put on a version is refused where nothing is, and makes nothing.
+func (s *Space) PutAbsent(ctx context.Context) error {
+	v, err := s.put(ctx, "other", "", value())
+	if err != nil {
+		return err
+	}
+	_, err = s.Handles[0].Put(ctx, "missing", v, value())
+	return s.Refused(ctx, "a put with a version on a register that never was", err, "missing", "", nil)
+}
+
+// DeleteSuperseded: a delete of a version that is no longer current is refused.
+func (s *Space) DeleteSuperseded(ctx context.Context) error {
+	const key = "delete"
+	old, now, current, err := s.twoStates(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Refused(ctx, "a delete with a superseded version", s.Handles[0].Delete(ctx, key, old), key, now, current)
+}
+
+// Recreate: a register that was deleted is absent and can be created again. It then has
+// a new version, also with the value that it had, and the old one is refused.
+func (s *Space) Recreate(ctx context.Context) error {
+	const key = "again"
+	same := value()
+	old, err := s.put(ctx, key, "", same)
+	if err != nil {
+		return err
+	}
+	if err := s.Handles[0].Delete(ctx, key, old); err != nil {
+		return err
+	}
+	if err := s.Holds(ctx, key, "", nil); err != nil {
+		var broken *Broken
+		if errors.As(err, &broken) {
+			return &Broken{"the delete succeeded, and the register is still there", comesBack, broken.Detail}
+		}
+		return err
+	}
+	_, err = s.Handles[0].Put(ctx, key, old, value())
+	if err := s.Refused(ctx, "a put with the version that was deleted", err, key, "", nil); err != nil {
+		return err
+	}
+	now, err := s.put(ctx, key, "", same)
+	if err != nil {
+		return err
+	}
+	if now == old {
+		return &Broken{"after a delete the old version came back", overwrites, fmt.Sprintf("version %q", old)}
+	}
+	_, err = s.Handles[0].Put(ctx, key, old, value())
+	return s.Refused(ctx, "a put with a version from before the delete", err, key, now, same)
+}
+
+// EqualValues: writing the value that is there already gives a new version each time.
+func (s *Space) EqualValues(ctx context.Context) error {
+	const key = "equal"
+	same := value()
+	all := map[store.Version]bool{}
+	var v store.Version
+	for range 1 + s.Rounds {
+		next, err := s.put(ctx, key, v, same)
+		if err != nil {
+			return err
+		}
+		if all[next] {
+			return &Broken{"a write of an equal value has the version of an earlier one", oldAsNew, fmt.Sprintf("version %q", next)}
+		}
+		if v != "" {
+			_, err := s.Handles[1].Put(ctx, key, v, value())
+			if err := s.Refused(ctx, "a put on the version before an equal value", err, key, next, same); err != nil {
+				return err
+			}
+		}
+		all[next], v = true, next
+	}
+	return nil
+}
+
+// RaceCreate: of several that create one register at once exactly one succeeds, and its
+// value is there.
+func (s *Space) RaceCreate(ctx context.Context) error {
+	for round := range s.Rounds {
+		if _, err := s.race(ctx, fmt.Sprintf("race-%d", round), ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RaceSwap: of several puts on one version at once exactly one succeeds, and its value
+// is there.
+func (s *Space) RaceSwap(ctx context.Context) error {
+	v, err := s.put(ctx, "swap", "", value())
+	for round := 0; round < s.Rounds && err == nil; round++ {
+		v, err = s.race(ctx, "swap", v)
+	}
+	return err
+}
+
+// race lets the racers write one register on the same predecessor, and returns the
+// version of the one that won.
+func (s *Space) race(ctx context.Context, key string, prev store.Version) (store.Version, error) {
+	type put struct {
+		value   []byte
+		version store.Version
+		err     error
+	}
+	puts := make([]put, s.Racers)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range puts {
+		all.Go(func() {
+			p := &puts[i]
+			p.value = value()
+			<-start
+			for {
+				p.version, p.err = s.Handles[i%2].Put(ctx, key, prev, p.value)
+				busy := errors.Is(p.err, store.ErrUnavailable) && store.OutcomeOf(p.err) == store.NotApplied
+				if !busy || !s.Insist || ctx.Err() != nil {
+					return
+				}
+				time.Sleep(mathrand.N(5 * time.Millisecond))
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	var won []put
+	var other error // of one that neither won nor lost
+	for _, p := range puts {
+		switch {
+		case p.err == nil:
+			won = append(won, p)
+		case !errors.Is(p.err, store.ErrConflict) || store.OutcomeOf(p.err) != store.NotApplied:
+			other = p.err
+			if s.Loser != nil {
+				s.Loser(p.err)
+			}
+		}
+	}
+	switch {
+	case len(won) > 1:
+		return "", &Broken{fmt.Sprintf("%d of %d writes at once succeeded", len(won), len(puts)), twoHolders, ""}
+	case len(won) == 0 && other != nil:
+		return "", other
+	case len(won) == 0:
+		return "", &Broken{fmt.Sprintf("none of %d writes at once succeeded", len(puts)), noLock + " when several try", ""}
+	}
+	return won[0].version, after("one of several writes at once succeeded,", s.Holds(ctx, key, won[0].version, won[0].value))
+}
