@@ -631,9 +631,6 @@ func TestLogOrders(t *testing.T) {
 // TestLogRandomOrders follows random orders of the large scenes.
 func TestLogRandomOrders(t *testing.T) {
 	runs := 1_000
-	if raceEnabled {
-		runs = 200
-	}
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		runs = 50_000
 	}
@@ -690,11 +687,8 @@ func walkLog(t *testing.T, scene logScene, start logStart, random *rand.Rand) {
 
 func exploreLog(t *testing.T, scene logScene, faults int) {
 	most := 1_500
-	switch {
-	case os.Getenv("HOLDFAST_TORTURE") != "":
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		most = math.MaxInt
-	case raceEnabled:
-		most = 400
 	}
 	start := scene.start(t)
 	seen := map[[32]byte]bool{}

@@ -66,7 +66,7 @@ func on(bucket object.Bucket, locks store.Store) (*table.Table, error) {
 func TestKilledAtRandom(t *testing.T) {
 	d := 4 * time.Second
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
-		d = 10 * time.Minute
+		d = 3 * time.Minute
 	}
 	dir := t.TempDir()
 	command := func(role string) *exec.Cmd {

@@ -60,7 +60,7 @@ func openTable(a target) (*table.Table, error) {
 func TestTableKilledAtRandom(t *testing.T) {
 	d := 8 * time.Second
 	if torture() {
-		d = 10 * time.Minute
+		d = 3 * time.Minute
 	}
 	for name, server := range s3Servers() {
 		t.Run(name, func(t *testing.T) {

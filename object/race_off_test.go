@@ -1,5 +1,0 @@
-//go:build !race
-
-package object_test
-
-const raceEnabled = false
