@@ -33,10 +33,10 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
-		return object.Info{}, opError("copy", source, err)
+		return object.Info{}, b.opError("copy", source, err)
 	}
 	info, err := b.copy(ctx, source, destination, o)
-	return info, opError("copy", source, err)
+	return info, b.opError("copy", source, err)
 }
 
 func (b *Bucket) copy(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, error) {

@@ -79,9 +79,9 @@ func about(key string, ifMatch object.Version, a object.Ability, err error) erro
 	return err
 }
 
-func opError(op store.Kind, key string, err error) error {
+func (b *Bucket) opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &store.OpError{Op: op, Key: key, Err: err}
+	return &store.OpError{Op: op, Key: key, Store: b.Traits().Name, Err: err}
 }

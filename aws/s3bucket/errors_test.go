@@ -252,3 +252,19 @@ func TestOnAWS(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsNameTheBucket: the error of an object, and that of a register among objects,
+// name the bucket once.
+func TestErrorsNameTheBucket(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b := newBucket(t, f, nil)
+	_, err := b.Stat(t.Context(), "k")
+	if got, want := err.Error(), "stat k in s3://bucket: not found"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.Add("", 0, -1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+	_, err = b.Stat(t.Context(), "k")
+	if n := strings.Count(err.Error(), "s3://bucket"); n != 1 {
+		t.Errorf("a request that is denied names it %d times: %v", n, err)
+	}
+}

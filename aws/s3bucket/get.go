@@ -59,7 +59,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 		o.IfChanged = "" // no state has this version
 	}
 	if err != nil {
-		return nil, opError("get", key, err)
+		return nil, b.opError("get", key, err)
 	}
 	var r *object.Reader
 	err = b.repeat(ctx, func() (err error) {
@@ -72,7 +72,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 		r, err = b.get(ctx, key, o)
 	}
 	if err != nil {
-		return nil, opError("get", key, about(key, o.IfMatch, "", err))
+		return nil, b.opError("get", key, about(key, o.IfMatch, "", err))
 	}
 	return r, nil
 }
@@ -209,14 +209,14 @@ func (b *body) Close() error {
 // Stat implements [object.Bucket].
 func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	if err := object.CheckKey(key); err != nil {
-		return object.Info{}, opError("stat", key, err)
+		return object.Info{}, b.opError("stat", key, err)
 	}
 	var info object.Info
 	err := b.repeat(ctx, func() (err error) {
 		info, err = b.stat(ctx, key)
 		return err
 	})
-	return info, opError("stat", key, err)
+	return info, b.opError("stat", key, err)
 }
 
 func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {

@@ -46,7 +46,7 @@ func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter
 				err = pages.Next(*next, len(page))
 			}
 			if err != nil {
-				yield(object.Info{}, opError("list", prefix, err))
+				yield(object.Info{}, b.opError("list", prefix, err))
 				return
 			}
 			for _, info := range page {

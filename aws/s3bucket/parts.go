@@ -77,10 +77,10 @@ func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, o
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
-		return object.Info{}, opError("put", up.Key, err)
+		return object.Info{}, b.opError("put", up.Key, err)
 	}
 	info, err := b.resume(ctx, up, object.Body(body, o), o)
-	return info, opError("put", up.Key, err)
+	return info, b.opError("put", up.Key, err)
 }
 
 func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o object.PutOptions) (object.Info, error) {

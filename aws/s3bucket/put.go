@@ -54,10 +54,10 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
-		return object.Info{}, opError("put", key, err)
+		return object.Info{}, b.opError("put", key, err)
 	}
 	info, err := b.put(ctx, key, body, o)
-	return info, opError("put", key, err)
+	return info, b.opError("put", key, err)
 }
 
 func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.PutOptions) (object.Info, error) {
@@ -189,19 +189,19 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 		err = store.CheckContext(ctx)
 	}
 	if err != nil {
-		return opError("delete", key, err)
+		return b.opError("delete", key, err)
 	}
 	if o.IfMatch == "" {
 		err = b.repeat(ctx, func() error { return b.deleteOnce(ctx, key, o) })
 		if errors.Is(err, store.ErrNotFound) {
 			err = nil
 		}
-		return opError("delete", key, err)
+		return b.opError("delete", key, err)
 	}
 	if err = b.require(ctx, object.DeleteIfMatch); err == nil {
 		err = b.deleteOnce(ctx, key, o)
 	}
-	return opError("delete", key, about(key, o.IfMatch, object.DeleteIfMatch, err))
+	return b.opError("delete", key, about(key, o.IfMatch, object.DeleteIfMatch, err))
 }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOptions) error {

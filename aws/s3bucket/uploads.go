@@ -69,7 +69,7 @@ func (b *Bucket) listUploads(ctx context.Context, prefix string) iter.Seq2[objec
 				err = pages.Next(*nextKey+"\x00"+*nextID, len(page))
 			}
 			if err != nil {
-				yield(object.Upload{}, opError("list", prefix, err))
+				yield(object.Upload{}, b.opError("list", prefix, err))
 				return
 			}
 			for _, u := range page {
@@ -147,7 +147,7 @@ func (b *Bucket) LastPart(ctx context.Context, u object.Upload) (last, now time.
 	if errors.Is(err, errNoUpload) {
 		err = store.ErrNotFound
 	}
-	return last, now, opError("stat", u.Key, err)
+	return last, now, b.opError("stat", u.Key, err)
 }
 
 // AbortUpload implements [object.Uploader].
@@ -159,7 +159,7 @@ func (b *Bucket) AbortUpload(ctx context.Context, u object.Upload) error {
 	if err == nil {
 		err = b.abortUpload(ctx, u)
 	}
-	return opError("delete", u.Key, err)
+	return b.opError("delete", u.Key, err)
 }
 
 func (b *Bucket) abortUpload(ctx context.Context, u object.Upload) error {

@@ -48,7 +48,7 @@ func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *obj
 		last, lastInfo = body, info
 		if try == mixedTries {
 			c := awscall.New(ctx, b.where)
-			return nil, info, opError("get", key, c.Fail(errMixed, store.ErrUnavailable, store.Unknown, "%v", errMixed))
+			return nil, info, b.opError("get", key, c.Fail(errMixed, store.ErrUnavailable, store.Unknown, "%v", errMixed))
 		}
 	}
 }
