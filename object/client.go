@@ -235,6 +235,17 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 	return r, nil
 }
 
+// ReadAll reads an object of at most limit bytes, as the function [ReadAll] does. The Info
+// can be the Base of a write. A tombstone is not found.
+func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
+	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
+	info = stamped(info)
+	if err == nil && info.Stamp.Deleted {
+		body, info, err = nil, Info{}, store.ErrNotFound
+	}
+	return body, info, opError("get", key, err)
+}
+
 // Stat describes an object, as [Bucket.Stat] does, by one request. The Info has the
 // [Stamp], and can be the Base of a write. A tombstone is not found.
 func (c *Client) Stat(ctx context.Context, key string) (Info, error) {

@@ -88,6 +88,23 @@ func ExampleClient_Get() {
 	// Output: the milk 17 <nil>
 }
 
+func ExampleClient_ReadAll() {
+	ctx := context.Background()
+	c := memory()
+	if _, err := c.Put(ctx, "notes.txt", strings.NewReader("remember the milk"), nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	body, base, err := c.ReadAll(ctx, "notes.txt", 1<<20, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = c.Put(ctx, "notes.txt", strings.NewReader(string(body)+" and the bread"), &object.WriteOptions{Base: &base})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func ExampleClient_Stat() {
 	_, err := memory().Stat(context.Background(), "nothing")
 	fmt.Println(errors.Is(err, store.ErrNotFound))
@@ -179,7 +196,7 @@ func ExampleClient_Update() {
 			return
 		}
 	}
-	body, _, err := object.ReadAll(ctx, c.Bucket(), "counter", 100, nil)
+	body, _, err := c.ReadAll(ctx, "counter", 100, nil)
 	fmt.Println(string(body), err)
 	// Output: 3 <nil>
 }

@@ -144,6 +144,9 @@ func TestTombstones(t *testing.T) {
 	if _, err := c.Get(ctx, "dead", nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
+	if _, _, err := c.ReadAll(ctx, "dead", 100, nil); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("read all: %v", err)
+	}
 	if _, err := c.Stat(ctx, "dead"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("stat: %v", err)
 	}
