@@ -23,9 +23,8 @@ var (
 	numbered  = regexp.MustCompile(`\bfunc (?:Test|Fuzz|Benchmark)[A-Z]{1,2}\d+\(`)
 )
 
-// numberedTests are tests whose names say no more than a number, where the number is
-// explained in their own file, and that of a product.
-var numberedTests = []string{"aws/s3verstore/oldestrule_test.go", "cmd/internal/doctor/aws_test.go"}
+// numberedTests have tests that are named after S3.
+var numberedTests = []string{"cmd/internal/doctor/aws_test.go"}
 
 // repository is what references are looked up in: the files, and the names of tests.
 type repository struct {

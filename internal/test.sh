@@ -36,7 +36,7 @@ export GORACE="${GORACE:-atexit_sleep_ms=0}"
 # virtual time, endless answers, models with one goroutine. They run without it. Other
 # tests run the same code with it.
 unraced='TestMutants|TestPollSchedule|TestGreedyHolders|TestDamagedAnswers|TestEndlessListings|TestEndlessVersions'
-unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestG4|TestSettleOff'
+unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestSettleOff'
 models=(./store/filestore/internal/model ./aws/s3verstore/internal/model)
 # These do less with the race detector than without it.
 again='TestSimulation|TestOrders|TestTicketAlteredAtRandom'
