@@ -207,18 +207,20 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 			continue
 		case errors.As(err, &met):
 			again, turn = true, 0
-			take, err := a.meet(ctx, met.Row)
-			if err != nil {
+			if over, err = a.meet(ctx, met.Row); err != nil {
 				return nil, err
 			}
-			if over = nil; take {
-				over = &met.Row
+			continue
+		case errors.Is(err, store.ErrUnavailable) && over == nil && again && ctx.Err() == nil:
+			// The row that the attempt waits for could not be looked at.
+			turn = 0
+			if over, err = a.wait(ctx); err != nil {
+				return nil, err
 			}
 			continue
 		case err != nil:
 			return nil, err
 		}
-		// The row of one who wrote after an old check may have been removed since.
 		if again || a.checked.Until(a.r.read()) > a.r.o.Timeout {
 			if err := a.check(ctx); err != nil {
 				a.release(ctx, held.Row)
@@ -237,8 +239,8 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 	}
 }
 
-// meet notes the row that another writer has, and waits.
-func (a *attempt) meet(ctx context.Context, met Row) (over bool, err error) {
+// meet notes the row that another writer has, and waits; see wait.
+func (a *attempt) meet(ctx context.Context, met Row) (over *Row, err error) {
 	if a.place.seen.Row != met {
 		a.place.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
 		a.r.o.Log.Debug("another writer has the reservation", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)

@@ -263,6 +263,27 @@ func TestWaiterNoticesARelease(t *testing.T) {
 	})
 }
 
+// TestTableIsDownDuringAWait: the waiter goes on waiting, and gets its turn.
+func TestTableIsDownDuringAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tab := newBucket(), newTable()
+		row := foreign("k", "", 7)
+		row.Timeout = 20 * time.Second
+		tab.put(row)
+		start := time.Now()
+		tab.fault = func(int, string) fault {
+			since := time.Since(start)
+			return fault{fail: since > time.Second && since < 59*time.Second}
+		}
+		if err := reserver(t, tab).In(b).Do(t.Context(), "k", "", b.put("k", "ours")); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited > time.Minute+reserve.DefaultTestInterval+1 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
 // TestShortTriesWinInTheEnd: what one call has seen counts for the next one.
 func TestShortTriesWinInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,10 +64,9 @@ func (r *Reserver) waitOf(seen Row) time.Duration {
 	return seen.Timeout * rate
 }
 
-// wait waits for the holder of the row that this attempt has met. It returns nil when the
-// writer may send a row again: over the row that it has seen if over is true, else as an
-// insertion, which tells whether that row still stands.
-func (a *attempt) wait(ctx context.Context) (over bool, err error) {
+// wait waits for the holder of the row that this attempt has met. It returns the row when
+// the writer may take it over, and nil when it should look at the row, by an insertion.
+func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 	seen := &a.place.seen
 	wait := a.r.waitOf(seen.Row)
 	if seen.Nonce != "" && seen.Nonce == a.place.spent {
@@ -79,23 +78,24 @@ func (a *attempt) wait(ctx context.Context) (over bool, err error) {
 	}
 	for {
 		if err := a.check(ctx); err != nil {
-			return false, err
+			return nil, err
 		}
 		waited := time.Since(seen.since)
 		left := wait - waited
 		if wait == 0 || left < 0 && -left >= late {
-			return true, nil
+			met := seen.Row
+			return &met, nil
 		}
 		if waited >= seen.look && left > 0 {
 			seen.look *= 2
-			return false, nil
+			return nil, nil
 		}
 		pause := seen.pause(a.r.o.TestInterval)
 		if pause-late > left {
 			pause = left + late + 1
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return false, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), err}
+			return nil, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), err}
 		}
 	}
 }
