@@ -441,6 +441,40 @@ func TestLogLateUnderReservation(t *testing.T) {
 	}
 }
 
+// TestLogEntryComesBack: the write of an entry is applied once more, after a clean-up has
+// removed the entry. A writer that has slept appends after it, and finds it there under the
+// right id. Its own entry is not part of the log all the same.
+func TestLogEntryComesBack(t *testing.T) {
+	m := membucket.New()
+	l, slow := newLog(t, m), newLog(t, m)
+	fill(t, l, 2)
+	if _, err := readLog(t, slow, 0); err != nil {
+		t.Fatal(err)
+	}
+	key := fmt.Sprintf("log/%020d", 2)
+	text, info, err := object.ReadAll(t.Context(), m, key, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(2); n < 5; n++ {
+		if _, err := l.Append(t.Context(), n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Clean(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, key, string(text), &object.PutOptions{IfAbsent: true, Metadata: info.Metadata})
+	_, err = slow.Append(t.Context(), 2, []byte("x"))
+	var cleaned *object.CleanedError
+	if !errors.As(err, &cleaned) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("got %v", err)
+	}
+	if got, err := readLog(t, newLog(t, m), 0); err != nil || len(got) != 1 {
+		t.Errorf("the log is %q, %v", got, err)
+	}
+}
+
 // TestLogCleanCutOff: a clean-up may end at any request, with or without effect; the next
 // one completes it.
 func TestLogCleanCutOff(t *testing.T) { synctest.Test(t, cleanCutOff) }

@@ -3,6 +3,10 @@ package object_test
 import "github.com/holdfast-go/holdfast/internal/mutanttest"
 
 var logMutants = []mutanttest.Mutant{
+	{"an append looks for the entry before it, and not at the floor", "log.go",
+		"	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n	mine :=",
+		"	if prev, err := a.l.stat(ctx, n-1); err == nil && written && prev.ID == a.entry.before[0] {\n		return store.FateApplied, nil\n	}\n	if a.floor, err = a.l.look(ctx); err != nil {\n		return store.FateUnknown, err\n	}\n	mine :=",
+		"TestLogEntryComesBack"},
 	{"an append takes its own earlier try for the entry of another writer", "log.go",
 		"a.settle(ctx, err == nil, conflict && doubt == nil)", "a.settle(ctx, err == nil, conflict)",
 		"TestLogLateUnderReservation"},
