@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -27,6 +29,7 @@ type checkpointFlags struct {
 	file    string
 	network bool
 	unsafe  []string
+	wait    time.Duration // for the lock of the file; negative: for ever
 }
 
 // checkpointView is a checkpoint as it is printed with --json, exported and
@@ -75,7 +78,8 @@ func (a *app) checkpointCommand() *cobra.Command {
 		GroupID: groupCheckpoints,
 		Long: `Positions in streams that never go backwards, whoever writes them, and survive crashes
 and power cuts. They lie in a store, or with --file in a JSON state file that aviso
-programs share.`,
+programs share. With --file and --store, reset and rm are refused while another holds the
+lock of the checkpoint's name in that store.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
@@ -84,6 +88,9 @@ programs share.`,
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
+	f.wait = -1
+	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: how long to wait for its lock, 5m or 300 (seconds); then the status is 75 (default: for ever)")
+	flags.Lookup("wait").DefValue = "0s" // the text says what is
 	flags.BoolVar(&f.network, "network", false, "with --file: allow a file system that is not known to be local")
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept that other users could change the file (owner, writable, link)")
 	cmd.AddCommand(
@@ -96,14 +103,7 @@ programs share.`,
 // withKeeper opens the keeper that the flags name, calls do, and closes it.
 func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) (err error) {
 	if f.file != "" {
-		if a.storeGiven {
-			return usagef("--file and --store name two places: give one")
-		}
-		keeper, err := avisofile.Open(f.file, &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe})
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+		return a.withFile(ctx, f, do)
 	}
 	if a.fileEmpty {
 		return usagef("the state file is empty: name one, or leave out --file and %s for the store", variable("file"))
@@ -118,6 +118,54 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 		return err
 	}
 	return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+}
+
+// withFile is withKeeper for a state file.
+func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) error {
+	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe}
+	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
+		return usagef("--file and --store name two places: give one; only reset and rm ask the store for who holds the lock")
+	}
+	if a.storeGiven { // the locks that guard the file's checkpoints lie there
+		client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+		if err != nil {
+			return err
+		}
+		defer clients{{client, st}}.close(ctx)
+		o.HeldBy = heldBy(client)
+	}
+	if _, err := os.Stat(filepath.Dir(f.file)); errors.Is(err, fs.ErrNotExist) {
+		return &statusError{statusNotFound, fmt.Errorf("the state file's directory is not there: %w", err)}
+	}
+	keeper, err := avisofile.Open(f.file, o)
+	if err != nil {
+		return err
+	}
+	if f.wait >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, max(f.wait, time.Millisecond), errFileBusy)
+		defer cancel()
+	}
+	if a.verbose || a.onTerminal() {
+		waits := time.AfterFunc(showAfter, func() {
+			a.notef("waiting for %s: another program has its lock, or the disk is slow", f.file)
+		})
+		defer waits.Stop()
+	}
+	err = do(ctx, keeper)
+	if context.Cause(ctx) == errFileBusy && err != nil && !store.InDoubt(err) {
+		err = &statusError{statusBusy, fmt.Errorf("%w: %s: another program has had its lock for %v", errFileBusy, f.file, f.wait)}
+	}
+	return errors.Join(err, keeper.Close(context.WithoutCancel(ctx)))
+}
+
+// errFileBusy ends the wait for the lock of a state file.
+var errFileBusy = errors.New("the state file is locked")
+
+// onTerminal reports whether messages go to a terminal.
+func (a *app) onTerminal() bool {
+	f, ok := a.stderr.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // heldBy tells who holds the lock that has the name of a checkpoint.

@@ -23,13 +23,14 @@ type app struct {
 	stdout, stderr io.Writer
 	root           *cobra.Command
 	args           []string
-	started        bool  // the command line was accepted
-	storeGiven     bool  // --store stands on the command line
-	storeErr       error // why no store can be named
-	storeChosen    bool  // that, or its variable: and not the default
-	fileEmpty      bool  // as storeEmpty, of the --file of checkpoint
-	alsoEmpty      bool  // likewise, of the --also of run
-	storeEmpty     bool  // it was given, or its variable set, as nothing: an unset secret, say
+	started        bool   // the command line was accepted
+	path           string // of the command: "holdfast checkpoint get"
+	storeGiven     bool   // --store stands on the command line
+	storeErr       error  // why no store can be named
+	storeChosen    bool   // that, or its variable: and not the default
+	fileEmpty      bool   // as storeEmpty, of the --file of checkpoint
+	alsoEmpty      bool   // likewise, of the --also of run
+	storeEmpty     bool   // it was given, or its variable set, as nothing: an unset secret, say
 	makes          making
 	toldState      sync.Once
 
@@ -115,7 +116,8 @@ func (a *app) command() *cobra.Command {
 			a.started = true
 			a.storeGiven = cmd.Flags().Changed("store")
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
-			a.makes = makes[cmd.CommandPath()]
+			a.path = cmd.CommandPath()
+			a.makes = makes[a.path]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err
