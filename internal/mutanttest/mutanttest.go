@@ -51,6 +51,7 @@ func Run(t *testing.T, mutants []Mutant) {
 		var err error
 		if bin, in, err = combine(t.Context(), ".", t.TempDir(), mutants); err != nil {
 			t.Logf("each mutant is built alone: %v", err)
+			in = nil
 		}
 	}
 	for i, m := range mutants {
