@@ -65,7 +65,7 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 	if raw == "" {
 		return nil, usagef("the URL is empty: name an object, such as file:DIR/KEY or s3://BUCKET/KEY")
 	}
-	u, err := a.parseStore(raw)
+	u, err := parseURL(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +245,11 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 //	                       bucket, or in another store, says which: see package indexbucket
 func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
 	opts := &object.Options{Log: a.log()}
-	p, err := at.parameters("distinct_bodies", paramIndex)
+	p, err := at.parameters(paramDistinct, paramIndex)
 	if err != nil {
 		return bucket{}, err
 	}
-	switch p["distinct_bodies"] {
+	switch p[paramDistinct] {
 	case "", "false":
 	case "true":
 		opts.DistinctBodies = true
@@ -277,7 +277,16 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	return opened, nil
 }
 
-const paramIndex = "index"
+const (
+	paramIndex    = "index"
+	paramDistinct = "distinct_bodies"
+)
+
+// bucketParameters are the parameters of a bucket's URL that [s3bucket.Config] has not.
+var bucketParameters = []string{
+	paramIndex, paramDistinct,
+	paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
+}
 
 // openIndex makes of a bucket one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
@@ -289,7 +298,7 @@ func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodi
 		u.Path = "/.holdfast/index"
 		index = u.String()
 	}
-	st, err := a.openURL(ctx, index)
+	st, err := a.openNamed(ctx, paramIndex, index)
 	if err != nil {
 		return err
 	}
@@ -378,7 +387,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		err := r.Bucket.Verify(ctx, a)
 		switch {
 		case object.TraitsOf(r.Bucket).Trusted:
-		case err == nil:
+		case err == nil && !r.has(a).is():
 			r.has(a).note()
 		case errors.Is(err, errors.ErrUnsupported):
 			r.lacks(a).note()

@@ -112,7 +112,9 @@ func (a *app) doctor(ctx context.Context) error {
 			known.forget()
 		}
 		if at, err := a.parseObject(u.String(), false); err == nil && u.Scheme == "s3" {
-			abilitiesOf{at.bucket}.forget()
+			if _, err := at.parameters(bucketParameters...); err == nil {
+				abilitiesOf{at.bucket}.forget()
+			}
 		}
 	}
 	if a.json {

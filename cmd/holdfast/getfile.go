@@ -227,13 +227,19 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 		return info, to.file.Truncate(info.Size)
 	}
 	var cut *object.CutError
-	if !errors.As(err, &cut) || cut.Done < barFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) {
+	switch {
+	case errors.As(err, &cut):
+		had = part{of, cut.Info.Version, cut.Done}
+	case !resumes || errors.Is(err, store.ErrNotFound):
 		return info, err
 	}
-	if keepErr := to.keep(part{of, cut.Info.Version, cut.Done}); keepErr != nil {
+	if had.Done < barFrom || store.Permanent(err) || errors.Is(err, store.ErrConflict) {
+		return info, err
+	}
+	if keepErr := to.keep(had); keepErr != nil {
 		return info, errors.Join(err, keepErr)
 	}
-	return info, fmt.Errorf("%w (%s of %s are kept: the same command goes on from there)", err, bytesText(cut.Done), bytesText(cut.Info.Size))
+	return info, fmt.Errorf("%w (the first %s are kept: the same command goes on from there)", err, bytesText(had.Done))
 }
 
 type writerFunc func([]byte) (int, error)

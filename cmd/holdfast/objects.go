@@ -202,14 +202,15 @@ func (b bucket) checkVersion(flag, version string) error {
 	return usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
 }
 
-// refused says of a write whose condition did not hold what stands there.
-func (b bucket) refused(err error, o *object.WriteOptions) error {
+// refused says of a write of key whose condition did not hold what stands there.
+func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	var conflict *object.ConflictError
 	if !errors.As(err, &conflict) || store.OutcomeOf(err) != store.NotApplied {
 		return err
 	}
-	key := conflict.Key
 	switch {
+	case conflict.Key != key: // of a copy
+		err = fmt.Errorf("the source %q is not, or no longer, in the state that is wanted", conflict.Key)
 	case conflict.Known && conflict.Version == "":
 		err = fmt.Errorf("%s does not exist", b.of(key))
 	case conflict.Known && o.IfAbsent:
@@ -313,7 +314,7 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 	defer stop()
 	src, err := a.openSource(ctx, name, size)
 	if err != nil {
-		return err
+		return stoppedBy(ctx, err)
 	}
 	defer src.Close()
 	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
@@ -331,7 +332,7 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 		info, err := a.upload(ctx, b, at.key, src, opts)
 		bar.end()
 		if err != nil {
-			return a.cut(b.refused(err, opts), done, src.size)
+			return a.cut(b.refused(err, at.key, opts), done, src.size)
 		}
 		return a.printObject(b.view(info))
 	})
@@ -534,7 +535,7 @@ in bounded memory. The conditions are those of put, on the destination.`,
 					info, err = a.copyBetween(ctx, from, src.key, to, dst.key, opts)
 				}
 				if err != nil {
-					return to.refused(err, opts)
+					return to.refused(err, dst.key, opts)
 				}
 				return a.printObject(to.view(info))
 			})
@@ -569,7 +570,7 @@ put, on the destination.`,
 				}
 				done, err := to.Rename(ctx, src.key, dst.key, a.showing(opts, src.key))
 				if err != nil {
-					return to.refused(err, opts)
+					return to.refused(err, dst.key, opts)
 				}
 				if done.Resumed {
 					a.notef("%s had been copied there already", src)
@@ -666,7 +667,7 @@ then the exit status is 73.`,
 					return err
 				}
 				if err := b.Delete(ctx, key, opts); err != nil {
-					return b.refused(err, opts)
+					return b.refused(err, key, opts)
 				}
 				if a.json {
 					return a.printJSON(map[string]any{"url": b.of(key), "key": key})

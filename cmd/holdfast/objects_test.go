@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"strings"
-	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -69,39 +66,4 @@ func cmdDynamoDB(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("DYNAMODB", strings.Replace(parameters, "path_style=true&", "", 1))
 	_, address, _ := strings.Cut(parameters, "endpoint=")
 	ts.Setenv("DYNAMODB_URL", address)
-}
-
-// No command on objects repeats a secret that stands in a URL, wherever it stands in it.
-func TestSecretsInObjectURLs(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	t.Setenv("HOME", dir)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	if err := os.WriteFile("source", []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "http"} {
-			if scheme == "file" && form == "SCHEME:/u:PASSWORD" {
-				continue // a name of a directory or file like any other
-			}
-			url := strings.ReplaceAll(strings.Replace(form, "SCHEME", scheme, 1), "PASSWORD", password)
-			for _, args := range [][]string{
-				{"put", "source", url}, {"get", url}, {"stat", url, "--json"}, {"rm", url}, {"objects", url},
-				{"cp", url, "file:bucket/x"}, {"cp", "file:bucket/x", url}, {"mv", url, url},
-			} {
-				var out bytes.Buffer
-				if status := execute(args, strings.NewReader(""), &out, &out); status == statusOK {
-					t.Fatalf("%s: accepted: %s", strings.Join(args, " "), out.String())
-				}
-				if strings.Contains(out.String(), password) {
-					t.Fatalf("%s: %s", strings.Join(args, " "), out.String())
-				}
-			}
-		}
-	}
 }

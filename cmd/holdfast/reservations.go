@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -77,7 +78,7 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
 		return a.reservationTable(ctx, p[paramReserve], opts)
 	}
-	st, err := a.openURL(ctx, p[paramReserve])
+	st, err := a.openNamed(ctx, paramReserve, p[paramReserve])
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,14 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 	return &reservations{st, r, st.url}, nil
 }
 
+// openNamed opens the store that a parameter of an object's URL names.
+func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, error) {
+	if !strings.Contains(raw, ":") {
+		return opened{}, usagef("the parameter %s of the URL is that of a store, such as dynamodb://TABLE", parameter)
+	}
+	return a.openURL(ctx, raw)
+}
+
 // settingOf returns what the settings of object_store name: nil if they name no table.
 func settingOf(p map[string]string) (*reservation.Setting, error) {
 	var found *reservation.Setting
@@ -104,8 +113,8 @@ func settingOf(p map[string]string) (*reservation.Setting, error) {
 			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS or %s", name, own)
 		}
 		s, err := reservation.Parse(text)
-		if err != nil {
-			return nil, err
+		if err != nil { // it repeats the text
+			return nil, fmt.Errorf("%w: the parameter %s is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS", store.ErrMisconfigured, name)
 		}
 		if found != nil && *found != s {
 			return nil, usagef("%s and %s name two tables, or two timeouts: writers of one bucket exclude each other only in one table", paramConditionalPut, paramCopyIfAbsent)

@@ -102,6 +102,11 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 		dir, err := defaultDir()
 		return &url.URL{Scheme: "file", Path: dir}, err
 	}
+	return parseURL(raw)
+}
+
+// parseURL takes the URL of a store, or of an object, apart, as [app.parseStore] does.
+func parseURL(raw string) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(raw, ":")
 	scheme = strings.ToLower(scheme)
 	if openers()[scheme] == nil {

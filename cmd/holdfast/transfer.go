@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -22,8 +22,8 @@ import (
 // signal asks the command to stop. The second signal ends the command at once.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, slices.DeleteFunc(forwardable(), func(s os.Signal) bool { return !terminating(s) })...)
 	go func() {
 		select {
 		case s := <-signals:
@@ -109,7 +109,7 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 		s.name, s.Reader = "standard input", endWith(ctx, a.stdin)
 		return s, nil
 	}
-	f, err := os.Open(name)
+	f, err := openUntil(ctx, name)
 	switch {
 	case name == "":
 		return nil, usagef("the name of the file is empty")
@@ -140,6 +140,26 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 		s.Reader = endWith(ctx, f)
 	}
 	return s, nil
+}
+
+// openUntil opens a file for reading until the context ends: a pipe without a writer would
+// be waited for without end.
+func openUntil(ctx context.Context, name string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // unchanged is a file that may not be written to while it is read: what was read may be

@@ -1,0 +1,57 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+)
+
+// No command on objects repeats a secret that stands in a URL, wherever it stands in it.
+func TestSecretsInObjectURLs(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	if err := os.WriteFile("source", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forms := append([]string{}, secretForms...)
+	for _, form := range secretForms {
+		if strings.Contains(form, "u:PASSWORD@") {
+			for _, name := range []string{"reserve", "index", "conditional_put", "dynamo_endpoint", "conditional_put=dynamo:t&dynamo_endpoint"} {
+				forms = append(forms, "SCHEME://host/x?region=r&"+name+"="+url.QueryEscape(strings.Replace(form, "SCHEME", "s3", 1)))
+			}
+		}
+	}
+	for _, name := range bucketParameters {
+		forms = append(forms, "SCHEME://host/x?region=r&"+name+"=PASSWORD", "SCHEME://host/x?region=r&"+name+"=dynamo:PASSWORD:PASSWORD")
+	}
+	for _, form := range forms {
+		for _, scheme := range []string{"file", "s3", "http"} {
+			if scheme == "file" && form == "SCHEME:/u:PASSWORD" {
+				continue // a name of a directory or file like any other
+			}
+			raw := strings.ReplaceAll(strings.Replace(form, "SCHEME", scheme, 1), "PASSWORD", password)
+			for _, args := range [][]string{
+				{"put", "source", raw}, {"get", raw}, {"stat", raw, "--json"}, {"rm", raw}, {"objects", raw},
+				{"cp", raw, "file:bucket/x"}, {"cp", "file:bucket/x", raw}, {"mv", raw, raw},
+			} {
+				var out bytes.Buffer
+				if status := execute(args, strings.NewReader(""), &out, &out); status == statusOK {
+					t.Fatalf("%s: accepted: %s", strings.Join(args, " "), out.String())
+				}
+				if strings.Contains(out.String(), password) {
+					t.Fatalf("%s: %s", strings.Join(args, " "), out.String())
+				}
+			}
+		}
+	}
+}
