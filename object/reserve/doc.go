@@ -21,7 +21,8 @@
 // from operating without another check.
 //
 // A waiter checks the object again and again. When the object has left the state, the
-// waiter's operation fails with the error of the check. When the waiter has seen the same
+// waiter's operation fails with the error of the check. A few times it also looks at the
+// row, by an insertion: its holder may have released it. When the waiter has seen the same
 // row for longer than the timeout in the row times [Options].Rate, it takes the row over:
 // conditional on everything that identifies the row, with a higher generation. Then it
 // checks the object once more, and operates.
