@@ -16,7 +16,7 @@ import (
 
 // addUser adds a user to a list that many programs change.
 func addUser(ctx context.Context, c *object.Client, user string) error {
-	body, base, err := object.ReadAll(ctx, c.Bucket(), "users", 1<<20, nil)
+	body, base, err := c.ReadAll(ctx, "users", 1<<20, nil)
 	if err != nil {
 		return err
 	}

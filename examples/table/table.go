@@ -313,7 +313,7 @@ func (t *Table) upload(ctx context.Context, rows []string) (file string, err err
 // read returns the rows of some files.
 func (t *Table) read(ctx context.Context, files []string) (rows []string, err error) {
 	for _, file := range files {
-		body, _, err := object.ReadAll(ctx, t.client.Bucket(), t.key(file), maxFile, nil)
+		body, _, err := t.client.ReadAll(ctx, t.key(file), maxFile, nil)
 		if err != nil {
 			return nil, err
 		}
