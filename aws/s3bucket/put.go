@@ -67,7 +67,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 	if size > maxPartSize {
 		return object.Info{}, fmt.Errorf("%w: %d bytes do not fit into %d parts of 5 GiB", store.ErrTooLarge, length, maxParts)
 	}
-	first, rest, err := readFirst(body, length, size)
+	first, rest, err := b.readFirst(body, length, size)
 	if err != nil {
 		return object.Info{}, store.MarkNotApplied(err)
 	}
@@ -108,10 +108,15 @@ func lengthOf(body io.Reader) int64 {
 
 // readFirst reads the first part, of up to size bytes, of a body whose length is expected
 // to be this, if it is not 0. It returns the rest; nil: there is none.
-func readFirst(body io.Reader, length, size int64) (first []byte, rest io.Reader, err error) {
+func (b *Bucket) readFirst(body io.Reader, length, size int64) (first []byte, rest io.Reader, err error) {
 	const least = 4 << 10
 	// One byte more than expected finds the end without another buffer.
-	buf := make([]byte, min(size, max(length+1, least)))
+	var buf []byte
+	if length > size {
+		buf = b.buffer(size)
+	} else {
+		buf = make([]byte, min(size, max(length+1, least)))
+	}
 	n := 0
 	for {
 		m, err := fill(body, buf[n:])

@@ -119,6 +119,8 @@ type Bucket struct {
 	onAWS  bool
 	known  *known
 
+	buffers *sync.Pool // of pointers to the memory of parts
+
 	// trying: this view is used to try conditions; it sends what it is told.
 	// parts: it uploads everything in parts.
 	trying, parts bool
@@ -155,6 +157,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
 		b.where += " at " + host
 	}
+	b.buffers = new(sync.Pool)
 	b.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
 	for _, a := range object.Abilities() {
 		if b.onAWS || a == object.PlainCopy || slices.Contains(o.Assume, a) {
