@@ -142,8 +142,9 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		return err
 	}
 	if f.wait >= 0 {
+		// Without a wait there is still the time that a free file takes.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, max(f.wait, time.Millisecond), errFileBusy)
+		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(f.wait, time.Second), errFileBusy)
 		defer cancel()
 	}
 	if a.verbose || a.onTerminal() {

@@ -208,8 +208,8 @@ func TestPID1ReapsAfterTheCommand(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != 143 {
-		t.Errorf("status %d (%v), want 143: %s", got, err, out)
+	if got := cmd.ProcessState.ExitCode(); got != 124 {
+		t.Errorf("status %d (%v), want 124: %s", got, err, out)
 	}
 	if took := time.Since(began); took > 50*time.Second {
 		t.Errorf("it took %v: the whole grace", took)

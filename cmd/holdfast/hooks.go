@@ -16,6 +16,9 @@ type hooks struct {
 	acquire, lost, release string
 }
 
+// hookVariable tells a hook which it is. It is no variable of a flag.
+const hookVariable = "HOLDFAST_HOOK"
+
 // hookTime bounds a hook that nothing waits for any more.
 const hookTime = time.Minute
 
@@ -47,7 +50,7 @@ func (a *app) start(ctx context.Context, event, line string, env []string) (wait
 	}
 	words := strings.Fields(line)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = append(slices.Clone(env), "HOLDFAST_EVENT="+event)
+	cmd.Env = append(slices.Clone(env), hookVariable+"="+event)
 	cmd.Stdout, cmd.Stderr = a.stderr, a.stderr
 	cmd.WaitDelay = time.Second
 	err := cmd.Start()

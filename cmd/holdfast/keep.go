@@ -171,6 +171,7 @@ const lookAtJob = 500 * time.Millisecond
 func (a *app) keep(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.stdout, keeperReady)
 	due := time.Now() // the first renewal finds out the TTL
+	last, ttl := due, lease.MaxTTL
 	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
 		if until.ended() {
 			return a.unlock(ctx, path, grant)
@@ -184,10 +185,11 @@ func (a *app) keep(ctx context.Context, path, grant string, until process) error
 		f, err := a.renewed(ctx, path, grant)
 		switch {
 		case err == nil:
-			due = time.Now().Add(f.Ticket.TTL / 3)
-		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound:
+			last, ttl = time.Now(), f.Ticket.TTL
+			due = last.Add(ttl / 3)
+		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound, time.Since(last) > ttl:
 			return err
-		default: // as soon as the store answers; the deadline ends it
+		default: // as soon as the store answers
 			due = time.Now().Add(lookAtJob)
 		}
 	}

@@ -65,7 +65,7 @@ and wall clocks are compared: it spaces jobs, and excludes nobody. A command tha
 signal to run has ended, or that could not be started, does not count.
 
 --on-acquire, --on-release and --on-lost start a program with its arguments, separated by
-blanks and without a shell. It finds the same variables, and HOLDFAST_EVENT (acquire,
+blanks and without a shell. It finds the same variables, and HOLDFAST_HOOK (acquire,
 release, lost), and its output goes to stderr. --on-acquire is waited for, under the lock;
 --on-release runs when the lock was released, for a minute at most; --on-lost while the
 command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and

@@ -168,7 +168,7 @@ run sets for its command:
   HOLDFAST_TOKEN    its fencing token
   HOLDFAST_STORE    its store
   HOLDFAST_LOCKS    all locks that are held around the command, as JSON
-  HOLDFAST_EVENT    for the programs of --on-acquire, --on-release and --on-lost: which it is
+  HOLDFAST_HOOK     for the programs of --on-acquire, --on-release and --on-lost: which it is
 
 A variable that is set and empty counts as not set, but for HOLDFAST_STORE, HOLDFAST_FILE,
 HOLDFAST_ALSO and HOLDFAST_CONFIG: there it is an error, since it may be a secret that is
