@@ -50,7 +50,7 @@ go test -race -vet=off -p 4 -timeout 25m -skip "^($unraced)\$" "$@" "${raced[@]}
 
 echo "== go test without the race detector"
 go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"
-go test -vet=off -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
+go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
 
 # The suites have run with the race detector on stores in the process. Here the servers
 # need the processors.
