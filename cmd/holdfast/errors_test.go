@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		{"store.ErrCorrupt", store.ErrCorrupt, unclear, true, 78},
 		{"store.ErrUnavailable", store.ErrUnavailable, unclear, false, 69},
 		{"a deadline", context.DeadlineExceeded, unclear, false, 69},
-		{"unsupported", errors.ErrUnsupported, unclear, true, 1},
+		{"unsupported", errors.ErrUnsupported, unclear, true, 78},
 
 		{"object.ErrInvalid", object.ErrInvalid, nothing, true, 64},
 		{"object.ErrBusy", object.ErrBusy, nothing, false, 1},
