@@ -201,9 +201,14 @@ func TestTerminalBreakAsks(t *testing.T) {
 	}
 	run("lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", "somebody")
 	token := regexp.MustCompile(`"token": (\d+)`).FindStringSubmatch(run("show", "job", "--json"))[1]
+	// With --now it asks first whether the holder is dead.
+	certain := onTerminal(t, dir, bin, "break", "job", "--token", token, "--now")
+	certain.expect(`If it lives, it works on beside the next holder\. Is it dead for certain\? \[y/N\] `)
+	certain.send("\n")
+	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {
 		term := onTerminal(t, dir, bin, "break", "job", "--token", token)
-		term.expect(`Break lock "job", held by somebody \(token \d+, process unknown\)\? \[y/N\] `)
+		term.expect(`Lock "job" is held by somebody \(token \d+\), whose process is not known to be alive or dead\. .* \[y/N\] `)
 		term.send(answer)
 		if answer == "y\n" {
 			term.expect("is broken")
