@@ -53,11 +53,13 @@ go test -vet=off -timeout 25m "$@" ./lease/internal/model "${models[@]}"
 go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
 
 # The suites have run with the race detector on stores in the process. Here the servers
-# need the processors.
+# need the processors. A long campaign has the time for both.
+race=()
+if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 echo "== go test against real servers"
-go test -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
+go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/integration/...
 
 # They mostly wait, and count what takes long as an unknown outcome: so they run beside
 # each other, and beside nothing else.
 echo "== go test of buckets with versions"
-go test -vet=off -timeout 25m -parallel 24 "$@" -run TestVersioned ./internal/integration
+go test "${race[@]}" -vet=off -timeout 25m -parallel 24 "$@" -run TestVersioned ./internal/integration
