@@ -20,6 +20,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // evil is what another user wrote: it clears the screen, sets the title, forges a line
@@ -60,8 +62,22 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 	}
 	name := "a" + evil
-	if _, errs, status := run("lock", name, "--holder", evil, "--handle", "h.json"); status != 0 {
-		t.Fatal(errs)
+	// The command takes no lock of such a name. A program can.
+	if _, _, status := run("lock", name); status != statusUsage {
+		t.Errorf("lock of such a name: status %d", status)
+	}
+	st, err := filestore.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	client, err := lease.New(st, &lease.Options{Holder: evil, TTL: time.Hour, NoPresence: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(t.Context())
+	if _, err := client.TryAcquire(t.Context(), name); err != nil {
+		t.Fatal(err)
 	}
 	if _, errs, status := run("checkpoint", "advance", name, "7", "--event", evil); status != 0 {
 		t.Fatal(errs)
@@ -133,7 +149,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	out, _ := hold.CombinedOutput()
 	tame(t, "hold", string(out), 0)
 	// A report is read by people, too.
-	if _, errs, status := run("run", "c"+evil, "--report", "r.json", "--", "true"); status != 0 {
+	if _, errs, status := run("run", "c", "--report", "r.json", "--", "true", "c"+evil); status != 0 {
 		t.Fatal(errs)
 	}
 	report, err := os.ReadFile(filepath.Join(dir, "r.json"))

@@ -90,6 +90,9 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 			if dash < 0 {
 				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
 			}
+			if emptyFlag(cmd.Flags(), "metrics") {
+				return usagef("--metrics is empty: name a file, or leave it out")
+			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},
 	}

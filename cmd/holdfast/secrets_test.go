@@ -187,7 +187,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 func TestFlagsThatSayWhere(t *testing.T) {
 	a := &app{}
 	a.root = a.command()
-	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true}
+	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true, "metrics": true}
 	seen := map[string]bool{}
 	visit := func(f *pflag.Flag) {
 		for _, word := range []string{"where", "store", "file", "URL", "directory"} {
