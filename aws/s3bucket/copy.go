@@ -153,7 +153,7 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 	if from.Size > maxPartSize*maxParts {
 		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
 	}
-	u, err := b.begin(ctx, destination, o.ContentType, o.Metadata)
+	u, err := b.begin(ctx, destination, o.ContentType, o.Metadata, "") // parts that the server copies have none
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -172,7 +172,11 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 // part.
 func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 	if from.Size == 0 {
-		return u.sendPart(ctx, 1, nil, nil)
+		err := u.sendPart(ctx, 1, nil, nil)
+		if err == nil { // its checksum was not announced
+			u.parts[0] = types.CompletedPart{PartNumber: u.parts[0].PartNumber, ETag: u.parts[0].ETag}
+		}
+		return err
 	}
 	c := crew.New(ctx, u.b.o.Parallel, 0)
 	defer c.Close()

@@ -48,7 +48,7 @@ type upload struct {
 // putParts uploads a large body, of which first was read already. Only its completion is
 // conditional; the rest has no effect by itself and is repeated.
 func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io.Reader, length int64, o object.PutOptions) (object.Info, error) {
-	u, err := b.begin(ctx, key, o.ContentType, o.Metadata)
+	u, err := b.begin(ctx, key, o.ContentType, o.Metadata, b.checksum)
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -106,7 +106,8 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 	return info, about(up.Key, o.IfMatch, needed, err)
 }
 
-func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata map[string]string) (*upload, error) {
+// begin begins an upload whose parts have this checksum; empty: none.
+func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata map[string]string, checksum types.ChecksumAlgorithm) (*upload, error) {
 	var out *s3.CreateMultipartUploadOutput
 	var now time.Time
 	err := b.repeat(ctx, func() error {
@@ -115,6 +116,7 @@ func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata ma
 				Bucket:               &b.name,
 				Key:                  &key,
 				ContentType:          aws.String(cmp.Or(contentType, defaultType)),
+				ChecksumAlgorithm:    checksum,
 				Metadata:             metadata,
 				ExpectedBucketOwner:  strOrNil(b.o.Owner),
 				ServerSideEncryption: b.o.Encryption,

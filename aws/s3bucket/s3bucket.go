@@ -125,6 +125,10 @@ type Bucket struct {
 	// parts: it uploads everything in parts.
 	trying, parts bool
 
+	// checksum is that which the SDK sends with each part; empty: none. Some servers refuse
+	// to complete an upload whose beginning did not announce it.
+	checksum types.ChecksumAlgorithm
+
 	copyPart int64 // the size of the parts of a copy, in bytes
 }
 
@@ -158,6 +162,9 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		b.where += " at " + host
 	}
 	b.buffers = new(sync.Pool)
+	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
+		b.checksum = types.ChecksumAlgorithmCrc32
+	}
 	b.known = &known{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
 	for _, a := range object.Abilities() {
 		if b.onAWS || a == object.PlainCopy || slices.Contains(o.Assume, a) {

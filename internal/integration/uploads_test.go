@@ -14,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/integration/faultproxy"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -272,4 +276,31 @@ func killAt(t *testing.T, at target, variable string, n int, applied bool) (out 
 	}
 	<-done // it was killed
 	return written.Bytes(), false
+}
+
+// Uploads, resumed ones and copies in parts are complete also where the SDK sends a checksum
+// with each part, which is its default, and that of AWS.
+func TestUploadChecksums(t *testing.T) {
+	t.Parallel()
+	for name, start := range s3Servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := objecttest.Options{Large: uploadPart + 1000}
+			o.Lacks, o.Skip = bucketExceptions(name)
+			open := func(t *testing.T) object.Bucket {
+				s := start(t)
+				at := target{Kind: "s3", S3: s, Space: s.NewBucket(t, false)}
+				b, err := at.bucket(&s3bucket.Options{PartSize: uploadPart}, func(o *s3.Options) {
+					o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			for _, failure := range objecttest.Check(t, open, &o, "LargeBody", "LargeIfAbsent", "Resume", "ResumeOther", "CopyIfAbsent", "Copy") {
+				t.Errorf("%s: %s", failure.Case, failure)
+			}
+		})
+	}
 }
