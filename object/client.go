@@ -335,7 +335,9 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 // Resume continues an upload that a Put with Keep left, as the function [Resume] does.
 // body must be the same as then, from its beginning. The write keeps the id with which the
 // upload began, so that the outcome is known also where an earlier completion was applied.
-// Content type, metadata and fence are those of then; opts may have no others.
+// Content type, metadata and fence are those of then; opts may have no others. The upload
+// names the writes before it, too: on a bucket with unique versions it is a conflict if
+// others have written since it began, also without a condition and with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
 	info, err := c.resume(ctx, u, body, options(opts))
 	return info, opError("put", u.Key, err)
@@ -350,13 +352,28 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, metadata or a fence", ErrInvalid)
 	}
 	o.Metadata, o.Fence, o.stamp = begun.Metadata, begun.Stamp.Fence, &begun.Stamp
-	w := &write{c: c, key: u.Key, o: o, rewind: func() bool { return false }}
+	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, false) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
 		opts := o.put(by, on, nil)
 		return Resume(ctx, c.bucket, u, body, opts)
 	}
-	return w.run(ctx)
+	info, err := w.run(ctx)
+	if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) && !errors.Is(err, ErrFenced) {
+		return info, err
+	}
+	// It may be an earlier completion that is in the way.
+	now, lookErr := c.look(ctx, u.Key)
+	if lookErr != nil {
+		return Info{}, &store.UnknownError{Version: store.Version(begun.Stamp.Write), Err: fmt.Errorf("the upload may be complete; reading that back: %w", lookErr)}
+	}
+	switch c.judge(now, state{any: true}, begun.Stamp.Write) {
+	case store.FateApplied:
+		return now.info, nil
+	case store.FateSuperseded:
+		return (&attempt{write: w, stamp: begun.Stamp}).made(Info{}), nil
+	}
+	return Info{}, err
 }
 
 // Settle finds out what became of a write whose outcome was unknown, by one Stat. base is
@@ -375,13 +392,20 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 func (c *Client) Settle(ctx context.Context, key string, base *Info, write store.Version) (store.Fate, Info, error) {
 	on := state{absent: base == nil}
 	if base != nil {
-		on = stateOf(stamped(*base))
+		on = stateOf(recalled(*base))
 	}
 	now, err := c.current(ctx, key)
 	if err != nil {
 		return store.FateUnknown, Info{}, opError("stat", key, err)
 	}
-	return c.judge(now, on, string(write)), now.info, nil
+	fate := c.judge(now, on, string(write))
+	if fate == store.FateNever {
+		// A store that does not check the condition takes the write when it comes.
+		if by, err := c.wayOfPut(ctx, on.condition(), false); err != nil || !by.own {
+			fate = store.FateUnknown
+		}
+	}
+	return fate, now.info, nil
 }
 
 func options(o *WriteOptions) WriteOptions {

@@ -12,8 +12,8 @@ import (
 
 // A tombstone is an object of this size, so that a listing need not look at others.
 const (
-	tombstoneBody = "Deleted under a fence of Holdfast; keep this object.\n"
-	tombstoneSize = int64(len(tombstoneBody))
+	tombstoneBody = "Keep: a fence of Holdfast " // before the id of the write, so that no two are equal
+	tombstoneSize = int64(len(tombstoneBody)) + idSize + 1
 	tombstoneType = "text/plain"
 )
 
@@ -64,6 +64,12 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 			return store.MarkNotApplied(err)
 		}
 		err = c.remove(ctx, key, on)
+		if !conditional && store.OutcomeOf(err) == store.Unknown {
+			// Without a condition it is done once the object is gone.
+			if now, lookErr := c.current(ctx, key); lookErr == nil && (now.absent || now.info.Stamp.Deleted) {
+				return nil
+			}
+		}
 		if conditional || store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) || !sleep(ctx, c.o.Pause, try) {
 			return err
 		}
@@ -76,7 +82,7 @@ func (c *Client) bury(ctx context.Context, key string, o WriteOptions) (Info, er
 	w := &write{c: c, key: key, o: o, deleted: true, rewind: func() bool { return true }}
 	w.choose = func(ctx context.Context, on condition) (way, error) { return c.wayOfPut(ctx, on, true) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {
-		return c.bucket.Put(ctx, key, strings.NewReader(tombstoneBody), w.o.put(by, on, metadata))
+		return c.bucket.Put(ctx, key, strings.NewReader(tombstoneBody+metadata[ReservedMetadata+nameWrite]+"\n"), w.o.put(by, on, metadata))
 	}
 	return w.run(ctx)
 }
@@ -152,7 +158,7 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, caus
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
 		return false, store.MarkUnknown(errors.New("the store refused it, and the object is gone, perhaps by this very delete"))
-	case lost == nil, c.unique() && on.info.Stamp.Write != "" && slices.Contains(now.info.Stamp.Before, on.info.Stamp.Write):
+	case lost == nil, by.own && c.unique() && on.info.Stamp.Write != "" && slices.Contains(now.info.Stamp.Before, on.info.Stamp.Write):
 		return false, &ConflictError{Key: key, Known: true, Version: now.version()}
 	case now.absent:
 		return false, unknown(errors.New("the object is gone, perhaps by the delete of another"))

@@ -278,7 +278,7 @@ func (c *Client) reserve(ctx context.Context, key string, on state, operate func
 			return err
 		case on.absent && now.absent:
 			return nil
-		case now.version() != on.version() || on.info.Stamp.known && now.info.Stamp.Write != on.info.Stamp.Write:
+		case now.version() != on.version() || (on.info.Stamp.known || on.info.Stamp.Write != "") && now.info.Stamp.Write != on.info.Stamp.Write:
 			return &ConflictError{Key: key, Known: true, Version: now.version()}
 		}
 		return nil

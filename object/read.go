@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -34,7 +35,7 @@ func ReadBody(ctx context.Context, b Bucket, key string, limit int64, opts *GetO
 	if r.Info.Size > limit {
 		return nil, r.Info, fmt.Errorf("%q: %w: %d bytes, at most %d are read", key, store.ErrTooLarge, r.Info.Size, limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	body, err := io.ReadAll(io.LimitReader(r, min(limit, math.MaxInt64-1)+1))
 	switch {
 	case err != nil:
 		return nil, r.Info, fmt.Errorf("%q: %w", key, err)

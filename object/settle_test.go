@@ -236,3 +236,46 @@ func TestRefusedAfterLost(t *testing.T) {
 		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
 	}
 }
+
+// TestLateWithoutTheStoresCondition: where the store itself does not check conditions, a
+// write whose state was replaced can still be applied when it comes late; so it is unknown,
+// also to Settle.
+func TestLateWithoutTheStoresCondition(t *testing.T) {
+	ctx := t.Context()
+	for _, op := range []store.Kind{store.OpPut, store.OpDelete} {
+		below := conditionless{membucket.New()}
+		o := &object.Options{Reserver: free{}, Pause: 1}
+		other := newClient(t, below, o)
+		base, err := other.Put(ctx, "a", body("start"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		came := false
+		b := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+			if c.Op != op || c.Key != "a" || came {
+				return objecttest.Pass
+			}
+			came = true
+			if _, err := other.Put(ctx, "a", body("other"), &object.WriteOptions{Base: &base}); err != nil {
+				t.Error(err)
+			}
+			return objecttest.Late
+		})
+		c := newClient(t, b, o)
+		if op == store.OpPut {
+			_, err = c.Put(ctx, "a", body("mine"), &object.WriteOptions{Base: &base})
+			if fate, _, settleErr := other.Settle(ctx, "a", &base, store.AttemptOf(err)); fate != store.FateUnknown || settleErr != nil {
+				t.Errorf("settled: %v, %v", fate, settleErr)
+			}
+		} else {
+			err = c.Delete(ctx, "a", &object.WriteOptions{Base: &base})
+		}
+		if store.OutcomeOf(err) != store.Unknown || content(t, other, "a") != "other" {
+			t.Errorf("%s: got %v (%v), and there is %s", op, err, store.OutcomeOf(err), content(t, other, "a"))
+		}
+		b.Deliver()
+		if content(t, other, "a") == "other" {
+			t.Errorf("%s: it did not come", op)
+		}
+	}
+}

@@ -158,6 +158,17 @@ func stamped(info Info) Info {
 	return info
 }
 
+// recalled returns a state as a caller has kept it, with its stamp as far as it is there.
+// In a copy that went through JSON it is not complete, and so not known.
+func recalled(info Info) Info {
+	for name := range info.Metadata {
+		if strings.HasPrefix(name, ReservedMetadata) {
+			return stamped(info)
+		}
+	}
+	return info
+}
+
 // parseStamp reads a stamp. Other programs can change metadata: what is not in the form
 // that a client writes is no id, and a fence that is not marks the stamp as damaged.
 func parseStamp(own map[string]string) Stamp {

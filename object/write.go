@@ -90,6 +90,7 @@ type write struct {
 	o   WriteOptions
 
 	deleted bool // it leaves a tombstone
+	resumes bool // its stamp was made when the upload began
 
 	// choose returns how to send a request with this condition.
 	choose func(context.Context, condition) (way, error)
@@ -128,7 +129,7 @@ func (w *write) run(ctx context.Context) (Info, error) {
 		switch {
 		case w.o.IfAbsent && now != nil && now.info.Stamp.Deleted:
 			met = now
-		case w.o.IfAbsent || w.o.IfMatch != "" || w.o.Base != nil:
+		case w.o.IfAbsent || w.o.IfMatch != "" || w.o.Base != nil || ofAnother(err, w.key):
 			return Info{}, err
 		}
 		if !w.rewind() || !sleep(ctx, w.c.o.Pause, try) {
@@ -146,18 +147,13 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 		on = *met
 	case w.o.Base != nil:
 		on = stateOf(*w.o.Base)
-		if !on.info.Stamp.known && on.info.Metadata != nil {
-			on.info = stamped(on.info)
-		}
+		on.info = recalled(on.info)
 	case w.o.IfAbsent:
 		on = state{absent: true}
 	case w.o.IfMatch != "":
 		on = stateOf(Info{Version: w.o.IfMatch})
 	}
-	if !w.c.fencing || on.absent {
-		return on, nil
-	}
-	if !on.info.Stamp.known {
+	if w.c.fencing && !on.absent && !on.info.Stamp.known {
 		now, err := w.c.current(ctx, w.key)
 		if err != nil {
 			return on, err
@@ -167,7 +163,11 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 		}
 		on = now
 	}
-	if w.o.Force {
+	if w.c.fencing && w.resumes && !slices.Equal(w.o.stamp.Before, on.info.Stamp.after()) {
+		// The object would name neither the writes since then nor their fence.
+		return on, &ConflictError{Key: w.key}
+	}
+	if w.o.Force || on.absent || !on.info.Stamp.known {
 		return on, nil
 	}
 	return on, on.info.Stamp.allows(w.key, w.o.Fence)
@@ -287,14 +287,27 @@ func (a *attempt) settle(ctx context.Context, cause error) (info Info, again boo
 		a.c.o.Log.Debug("a write whose reply was lost was applied, and superseded", "key", a.key)
 		return a.made(Info{}), false, nil
 	case store.FateNever:
-		a.lost = nil
+		if a.by.own {
+			a.lost = nil // the store refuses what comes late
+		}
 	case store.FateNotYet:
 		return a.notYet(cause, conflict)
 	}
 	if a.lost != nil {
 		return Info{}, false, a.failed(errors.New("reading it back does not tell what became of it"))
 	}
+	if a.blame != nil && (a.on.any || a.on.absent && now.absent) {
+		if err := a.blame(); err != nil {
+			return Info{}, false, err
+		}
+	}
 	return Info{}, false, &ConflictError{Key: a.key, Known: !now.absent, Version: now.version()}
+}
+
+// ofAnother reports whether err is a conflict on another object: the source of a copy.
+func ofAnother(err error, key string) bool {
+	var conflict *ConflictError
+	return errors.As(err, &conflict) && conflict.Key != key
 }
 
 // notYet handles a write that was not applied to a state which is still there.
