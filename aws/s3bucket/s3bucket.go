@@ -85,8 +85,9 @@ type Options struct {
 	// empty means [DefaultScratch].
 	Scratch string
 
-	// Assume names abilities that are known to be there, so that they are not
-	// tried: since they were found in an earlier run, or because the user insists.
+	// Assume names abilities that the server itself is known to have, so that they are
+	// not tried: since an earlier run found them (see [Bucket.Known]), or because the
+	// user insists.
 	Assume []object.Ability
 
 	// Owner is the account that must own the bucket, twelve digits; empty means

@@ -338,6 +338,15 @@ func TestCopyByParts(t *testing.T) {
 			t.Errorf("got %q, %+v, %v", got, now, err)
 		}
 	}
+
+	// A later run may assume what this one knows of the server: it copies by parts, too.
+	if known := b.Known(); !slices.Contains(known, object.PartsIfAbsent) || slices.Contains(known, object.CopyIfAbsent) {
+		t.Errorf("it is known to have %q", known)
+	}
+	later := newBucket(t, f, &s3bucket.Options{Assume: b.Known()})
+	if _, err := later.Copy(t.Context(), "a", "b", &object.CopyOptions{IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a later run copied over what is there: %v", err)
+	}
 }
 
 // TestHeaders: what the options promise is sent.

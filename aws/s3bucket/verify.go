@@ -64,6 +64,17 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	return b.native(ctx, a)
 }
 
+// Known returns the abilities that the server itself is known to have: what
+// [Options].Assume of a later run may name. It sends nothing. What Verify finds is more: a
+// conditional copy may be an upload in parts on a server that ignores the condition of a
+// copy, and a run that assumes the ability of such a server would copy without a condition.
+func (b *Bucket) Known() []object.Ability {
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
+		err, known := b.known.get(a)
+		return !known || err != nil
+	})
+}
+
 // Assuming returns a view of the same bucket that takes these abilities for
 // granted, which is right if they were found in an earlier run, and otherwise a
 // risk that the user insists on.

@@ -341,8 +341,8 @@ func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, er
 	return ".holdfast/bodies/" + string(value) + "/", nil
 }
 
-// abilitiesOf is what the command remembers of a bucket: which abilities it was found to
-// have, and which it lacks. See [known].
+// abilitiesOf is what the command remembers of a bucket: which abilities its server itself
+// was found to have, and which cannot be had there in any way. See [known].
 type abilitiesOf struct{ bucket *url.URL }
 
 func (o abilitiesOf) one(a object.Ability, has string) known {
@@ -353,10 +353,10 @@ func (o abilitiesOf) one(a object.Ability, has string) known {
 	return knownGood(&u)
 }
 
-func (o abilitiesOf) has(a object.Ability) known   { return o.one(a, "has") }
+func (o abilitiesOf) has(a object.Ability) known   { return o.one(a, "server") }
 func (o abilitiesOf) lacks(a object.Ability) known { return o.one(a, "lacks") }
 
-// known returns the abilities that the bucket was found to have.
+// known returns the abilities that the server was found to have.
 func (o abilitiesOf) known() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
 }
@@ -387,8 +387,12 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		err := r.Bucket.Verify(ctx, a)
 		switch {
 		case object.TraitsOf(r.Bucket).Trusted:
-		case err == nil && !r.has(a).is():
-			r.has(a).note()
+		case err == nil:
+			for _, found := range r.Bucket.Known() {
+				if !r.has(found).is() {
+					r.has(found).note()
+				}
+			}
 		case errors.Is(err, errors.ErrUnsupported):
 			r.lacks(a).note()
 		}
