@@ -82,7 +82,7 @@ var (
 // Open returns the bucket in dir, and makes dir if it does not exist. Bodies are in
 // dir/data, and the index is a filestore in dir/index. The caller closes the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirs(dir); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	fileOpts := &filestore.Options{}
@@ -148,14 +148,14 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 	if grace < MinGrace {
 		return nil, fmt.Errorf("dirbucket: Options.Grace is %v, at least %v is needed", grace, MinGrace)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirs(dir); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	var unsafe []string
 	if opts != nil {
 		unsafe = opts.Unsafe
 	}
-	f := &files{dir: dir}
+	f := &files{dir: dir, synced: make(map[string]bool)}
 	err := trust.CheckNames(unsafe)
 	if err == nil {
 		f.root, f.info, err = trust.OpenDir(dir, unsafe)

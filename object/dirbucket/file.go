@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +27,9 @@ type files struct {
 	root      *os.Root    // of dir
 	info      os.FileInfo // of root
 	inherited inherited   // mode and owner of what is made in dir
+
+	mu     sync.Mutex
+	synced map[string]bool // the directories in dir whose names this process has made durable
 }
 
 var _ indexed.Bodies = (*files)(nil)
@@ -47,6 +52,9 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = syncDir(b.root, name[:2])
+	}
+	if err == nil {
+		err = b.syncNames(name[:2])
 	}
 	if err != nil {
 		b.Remove(ctx, name)
@@ -152,6 +160,55 @@ func (g inherited) apply(f *os.File, mask os.FileMode) error {
 	return f.Chmod(g.mode & mask)
 }
 
+// syncNames makes the names durable that lead to the files in a directory: the process that
+// made them may have been killed before it did, or may be about to.
+func (b *files) syncNames(sub string) error {
+	b.mu.Lock()
+	done := b.synced[sub]
+	b.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := syncDir(b.root, "."); err != nil {
+		return err
+	}
+	// The directory of a bucket that Open has made is the parent.
+	for _, dir := range []string{filepath.Dir(b.dir), filepath.Dir(filepath.Dir(b.dir))} {
+		// One that this process may not read was not made by it. The file system outside may
+		// be one that cannot do it.
+		err := syncOutside(dir)
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.synced[sub] = true
+	return nil
+}
+
+// makeDirs makes a directory and its parents, durably, unless they exist.
+func makeDirs(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDirs(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		// Another process has made it, unless it is a file.
+		if info, statErr := os.Stat(dir); statErr != nil || !info.IsDir() {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	return syncOutside(parent)
+}
+
 // makeLike makes a directory, durably, unless it exists.
 func makeLike(parent *os.Root, name string, g inherited) error {
 	if info, err := parent.Lstat(name); err == nil && info.IsDir() {
@@ -179,16 +236,27 @@ const stagePrefix = "tmp-"
 
 // syncDir makes the names in a directory durable. Windows has no such call, and
 // needs none.
-func syncDir(parent *os.Root, name string) error {
+func syncDir(parent *os.Root, name string) error { return syncNamesOf(name, parent.Open) }
+
+// syncOutside is syncDir for a directory that is not below the bucket's.
+func syncOutside(dir string) error { return syncNamesOf(dir, os.Open) }
+
+func syncNamesOf(name string, open func(string) (*os.File, error)) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	d, err := parent.Open(name)
+	d, err := open(name)
 	if err != nil {
 		return err
 	}
+	if onSync != nil {
+		onSync(d)
+	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// onSync is told of each directory that is made durable; of tests.
+var onSync func(*os.File)
 
 // Remove removes a file that no register names any more. If that fails, the sweep does it.
 func (b *files) Remove(_ context.Context, name string) { _ = b.root.Remove(path(name)) }
