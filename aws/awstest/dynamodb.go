@@ -215,6 +215,14 @@ func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {
 		}
 		return dynamoAnswer(map[string]any{"TimeToLiveDescription": status})
 	case "UpdateTimeToLive":
+		// As DynamoDB: a second attribute is refused, and so is the same one again.
+		if q.TimeToLiveSpecification.Enabled && t.ttl != "" {
+			what := "TimeToLive is already enabled"
+			if t.ttl != q.TimeToLiveSpecification.AttributeName {
+				what = "TimeToLive is active on a different AttributeName: current AttributeName is " + t.ttl
+			}
+			return dynamoFail(http.StatusBadRequest, "ValidationException", what, nil)
+		}
 		if q.TimeToLiveSpecification.Enabled {
 			t.ttl = q.TimeToLiveSpecification.AttributeName
 		}

@@ -35,6 +35,6 @@
 // # Rights
 //
 // dynamodb:PutItem on the table is enough. [CreateTable] needs dynamodb:CreateTable,
-// DescribeTable and UpdateTimeToLive; [Table.Describe] needs dynamodb:DescribeTable and
+// DescribeTable, DescribeTimeToLive and UpdateTimeToLive; [Table.Describe] needs dynamodb:DescribeTable and
 // DescribeTimeToLive.
 package reservation

@@ -318,10 +318,32 @@ func TestCreateTable(t *testing.T) {
 			t.Errorf("got %+v, %v", found, err)
 		}
 		d.AddTable("other", "id", "")
-		if err := reservation.CreateTable(t.Context(), d.Client(), "other", nil); !errors.Is(err, store.ErrMisconfigured) {
+		if err := reservation.CreateTable(t.Context(), d.Client(), "other", nil); !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "must be path (HASH, S) and etag (RANGE, S)") {
 			t.Errorf("a table that is there: %v", err)
 		}
+		d.AddTable("expires", "path", "etag")
+		d.SetTTL("expires", "expires")
+		if err := reservation.CreateTable(t.Context(), d.Client(), "expires", nil); !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), `by the attribute "expires"`) {
+			t.Errorf("a table that removes items by another attribute: %v", err)
+		}
+		d.Add("DescribeTimeToLive", 0, -1, awstest.Fault{Status: http.StatusBadRequest, Code: "AccessDeniedException"})
+		if err := reservation.CreateTable(t.Context(), d.Client(), "expires", nil); !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "active on a different AttributeName") || strings.Contains(err.Error(), "keys") {
+			t.Errorf("the same, where its TTL cannot be read: %v", err)
+		}
 	})
+}
+
+// TestCreateTableSurvivesLostReplies: DynamoDB refuses to switch on what is on already.
+func TestCreateTableSurvivesLostReplies(t *testing.T) {
+	for _, op := range []string{"CreateTable", "DescribeTable", "DescribeTimeToLive", "UpdateTimeToLive"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := awstest.NewDynamoDB()
+			d.Add(op, 0, 1, awstest.Fault{Lose: true})
+			if err := reservation.CreateTable(t.Context(), d.Client(), name, nil); err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		})
+	}
 }
 
 func TestVerifyFindsServersThatIgnoreConditions(t *testing.T) {

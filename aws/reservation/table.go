@@ -194,7 +194,8 @@ func (t *Table) Verify(ctx context.Context) error {
 
 // CreateTable makes a table for reservations, paid by request, and has it remove items by
 // their ttl. A table of this name that is there already gets the second only; the error
-// matches store.ErrMisconfigured if its keys are others. Of opts it uses Timeout.
+// matches store.ErrMisconfigured if its keys are others, or it removes items by another
+// attribute. Of opts it uses Timeout.
 func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts *Options) error {
 	t, err := New(client, name, opts)
 	if err != nil {
@@ -203,8 +204,12 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 	if err := t.t.Create(ctx); err != nil {
 		return err
 	}
-	if removes, err := t.t.TTL(ctx); err == nil && removes == attrTTL {
+	removes, err := t.t.TTL(ctx)
+	switch {
+	case err == nil && removes == attrTTL:
 		return nil
+	case err == nil && removes != "":
+		return fmt.Errorf("%w: %s removes items by the attribute %q, and must by %q: switch that off first, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
 	}
 	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
 		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -214,6 +219,10 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 		return err
 	})
 	if err != nil {
+		// Another program has done so meanwhile, or the reply of a first try was lost.
+		if removes, again := t.t.TTL(ctx); again == nil && removes == attrTTL {
+			return nil
+		}
 		return fmt.Errorf("the table is there, and does not remove items yet: %w", err)
 	}
 	return nil

@@ -203,6 +203,14 @@ func isEmpty(dir string) (bool, error) {
 	return !slices.ContainsFunc(names, func(name string) bool { return name != "data" && name != "index" }), nil
 }
 
+// store is the URL of the store at the place of the object, with the parameters that
+// were not taken out.
+func (at *objectURL) store() string {
+	u := *at.bucket
+	u.Path = at.given.Path
+	return u.String()
+}
+
 // open opens the bucket of a URL. The caller closes it.
 func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
 	return bucketOpeners()[at.bucket.Scheme](ctx, a, at)

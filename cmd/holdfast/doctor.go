@@ -39,8 +39,13 @@ It works below a random prefix, .holdfast/doctor/..., removes what it made, also
 it is interrupted, and touches nothing else. On Amazon S3 and DynamoDB it costs a few
 hundred requests.
 
-Exit status: 0 when leases are safe, 78 when they are not; 77 when rights are missing
-and 69 when the store did not answer, so that it could not be found out.
+Where the URL of a bucket names a DynamoDB table of reservations, doctor looks at that
+table, too: at its keys, its TTL and its regions. On a server that is not Amazon's it
+tries the table's conditions, which leaves a row with a random path until its ttl.
+
+Exit status: 0 when leases are safe, 78 when they, or the reservations, are not; 77 when
+rights are missing and 69 when the store did not answer, so that it could not be found
+out.
 
 With --json: schema (1), store, kind (file, s3, dynamodb, other), verdict (safe,
 unsafe, denied, unknown), safe, summary, write_us and read_us (medians of one
@@ -68,7 +73,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if u, err := a.parseStore(a.storeURL); err != nil {
 		return err
 	} else if u.Scheme != "file" { // of which doctor makes nothing that stays
-		if _, err := a.reads(ctx); errors.Is(err, store.ErrDenied) && strings.Contains(err.Error(), "the credentials were refused") {
+		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrDenied) && strings.Contains(err.Error(), "the credentials were refused") {
 			return err
 		}
 	}
@@ -201,16 +206,14 @@ func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leav
 	if err != nil {
 		return nil, leave, err
 	}
-	r, err := at.reservations(ctx, a)
+	r, err := at.untriedReservations(ctx, a)
 	if err != nil {
 		return nil, leave, err
 	}
 	if r != nil {
 		leave = func() { r.Close() }
 	}
-	bare := *at.bucket
-	bare.Path = at.given.Path
-	config, err := s3bucket.ParseURL(bare.String())
+	config, err := s3bucket.ParseURL(at.store())
 	if err != nil {
 		return nil, leave, err
 	}
@@ -221,6 +224,10 @@ func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leav
 	target := doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil))
 	if r != nil {
 		target.Reserving(r.Reserver, r.name)
+		if t := r.table; t != nil {
+			t.good.forget() // the next writer tries it anew
+			target.ReservingIn(t.Table, t.onAWS)
+		}
 	}
 	return target, leave, nil
 }

@@ -18,9 +18,13 @@ func (a *app) initCommand() *cobra.Command {
 		GroupID: groupStore,
 		Long: `Make what a store needs, and look whether it can be used. A directory is made, a
 DynamoDB table, paid by request, and the tables in a database of SQLite or PostgreSQL.
-A bucket is not made, only looked at. What is there already is left as it is.`,
-		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init`,
-		Args:    cobra.NoArgs,
+A bucket is not made, only looked at. Where its URL names a table of reservations
+(reserve=dynamodb://TABLE, conditional_put=dynamo:TABLE), that table is made, with the
+keys path and etag, and removes rows by the attribute ttl. What is there already is left
+as it is; a table of reservations that removes no rows is told to.`,
+		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init
+  holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.init(cmd.Context())
 		},
@@ -32,11 +36,15 @@ func (a *app) init(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	raw := a.storeURL
+	var table *reservationTable
 	switch u.Scheme {
+	case "s3":
+		raw, table, err = a.splitReservations(ctx, raw)
 	case "dynamodb":
 		// First as all commands do, which say the same of what is wrong: a table that is
 		// not there is the only thing that making one can mend.
-		if _, err = a.reads(ctx); errors.Is(err, store.ErrMisconfigured) {
+		if _, err = a.reads(ctx, raw); errors.Is(err, store.ErrMisconfigured) {
 			if made := initTable(ctx, a.storeURL); made == nil || !store.InDoubt(made) {
 				err = made
 			}
@@ -49,9 +57,14 @@ func (a *app) init(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name, err := a.reads(ctx)
+	name, err := a.reads(ctx, raw)
+	result := map[string]any{"store": name, "usable": true}
+	if err == nil && table != nil {
+		result["reservations"] = table.String()
+		result["reservations_made"], err = table.make(ctx, a)
+	}
 	if err == nil && a.json {
-		return a.printJSON(map[string]any{"store": name, "usable": true})
+		return a.printJSON(result)
 	}
 	if err == nil {
 		a.notef("%s can be used", name)
@@ -59,9 +72,23 @@ func (a *app) init(ctx context.Context) error {
 	return err
 }
 
-// reads tries whether the store can be read, and returns its name.
-func (a *app) reads(ctx context.Context) (name string, err error) {
-	st, err := a.open(ctx)
+// splitReservations returns the URL of a bucket without the parameters of reservations,
+// and the DynamoDB table that they name: nil if they name none.
+func (a *app) splitReservations(ctx context.Context, raw string) (bare string, table *reservationTable, err error) {
+	at, err := a.parseObject(raw, false)
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := at.untriedReservations(ctx, a)
+	if err != nil || r == nil {
+		return raw, nil, err
+	}
+	return at.store(), r.table, r.Close()
+}
+
+// reads tries whether the store of a URL can be read, and returns its name.
+func (a *app) reads(ctx context.Context, raw string) (name string, err error) {
+	st, err := a.openURL(ctx, raw)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/reservation"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
@@ -39,12 +41,32 @@ const (
 type reservations struct {
 	io.Closer
 	*reserve.Reserver
-	name string // for people
+	name  string            // for people
+	table *reservationTable // nil: any other store keeps them
+}
+
+// reservationTable is a table as that of object_store.
+type reservationTable struct {
+	*reservation.Table
+	client *dynamodb.Client
+	name   string
+	onAWS  bool  // its conditions are taken for granted
+	good   known // whether the server was tried before
 }
 
 // reservations takes its parameters out of the URL of a bucket, and opens the table that
-// they name: nil if they name none.
+// they name: nil if they name none. A table on a server that is not Amazon's is tried
+// first, once.
 func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, error) {
+	r, err := at.untriedReservations(ctx, a)
+	if err != nil || r == nil || r.table == nil {
+		return r, err
+	}
+	return r, r.table.try(ctx)
+}
+
+// untriedReservations is reservations that sends nothing to a table.
+func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservations, error) {
 	p, err := at.parameters(paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
 	if err != nil {
 		return nil, err
@@ -70,13 +92,13 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 		if setting.Timeout != 0 {
 			opts.Timeout = setting.Timeout
 		}
-		return a.reservationTable(ctx, at.tableURL(setting.Table, p), opts)
+		return a.reservationsIn(ctx, at.tableURL(setting.Table, p), opts)
 	case p[paramReserve] == "" && opts.Timeout != 0:
 		return nil, usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", paramReserveTimeout)
 	case p[paramReserve] == "":
 		return nil, nil
 	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
-		return a.reservationTable(ctx, p[paramReserve], opts)
+		return a.reservationsIn(ctx, p[paramReserve], opts)
 	}
 	st, err := a.openNamed(ctx, paramReserve, p[paramReserve])
 	if err != nil {
@@ -90,7 +112,7 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return &reservations{st, r, st.url}, nil
+	return &reservations{st, r, st.url, nil}, nil
 }
 
 // openNamed opens the store that a parameter of an object's URL names.
@@ -140,9 +162,8 @@ func (at *objectURL) tableURL(table string, p map[string]string) string {
 	return (&url.URL{Scheme: "dynamodb", Host: table, RawQuery: query.Encode()}).String()
 }
 
-// reservationTable opens a table as that of object_store. One on a server that is not
-// Amazon's is tried first, once.
-func (a *app) reservationTable(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
+// reservationsIn opens a table as that of object_store. It sends nothing.
+func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
 	config, err := dynamostore.ParseURL(raw)
 	if err != nil {
 		return nil, err
@@ -163,12 +184,49 @@ func (a *app) reservationTable(ctx context.Context, raw string, opts *reserve.Op
 		return nil, err
 	}
 	u.Path = "/reservations"
-	if good := knownGood(u); client.Options().BaseEndpoint != nil && !good.is() {
-		if err := table.Verify(ctx); err != nil {
-			return nil, err
-		}
-		good.note()
-	}
 	r, err := reserve.New(table, opts)
-	return &reservations{io.NopCloser(nil), r, "dynamodb://" + config.Table}, err
+	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, knownGood(u)}
+	return &reservations{io.NopCloser(nil), r, t.String(), t}, err
+}
+
+func (t *reservationTable) String() string { return "dynamodb://" + t.name }
+
+// try looks whether the server honours conditions, if that is neither documented nor
+// known.
+func (t *reservationTable) try(ctx context.Context) error {
+	if t.onAWS || t.good.is() {
+		return nil
+	}
+	if err := t.Verify(ctx); err != nil {
+		return err
+	}
+	t.good.note()
+	return nil
+}
+
+// make makes the table, unless it is there, and says what it found and made.
+func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err error) {
+	before, err := t.Describe(ctx)
+	switch {
+	case errors.Is(err, store.ErrMisconfigured): // there is none
+		made = true
+	case err != nil:
+		return false, err
+	}
+	if err := reservation.CreateTable(ctx, t.client, t.name, nil); err != nil {
+		return false, err
+	}
+	const shape = "with the keys path and etag"
+	switch {
+	case made:
+		a.notef("made the table of reservations %s, %s; it removes rows by the attribute ttl", t, shape)
+	case before.TTL == "":
+		a.notef("the table of reservations %s was there, %s; from now on it removes rows by the attribute ttl", t, shape)
+	default:
+		a.notef("the table of reservations %s was there, %s, and removes rows by the attribute ttl: it is left as it is", t, shape)
+	}
+	if len(before.Replicas) > 0 && !before.OneOrder {
+		a.warnf("the table of reservations %s also lies in %s, without one order of writes: writers of two regions do not exclude each other", t, strings.Join(before.Replicas, ", "))
+	}
+	return made, t.try(ctx)
 }

@@ -69,9 +69,9 @@ arn:aws:s3:::BUCKET/PREFIX/*, and s3:ListBucket on arn:aws:s3:::BUCKET. For s3+v
 s3:GetObjectVersion and s3:DeleteObjectVersion, and on the bucket s3:ListBucketVersions,
 s3:GetBucketVersioning, s3:GetLifecycleConfiguration, s3:GetBucketObjectLockConfiguration. For
 dynamodb: dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem, dynamodb:DeleteItem,
-dynamodb:Scan, dynamodb:Query and dynamodb:DescribeTable on the table; dynamodb:CreateTable
-and dynamodb:UpdateTimeToLive for "holdfast init". Credentials come from where the AWS
-command has them, and never from the URL.
+dynamodb:Scan, dynamodb:Query and dynamodb:DescribeTable on the table; dynamodb:CreateTable,
+dynamodb:DescribeTimeToLive and dynamodb:UpdateTimeToLive for "holdfast init". Credentials
+come from where the AWS command has them, and never from the URL.
 
 Objects and logs have URLs of their own, with the key behind the store: file:DIR/KEY and
 s3://BUCKET/KEY. DIR is the nearest directory above that is a bucket; the first put makes one
@@ -80,7 +80,8 @@ for %, %3F for ? and %23 for #. For s3: further parameters say how conditions ar
 the server lacks, and how fences are:
 
   reserve              the store in which writers make reservations: dynamodb://TABLE, a table
-                       as that of object_store, or the URL of any other store, with escapes
+                       as that of object_store ("holdfast init" makes it), or the URL of any
+                       other store, with escapes
   reserve_timeout      how long a write may take under one, such as 20s
   conditional_put, copy_if_not_exists
                        as object_store has them: dynamo:TABLE or dynamo:TABLE:MILLISECONDS

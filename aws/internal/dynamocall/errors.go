@@ -28,6 +28,9 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		if strings.Contains(text, "able/index name") || strings.Contains(strings.ToLower(text), "tablename") {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "this cannot be the name of a table (%s)", text)
 		}
+		if strings.Contains(strings.ReplaceAll(strings.ToLower(text), " ", ""), "timetolive") {
+			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%s", text)
+		}
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", t.Keys[0], t.Keys[1], text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -93,7 +94,7 @@ func (t *Table) Create(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("creating the table: %w", err)
 		case !found.KeysRight:
-			return t.wrong(" is there, with the keys %s", found.Keys)
+			return t.wrong(" is there, with the keys %s; they must be %s (HASH, S) and %s (RANGE, S): use another table", strings.TrimSpace(found.Keys), t.Keys[0], t.Keys[1])
 		case found.Status == string(types.TableStatusActive):
 			return nil
 		}

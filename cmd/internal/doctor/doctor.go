@@ -29,7 +29,7 @@ type Result string
 const (
 	OK        Result = "ok"
 	Warning   Result = "warning"    // leases are safe all the same
-	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could
+	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could; of reservations: see [Target.ReservingIn]
 	NotTested Result = "not-tested" // it could not be found out; Found says why
 )
 
@@ -53,6 +53,7 @@ type Check struct {
 	Means  string `json:"means,omitempty"` // what that means, and what Holdfast does in its place
 
 	needed      bool // leases need it
+	objects     bool // writes of objects need it, and leases do not
 	denied      bool // it is not known for lack of rights
 	last        bool // nothing else is worth a look
 	advice      []Advice
@@ -71,7 +72,7 @@ type Report struct {
 	Store   string   `json:"store"`
 	Kind    string   `json:"kind"` // file, s3, dynamodb, or other
 	Verdict Verdict  `json:"verdict"`
-	Safe    bool     `json:"safe"` // leases are
+	Safe    bool     `json:"safe"` // leases are, and so are reservations where there is a table of them
 	Summary string   `json:"summary"`
 	WriteUS float64  `json:"write_us"` // median of one conditional write, in microseconds; 0: not measured
 	ReadUS  float64  `json:"read_us"`  // median of one read
@@ -275,9 +276,12 @@ func (e *examination) progress(what string) {
 func (e *examination) judge() {
 	r := e.report
 	counts := make(map[Verdict][]string)
+	var objects []string
 	warnings := 0
 	for _, c := range r.Checks {
 		switch {
+		case c.Result == Unsafe && c.objects:
+			objects = append(objects, c.What)
 		case c.Result == Unsafe:
 			counts[NotSafe] = append(counts[NotSafe], c.What)
 		case c.Result == Warning:
@@ -291,6 +295,8 @@ func (e *examination) judge() {
 	switch {
 	case len(counts[NotSafe]) > 0:
 		r.Verdict, r.Summary = NotSafe, "leases are NOT safe on this store: "+some(counts[NotSafe])
+	case len(objects) > 0:
+		r.Verdict, r.Summary = NotSafe, "writes of objects with these reservations are NOT safe, or not possible: "+some(objects)
 	case len(counts[Denied]) > 0:
 		r.Verdict, r.Summary = Denied, "leases cannot be used here, rights are missing: "+some(counts[Denied])
 	case len(counts[NotProven]) > 0:

@@ -97,15 +97,7 @@ func (p *table) table(ctx context.Context) []Check {
 	}
 	checks := c.ok("part and key, as needed")
 	c = finding("table-global", "global table", true)
-	switch {
-	case len(t.Replicas) == 0:
-		checks = append(checks, c.ok("it lies in one region")...)
-	case t.OneOrder:
-		checks = append(checks, c.ok("all regions share one order of writes")...)
-	default:
-		checks = append(checks, c.unsafe("also in "+strings.Join(t.Replicas, ", ")+", without one order of writes",
-			"two regions could each grant a lock; leases are refused here")...)
-	}
+	checks = append(checks, c.global(t.Replicas, t.OneOrder, "two regions could each grant a lock; leases are refused here")...)
 	c = finding("table-ttl", "items removed by TTL", false)
 	switch {
 	case errors.Is(t.TTLUnknown, store.ErrDenied):
@@ -122,6 +114,17 @@ func (p *table) table(ctx context.Context) []Check {
 		return append(checks, c.ok("on")...)
 	}
 	return append(checks, c.as(OK, "off", "a table that is deleted, or restored, brings old tokens back: consider switching it on")...)
+}
+
+// global ends a check of the regions of a table.
+func (c Check) global(replicas []string, oneOrder bool, without string) []Check {
+	switch {
+	case len(replicas) == 0:
+		return c.ok("it lies in one region")
+	case oneOrder:
+		return c.ok("all regions share one order of writes")
+	}
+	return c.unsafe("also in "+strings.Join(replicas, ", ")+", without one order of writes", without)
 }
 
 // rights tries each kind of request once.

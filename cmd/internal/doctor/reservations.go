@@ -1,0 +1,94 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/aws/reservation"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ReservingIn has the table examined in which writers of objects make reservations. Its
+// conditions are tried unless they are documented. What is unsafe there makes the verdict
+// NotSafe, although leases do not need the table.
+func (t *Target) ReservingIn(table *reservation.Table, documented bool) *Target {
+	before := t.steps
+	t.steps = func(e *examination) []step {
+		return append(before(e), step{"reservations", "the table of reservations", false, func(ctx context.Context) []Check {
+			checks := (&reservations{e, table, documented}).look(ctx)
+			for i := range checks {
+				checks[i].objects = true
+			}
+			return checks
+		}})
+	}
+	return t
+}
+
+// reservations is what is examined of a table of reservations.
+type reservations struct {
+	e          *examination
+	table      *reservation.Table
+	documented bool
+}
+
+const needKeys = "path (HASH, S) and etag (RANGE, S) are needed: name another table, holdfast init with this URL makes it"
+
+func (p *reservations) look(ctx context.Context) []Check {
+	c := finding("reservations-keys", "reservations: keys of the table", false)
+	t, err := p.table.Describe(ctx)
+	var checks []Check
+	switch {
+	case errors.Is(err, store.ErrDenied):
+		c.Means = "needs the right dynamodb:DescribeTable; if it is a global table, writers of two regions may not exclude each other"
+		checks = c.as(NotTested, reason(err), c.Means)
+	case errors.Is(err, store.ErrMisconfigured):
+		return c.unsafe(reason(err), "no write under a reservation is possible")
+	case err != nil:
+		return p.e.failed(c, err)
+	case !t.KeysRight:
+		return c.unsafe("they are "+strings.TrimSpace(t.Keys), needKeys)
+	default:
+		checks = slices.Concat(c.ok("path and etag, as needed"), p.ttl(t),
+			finding("reservations-global", "reservations: global table", false).
+				global(t.Replicas, t.OneOrder, "writers of two regions do not exclude each other: let all writers use one region, or a table with strong consistency between regions"))
+	}
+	return append(checks, p.conditions(ctx)...)
+}
+
+func (p *reservations) ttl(t reservation.Description) []Check {
+	c := finding("reservations-ttl", "reservations: rows removed by TTL", false)
+	switch {
+	case errors.Is(t.TTLUnknown, store.ErrDenied):
+		return c.as(NotTested, reason(t.TTLUnknown), "needs the right dynamodb:DescribeTimeToLive")
+	case t.TTLUnknown != nil:
+		return c.as(NotTested, t.TTLUnknown.Error(), "")
+	case t.TTL == "":
+		return c.warn("off", "every reservation leaves a row for ever: holdfast init with this URL has the table remove rows by the attribute ttl")
+	case t.TTL != "ttl":
+		return c.warn(fmt.Sprintf("by the attribute %q", t.TTL), `it has to be "ttl": every reservation leaves a row for ever; a table has one such attribute, so switch that one off first`)
+	}
+	return c.ok("by the attribute ttl")
+}
+
+func (p *reservations) conditions(ctx context.Context) []Check {
+	c := finding("reservations-conditions", "reservations: conditions", false)
+	if p.documented {
+		return c.as(NotTested, "Amazon DynamoDB documents them", "")
+	}
+	err := p.table.Verify(ctx)
+	switch {
+	case err == nil:
+		return c.ok("honoured")
+	case errors.Is(err, store.ErrUnsafe):
+		return c.unsafe(err.Error(), "two writers could overwrite each other; writes under reservations are refused")
+	case errors.Is(err, store.ErrMisconfigured):
+		return c.unsafe(err.Error(), "no write under a reservation is possible")
+	case errors.Is(err, store.ErrDenied):
+		return c.as(NotTested, reason(err), "needs the right dynamodb:PutItem, without which no reservation can be made")
+	}
+	return p.e.failed(c, err)
+}
