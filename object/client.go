@@ -48,7 +48,7 @@ type Options struct {
 	// DistinctBodies promises that no two writes to one key have equal bodies: each body
 	// has something unique, an id for example. Then a fence can be checked also where
 	// equal bodies have equal versions, as on S3. Every writer of the objects must keep
-	// the promise.
+	// the promise. Two copies of one body to the same key break it.
 	DistinctBodies bool
 
 	// Tries is the most times that a write is sent while its outcome is not known, and

@@ -90,13 +90,26 @@ func (b *files) Open(_ context.Context, name string, size, offset, length int64)
 	if length == 0 || length > size-offset {
 		length = size - offset
 	}
-	return section{io.NewSectionReader(f, offset, length), f}, nil
+	return &section{io.NewSectionReader(f, offset, length), f, length}, nil
 }
 
+// section is a part of a file. One that ends early is an error.
 type section struct {
-	io.Reader
-	io.Closer
+	r    io.Reader
+	file io.Closer
+	left int64
 }
+
+func (s *section) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.left -= int64(n)
+	if err == io.EOF && s.left > 0 {
+		err = fmt.Errorf("%w: its file was shortened", store.ErrCorrupt)
+	}
+	return n, err
+}
+
+func (s *section) Close() error { return s.file.Close() }
 
 // Exists reports whether there is such a file.
 func (b *files) Exists(_ context.Context, name string) (bool, error) {
