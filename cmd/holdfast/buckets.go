@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
@@ -111,7 +112,8 @@ func (at *objectURL) findDirectory() error {
 		return err
 	}
 	var dir string
-	if i := strings.Index(path[1:], "//"); i >= 0 {
+	i := strings.Index(path[1:], "//")
+	if i >= 0 {
 		dir, at.key = path[:i+1], strings.TrimLeft(path[i+1:], "/")
 	} else if dir, at.key, err = nearestBucket(path); err != nil {
 		return err
@@ -124,11 +126,19 @@ func (at *objectURL) findDirectory() error {
 			return err
 		}
 	}
+	if i < 0 && hasDots(at.key) {
+		return usagef("%s would be the key %s in the bucket %s: write the path without . and .., or file:DIR//KEY if the key is to have them", at, printable.Text(at.key), printable.Text(dir))
+	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	at.bucket = &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: at.given.RawQuery}
 	return nil
+}
+
+// hasDots reports whether . or .. is a part of a path.
+func hasDots(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
 // divisions yields the ways to divide a path into a directory and a key, the longest
@@ -209,6 +219,19 @@ func (at *objectURL) store() string {
 	u := *at.bucket
 	u.Path = at.given.Path
 	return u.String()
+}
+
+// isNew reports whether the URL is that of a directory of which open would make a bucket.
+func (at *objectURL) isNew() bool {
+	if at.bucket.Scheme != "file" {
+		return false
+	}
+	dir, _, err := directoryOf(at.bucket)
+	if err != nil {
+		return false
+	}
+	is, err := dirbucket.Exists(dir)
+	return err == nil && !is
 }
 
 // open opens the bucket of a URL. The caller closes it.

@@ -59,15 +59,26 @@ URL names. Of several programs that append after the same entry one succeeds.`,
 }
 
 // withLog opens the log of a URL, calls do, and closes it.
-func (a *app) withLog(ctx context.Context, raw string, makes bool, do func(ctx context.Context, l *object.Log, name string) error) error {
-	at, err := a.parseObject(raw, makes)
+func (a *app) withLog(ctx context.Context, raw string, do func(ctx context.Context, l *object.Log, name string) error) error {
+	at, err := a.parseLog(raw, false)
 	if err != nil {
 		return err
 	}
-	at.key = strings.TrimSuffix(at.key, "/")
-	if err := at.object(); err != nil {
-		return err
+	return a.withLogAt(ctx, at, do)
+}
+
+// parseLog takes the URL of a log apart.
+func (a *app) parseLog(raw string, makes bool) (*objectURL, error) {
+	at, err := a.parseObject(raw, makes)
+	if err != nil {
+		return nil, err
 	}
+	at.key = strings.TrimSuffix(at.key, "/")
+	return at, at.object()
+}
+
+// withLogAt is withLog for a URL that was taken apart.
+func (a *app) withLogAt(ctx context.Context, at *objectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
 	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
 		l, err := object.OpenLog(b.Client, at.key, nil)
 		if err != nil {
@@ -97,17 +108,22 @@ became of the entry could not be found out.`,
 			if emptyFlag(cmd.Flags(), "expect") {
 				return usagef("--expect is empty: name the number of the last entry, 0 if there is none")
 			}
-			return a.withLog(cmd.Context(), args[0], true, func(ctx context.Context, l *object.Log, name string) error {
-				body, err := a.entryBody(ctx, args[1])
-				if err != nil {
-					return err
-				}
+			at, err := a.parseLog(args[0], true)
+			if err != nil {
+				return err
+			}
+			// The entry first: nothing is made for one that cannot be read.
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			body, err := a.entryBody(ctx, args[1])
+			if err != nil {
+				return stoppedBy(ctx, err)
+			}
+			return a.withLogAt(ctx, at, func(ctx context.Context, l *object.Log, name string) error {
 				var e object.LogEntry
 				if cmd.Flags().Changed("expect") {
 					e, err = l.Append(ctx, expect, body)
-					if errors.Is(err, store.ErrInvalid) {
-						err = &statusError{statusCondition, err} // there is no such entry yet
-					}
+					err = notLast(err, name, expect)
 				} else {
 					e, err = appendLast(ctx, l, body)
 				}
@@ -120,6 +136,21 @@ became of the entry could not be found out.`,
 	}
 	cmd.Flags().Uint64Var(&expect, "expect", 0, "number of the entry that has to be the last one; 0: the log has to be empty")
 	return cmd
+}
+
+// notLast says of an append after an entry that is not the last one which it is: one that
+// does not exist yet, or one that another entry follows.
+func notLast(err error, name string, expect uint64) error {
+	var conflict *object.ConflictError
+	switch {
+	case errors.Is(err, store.ErrInvalid):
+		err = fmt.Errorf("%s has no entry %d yet to append after", name, expect)
+	case errors.As(err, &conflict) && store.OutcomeOf(err) == store.NotApplied:
+		err = fmt.Errorf("%s has entry %d already: read on from there", name, expect+1)
+	default:
+		return err
+	}
+	return &statusError{statusCondition, err}
 }
 
 // entryBody reads what is appended.
@@ -186,7 +217,7 @@ would control it are escaped. A log that is not there is empty. Exit status 73 s
 			if emptyFlag(cmd.Flags(), "from") {
 				return usagef("--from is empty: name the number of an entry, or leave it out to begin at the first")
 			}
-			return a.withLog(cmd.Context(), args[0], false, func(ctx context.Context, l *object.Log, name string) error {
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				for {
 					for e, err := range l.Read(ctx, from) {
 						if err == nil {
@@ -241,7 +272,7 @@ func (a *app) logLatest() *cobra.Command {
 		Example: `  last=$(holdfast log latest s3://bucket/commits)`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLog(cmd.Context(), args[0], false, func(ctx context.Context, l *object.Log, name string) error {
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				e, err := l.Latest(ctx)
 				if err != nil {
 					return err
@@ -266,7 +297,7 @@ so. A clean-up that was cut is finished by the next one.`,
 			if below == 0 {
 				return usagef("say which entry becomes the first one: --below N")
 			}
-			return a.withLog(cmd.Context(), args[0], false, func(ctx context.Context, l *object.Log, name string) error {
+			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				err := l.Clean(ctx, below)
 				if err == nil {
 					err = l.Sweep(ctx)

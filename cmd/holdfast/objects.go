@@ -520,7 +520,7 @@ in bounded memory. The conditions are those of put, on the destination.`,
   holdfast cp file:/srv/shared/state.json s3://bucket/state.json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd.Context(), args, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
+			return a.withTwo(cmd.Context(), args, true, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
 				opts, err := f.options(cmd.Flags(), to)
 				if err == nil {
 					err = from.checkVersion("source-if-match", f.sourceMatch)
@@ -560,7 +560,7 @@ put, on the destination.`,
 		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd.Context(), args, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
+			return a.withTwo(cmd.Context(), args, false, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
 				opts, err := f.options(cmd.Flags(), to)
 				if err != nil {
 					return err
@@ -585,8 +585,9 @@ put, on the destination.`,
 }
 
 // withTwo opens the buckets of a source and a destination, which must be two objects, calls
-// do, and closes them.
-func (a *app) withTwo(ctx context.Context, args []string, do func(ctx context.Context, src, dst *objectURL, from, to bucket) error) error {
+// do, and closes them. With makes it makes the bucket of the destination, if the source is
+// there.
+func (a *app) withTwo(ctx context.Context, args []string, makes bool, do func(ctx context.Context, src, dst *objectURL, from, to bucket) error) error {
 	src, err := a.parseObject(args[0], false)
 	if err == nil {
 		err = src.object()
@@ -594,7 +595,7 @@ func (a *app) withTwo(ctx context.Context, args []string, do func(ctx context.Co
 	if err != nil {
 		return fmt.Errorf("the source: %w", err)
 	}
-	dst, err := a.parseObject(args[1], true)
+	dst, err := a.parseObject(args[1], makes)
 	if err == nil {
 		err = dst.object()
 	}
@@ -602,6 +603,11 @@ func (a *app) withTwo(ctx context.Context, args []string, do func(ctx context.Co
 		return fmt.Errorf("the destination: %w", err)
 	}
 	return a.withBucket(ctx, src, func(ctx context.Context, from bucket) error {
+		if dst.isNew() {
+			if _, err := from.Stat(ctx, src.key); err != nil {
+				return fmt.Errorf("the source: %w", err)
+			}
+		}
 		to, err := dst.open(ctx, a)
 		if err != nil {
 			return err

@@ -116,7 +116,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	f.wait = -1
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
-	flags.Lookup("wait").DefValue = "0s" // the text says what is
+	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
 	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
 }

@@ -294,7 +294,7 @@ func insisted(query url.Values, others string) (network bool, unsafe []string, e
 				return false, nil, usagef("the parameter unsafe of the store's URL names an unknown risk (known: %s, %s, %s)", trust.Link, trust.Owner, trust.Writable)
 			}
 		default:
-			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link)", storeurl.Parameter(name, values), others)
+			return false, nil, usagef("the store's URL has an unknown parameter %s (known: %snetwork=allow, unsafe=owner, unsafe=writable, unsafe=link); a ? in a name is %%3F", storeurl.Parameter(name, values), others)
 		}
 	}
 	return network, unsafe, nil

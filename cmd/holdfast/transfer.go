@@ -19,7 +19,9 @@ import (
 )
 
 // untilInterrupted returns a context that ends, with an [interrupted] as its cause, when a
-// signal asks the command to stop. The second signal ends the command at once.
+// signal asks the command to stop. Another signal ends the command at once, if it comes
+// [insist] later: timeout(1), for one, sends its signal twice, to the process and to its
+// group, and the command must be able to keep what it has, and to clean up.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 32)
@@ -27,8 +29,8 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals)
 			cancel(interrupted{s})
+			time.AfterFunc(insist, func() { signal.Stop(signals) })
 		case <-ctx.Done():
 		}
 	}()
@@ -37,6 +39,9 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 		cancel(nil)
 	}
 }
+
+// insist is how long after the first signal a second one still counts as the same.
+const insist = time.Second
 
 // bar shows on a terminal how far a transfer is. In a pipe, and for what is small, it
 // shows nothing. All methods may be called on nil.
