@@ -85,8 +85,9 @@ Priority: optional
 Recommends: ca-certificates
 Homepage: https://github.com/holdfast-go/holdfast
 Description: locks, commits and checkpoints on the storage you already have
- Runs commands under a lock that lies in a directory, on S3 or in DynamoDB, and
- keeps positions in streams that never go backwards.
+ Runs commands under a lock that lies in a directory, on S3, in DynamoDB or in a
+ database, writes objects that only one writer wins, and keeps positions in streams
+ that never go backwards.
 EOF
   chmod -R u=rwX,go=rX "$root"
   find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
