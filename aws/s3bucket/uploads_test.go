@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
@@ -411,11 +412,11 @@ func TestResumeSends(t *testing.T) {
 	f.PageSize = 2
 	b := newBucket(t, f, nil)
 	var body strings.Builder
-	for i := range 7 {
+	for i := range 9 {
 		body.WriteString(strings.Repeat(string(rune('a'+i)), part))
 	}
-	// The third part never arrives.
-	f.AddWhen(func(r awstest.Request) bool { return r.URL.Query().Get("partNumber") == "3" }, 0, -1, awstest.Fault{Status: 400, Code: "BadDigest"})
+	// The seventh part never arrives. Five are sent at a time: it is sent after two others.
+	f.AddWhen(func(r awstest.Request) bool { return r.URL.Query().Get("partNumber") == "7" }, 0, -1, awstest.Fault{Status: 400, Code: "BadDigest"})
 	_, err := b.Put(t.Context(), "k", strings.NewReader(body.String()), &object.PutOptions{Keep: func(object.Upload) {}})
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) {
@@ -423,13 +424,22 @@ func TestResumeSends(t *testing.T) {
 	}
 	f.Clear()
 	have := 0
-	for _, r := range f.Requests() {
-		if r.Op == "UploadPart" && r.Status == 200 {
-			have++
+	// The server tells which parts it has: it may have stored one whose sender was stopped
+	// before the answer came.
+	pages := s3.NewListPartsPaginator(f.Client(), &s3.ListPartsInput{Bucket: aws.String("bucket"), Key: aws.String("k"), UploadId: &unfinished.Upload.ID})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range page.Parts {
+			if *p.PartNumber != 1 {
+				have++
+			}
 		}
 	}
 	if have == 0 {
-		t.Fatal("no part arrived")
+		t.Fatal("no part but the first arrived")
 	}
 	changed := "X" + body.String()[1:]
 	f.Reset()
@@ -448,7 +458,7 @@ func TestResumeSends(t *testing.T) {
 			sent++
 		}
 	}
-	if want := 7 - have + 1; sent != want {
+	if want := 9 - have; sent != want {
 		t.Errorf("%d parts are sent, want %d: what was missing, and the first, which changed", sent, want)
 	}
 	for _, bad := range []object.Upload{{Key: "k"}, {ID: "1"}, {Key: "k", ID: "1", PartSize: -1}, {Key: "k", ID: "1", PartSize: 1 << 60}} {
