@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	for name, work := range map[string]func(string) error{
 		countVar: count, uploadVar: upload, tableVar: keepTable, appendVar: withLog(appendOne), cleanVar: withLog(cleanAllButOne),
+		copyVar: withIndexed(copySource), renameVar: withIndexed(renameSource),
 	} {
 		if config := os.Getenv(name); config != "" {
 			if err := work(config); err != nil {
