@@ -84,8 +84,8 @@ func TestCopyAndRenameKilled(t *testing.T) {
 						at.Space = at.S3.NewBucket(t, false)
 						ended = killTransfer(t, at, variable, n, applied)
 					}
-					if n < 8 {
-						t.Errorf("%s ended with %d requests: were they killed?", variable, n-1)
+					if requests := n - 1; requests < 5 {
+						t.Errorf("%s took %d requests: were the processes killed?", variable, requests)
 					}
 				}
 			}
