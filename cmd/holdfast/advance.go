@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/resumekey"
 )
 
-// positionFlags are what can be saved beside a sequence.
+// positionFlags are the values that a user can save beside a sequence.
 type positionFlags struct {
 	event, data string
 }
@@ -99,8 +99,8 @@ func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to c
 	return nil
 }
 
-// errBehind says that a higher sequence is saved. To a program that is good enough; to
-// a person who named a lower one it is a condition that did not hold.
+// errBehind says that a higher sequence is saved. For a program that is good enough. A
+// person who named a lower sequence asked for a condition that did not hold.
 var errBehind = errors.New("a higher sequence is saved")
 
 // notSaved returns why an Advance did not save the position that it was given, or nil.
@@ -111,19 +111,19 @@ func notSaved(r checkpoint.Result) error {
 	return r.Status.Err()
 }
 
-// stream is the highest position that was read, for whoever saves it.
+// stream holds the highest position that was read, for the goroutine that saves it.
 type stream struct {
 	mu     sync.Mutex
 	latest checkpoint.Position
-	any    bool // there is one
-	some   bool // and it was not saved
+	any    bool // a position was read
+	some   bool // latest is not saved yet
 	ended  bool
 	err    error
 	news   chan struct{} // has one slot
 }
 
-// advanceStream saves the positions that come from stdin. Reading never waits for
-// saving: what comes meanwhile is saved with the next write.
+// advanceStream saves the positions that come from stdin. Reading never waits for saving:
+// the next write saves the positions that come in between.
 func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string, opts *checkpoint.AdvanceOptions) error {
 	s := &stream{news: make(chan struct{}, 1)}
 	go s.read(a.stdin)
@@ -180,8 +180,8 @@ func (s *stream) read(in io.Reader) {
 	s.tell(func() { s.ended, s.err = true, err })
 }
 
-// take takes one line. The highest sequence counts, whatever the order of the lines
-// and however many of them a write has gathered.
+// take takes one line. The highest sequence counts, in whatever order the lines come and
+// however many of them one write saves.
 func (s *stream) take(line string) error {
 	line = strings.TrimSpace(line)
 	if line == "" {
@@ -213,7 +213,7 @@ func (s *stream) tell(change func()) {
 	s.mu.Unlock()
 	select {
 	case s.news <- struct{}{}:
-	default: // told already
+	default: // the channel already holds a signal
 	}
 }
 
@@ -227,7 +227,7 @@ func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 			return a.withKeeper(cmd.Context(), f, func(ctx context.Context, k checkpoint.Keeper) error {
 				views, err := a.checkpoints(ctx, k, args)
 				if err != nil {
-					return err // an export is complete, or none
+					return err // export prints all checkpoints, or nothing
 				}
 				return a.printJSON(views)
 			})
@@ -260,7 +260,7 @@ those of the place that they came from, and are not taken over.`,
 	return cmd
 }
 
-// maxExport bounds what is read of an export, in bytes.
+// maxExport is how much of an export is read at most, in bytes.
 const maxExport = 256 << 20
 
 func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {

@@ -95,15 +95,16 @@ func micros(us float64) time.Duration {
 	return time.Duration(us * float64(time.Microsecond)).Round(100 * time.Nanosecond)
 }
 
-// benchDir is below which measurements have their keys.
+// benchDir is the prefix of the keys of all measurements.
 const benchDir = "bench"
 
-// benchPlace is where a measurement that begins now has its keys: gc sees how old it is.
+// benchPlace returns the prefix for the keys of a measurement that begins now. It holds the
+// time, so that gc sees how old the measurement is.
 func benchPlace(now time.Time) string {
 	return fmt.Sprintf("%s/%x-%s", benchDir, now.Unix(), rand.Text())
 }
 
-// benchBegan tells when the measurement of a key began.
+// benchBegan returns when the measurement began that a key belongs to.
 func benchBegan(key string) (at time.Time, ok bool) {
 	parts := strings.SplitN(key, "/", 3)
 	if len(parts) < 3 || parts[0] != benchDir {
@@ -114,7 +115,8 @@ func benchBegan(key string) (at time.Time, ok bool) {
 	return time.Unix(seconds, 0), err == nil
 }
 
-// removeBelow removes the keys below a prefix, without a trace where the store can.
+// removeBelow removes the keys below a prefix, and leaves no tombstones where the store can
+// do so.
 func removeBelow(ctx context.Context, st store.Store, prefix string) error {
 	for key, err := range store.List(ctx, st, prefix) {
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -143,13 +145,13 @@ func removeKey(ctx context.Context, st store.Store, key string) error {
 		err = st.Delete(ctx, key, v)
 	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
-		return nil // removed meanwhile, by another
+		return nil // another process has removed it
 	}
 	return err
 }
 
-// sweepBench removes the keys of measurements that were killed, if they began before a
-// time, and tells how many.
+// sweepBench removes the keys of killed measurements that began before a given time, and
+// returns how many.
 func sweepBench(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
 	for key, err := range store.List(ctx, st, benchDir) {
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -209,7 +211,7 @@ func (b *bencher) run(ctx context.Context) error {
 			if i > 0 {
 				return nil
 			}
-			return errors.Join(acquire(i), release(i)) // the first is not again
+			return errors.Join(acquire(i), release(i)) // so that the first acquire is not the lock's first
 		}, acquire, release},
 		{"renew", func(i int) error {
 			if i == 0 {
@@ -225,7 +227,7 @@ func (b *bencher) run(ctx context.Context) error {
 		}, nil},
 		{"release", func(i int) error {
 			if i == 0 {
-				return nil // held by now
+				return nil // the step before has acquired it
 			}
 			return acquire(i)
 		}, release, nil},
@@ -237,7 +239,7 @@ func (b *bencher) run(ctx context.Context) error {
 	return nil
 }
 
-// measure times op alone, and counts its requests.
+// measure measures the time of op alone, and counts its requests.
 func (b *bencher) measure(name string, before, op, after func(i int) error) error {
 	times := make([]time.Duration, b.rounds)
 	requests := int64(0)

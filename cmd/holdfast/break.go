@@ -102,7 +102,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	return nil
 }
 
-// confirmBreak asks on a terminal. Elsewhere the token is enough.
+// confirmBreak asks the user, if stdin is a terminal. Elsewhere the token is enough.
 func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name string, now bool) error {
 	if !a.interactive() {
 		return nil
@@ -122,10 +122,11 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 	return a.confirmed(name, question)
 }
 
-// livenessWords are what people are told of a holder's process.
+// livenessWords say to people what is known of a holder's process.
 var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: "dead", store.LivenessUnknown: "not known to be alive or dead"}
 
-// confirmed asks a question, whose answer is yes if the lock is to be broken.
+// confirmed asks a question. It returns nil if the user answers yes: the lock may be
+// broken.
 func (a *app) confirmed(name, question string) error {
 	if !a.ask(question) {
 		return &statusError{statusFailed, fmt.Errorf("lock %q was not broken", name)}
@@ -133,7 +134,7 @@ func (a *app) confirmed(name, question string) error {
 	return nil
 }
 
-// breakUnreadable makes a lock usable again whose record cannot be read.
+// breakUnreadable makes a lock usable again when its record cannot be read.
 func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error {
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
@@ -164,9 +165,10 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 	return nil
 }
 
-// salvage keeps what cannot be read of a key, and returns where. A value is copied into the
-// directory of this user's locks. A register that the store itself cannot read (value is
-// nil) is moved away, or copied and removed, where the store can do so.
+// salvage keeps the unreadable content of a key, and returns where. It copies a value into
+// the directory of this user's locks. If the store itself cannot read the register (value
+// is nil), salvage moves the register away, or copies and removes it, where the store can
+// do so.
 func salvage(ctx context.Context, st store.Store, key string, value []byte) (where string, err error) {
 	if moves, ok := store.As[interface {
 		Salvage(ctx context.Context, key string) (string, error)
@@ -213,7 +215,7 @@ func salvage(ctx context.Context, st store.Store, key string, value []byte) (whe
 		return where, err
 	}
 	err = removes.Salvage(ctx, key, func(version string, body []byte) error {
-		if version == "" { // that was all: from here on it may be removed
+		if version == "" { // the last call: every version is copied, and may be removed now
 			return install()
 		}
 		_, err := fmt.Fprintf(file, "%s\n%s\n", version, body)
@@ -222,13 +224,13 @@ func salvage(ctx context.Context, st store.Store, key string, value []byte) (whe
 	return where, err
 }
 
-// interactive reports whether somebody can be asked.
+// interactive reports whether the command can ask a user.
 func (a *app) interactive() bool {
 	in, ok := a.stdin.(*os.File)
 	return ok && term.IsTerminal(int(in.Fd()))
 }
 
-// ask asks on the terminal. No answer is no.
+// ask asks on the terminal. No answer means no.
 func (a *app) ask(question string) bool {
 	fmt.Fprintf(a.stderr, "%s [y/N] ", printable.Text(question))
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // an error leaves it empty

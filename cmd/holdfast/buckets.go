@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// bucketOpener opens the bucket in which the object lies that a URL names. The URL of an
-// object is that of a store with the key of the object behind it.
+// bucketOpener opens the bucket of the object that a URL names. The URL of an object is the
+// URL of a store, followed by the key of the object.
 type bucketOpener func(ctx context.Context, a *app, at *objectURL) (bucket, error)
 
 // bucketOpeners is the table from URL scheme to bucket. The other schemes of [openers]
@@ -42,9 +42,9 @@ type bucket struct {
 	url   string // as people write it, without parameters and without a key
 	etags bool   // its versions are ETags
 
-	reservations *reservations // nil: none are made
+	reservations *reservations // nil: writers make none
 
-	// Of a bucket with an index: where its bodies are.
+	// Only for a bucket with an index: where its bodies are.
 	bodies       object.Bucket
 	bodiesPrefix string
 }
@@ -57,10 +57,10 @@ type objectURL struct {
 	bucket *url.URL // without the key
 	key    string
 	given  *url.URL // as it was given; it holds no secret
-	makes  bool     // the bucket is made if that is safe
+	makes  bool     // open may make the bucket, if that is safe
 }
 
-// parseObject takes the URL of an object apart. What it returns and its errors hold no
+// parseObject takes the URL of an object apart. Neither its result nor its errors hold a
 // secret, whatever raw holds.
 func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 	if raw == "" {
@@ -84,8 +84,7 @@ func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
 	return at, nil
 }
 
-// object checks that the URL names an object, and not a bucket or all that lies below a
-// prefix.
+// object checks that the URL names an object, and not a bucket or a prefix.
 func (at *objectURL) object() error {
 	switch {
 	case at.key == "":
@@ -103,9 +102,10 @@ func (at *objectURL) String() string {
 	return u.String()
 }
 
-// findDirectory divides file:DIR/KEY: DIR is what stands before //, or the nearest
-// directory above that is a bucket. Where there is none, DIR is the nearest directory
-// that exists, if it is empty, or the last one of the path if that alone is missing.
+// findDirectory divides file:DIR/KEY. DIR is the part before //, or else the nearest
+// directory above that is a bucket. If no directory above is a bucket, DIR is the nearest
+// directory that exists, if it is empty; or the last directory of the path, if only that
+// one is missing.
 func (at *objectURL) findDirectory() error {
 	path, _, err := directoryOf(at.given)
 	if err != nil {
@@ -170,10 +170,10 @@ func nearestBucket(path string) (dir, key string, err error) {
 	return dir, key, err
 }
 
-// newBucket returns the directory of a path that becomes a bucket, and the key that
+// newBucket returns the directory of a path that is to become a bucket, and the key that
 // remains.
 func newBucket(path string) (dir, key string, err error) {
-	var missing [][2]string // directories that are not there, each with its key
+	var missing [][2]string // directories that do not exist, each with its key
 	divisions(path, func(d, k string) bool {
 		var empty bool
 		empty, err = isEmpty(d)
@@ -198,8 +198,8 @@ func newBucket(path string) (dir, key string, err error) {
 	return dir, key, err
 }
 
-// isEmpty reports whether nothing lies in a directory but what another process needs that
-// makes a bucket of it at the same time.
+// isEmpty reports whether a directory is empty. It does not count what another process puts
+// there while it makes a bucket of the same directory.
 func isEmpty(dir string) (bool, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -213,15 +213,15 @@ func isEmpty(dir string) (bool, error) {
 	return !slices.ContainsFunc(names, func(name string) bool { return name != "data" && name != "index" }), nil
 }
 
-// store is the URL of the store at the place of the object, with the parameters that
-// were not taken out.
+// store returns the URL of the store at the place of the object, with the parameters that
+// no other function has taken out.
 func (at *objectURL) store() string {
 	u := *at.bucket
 	u.Path = at.given.Path
 	return u.String()
 }
 
-// isNew reports whether the URL is that of a directory of which open would make a bucket.
+// isNew reports whether the URL names a directory that open would make a bucket of.
 func (at *objectURL) isNew() bool {
 	if at.bucket.Scheme != "file" {
 		return false
@@ -319,7 +319,7 @@ var bucketParameters = []string{
 	paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
 }
 
-// openIndex makes of a bucket one whose objects are named by an index.
+// openIndex turns the opened bucket into one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
 	if opened.reservations != nil {
 		return usagef("the URL %s has an index, which needs no reservations: leave one of them out", at)
@@ -351,8 +351,8 @@ func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodi
 	return err
 }
 
-// bodiesOf returns the prefix of the bodies of an index, which no other index has: its
-// random part stands in a register of the index, which the first write makes.
+// bodiesOf returns the prefix of the bodies of an index. No other index has the same
+// prefix: the first write puts its random part into a register of the index.
 func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, error) {
 	key := "bodies/" + at.bucket.Host
 	value, _, err := index.Get(ctx, key)
@@ -372,8 +372,8 @@ func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, er
 	return ".holdfast/bodies/" + string(value) + "/", nil
 }
 
-// abilitiesOf is what the command remembers of a bucket: which abilities its server itself
-// was found to have, and which cannot be had there in any way. See [known].
+// abilitiesOf is what the command remembers of a bucket: the abilities that its server was
+// found to have, and those that are impossible there in any way. See [known].
 type abilitiesOf struct{ bucket *url.URL }
 
 func (o abilitiesOf) one(a object.Ability, has string) known {
@@ -392,7 +392,7 @@ func (o abilitiesOf) known() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
 }
 
-// forget makes the next run find out again.
+// forget makes the next run test the server again.
 func (o abilitiesOf) forget() {
 	for _, a := range object.Abilities() {
 		o.has(a).forget()
@@ -400,7 +400,7 @@ func (o abilitiesOf) forget() {
 	}
 }
 
-// remembering is a bucket whose abilities, once found, are remembered.
+// remembering is a bucket that remembers the abilities that were found.
 type remembering struct {
 	*s3bucket.Bucket
 	abilitiesOf
@@ -435,7 +435,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 }
 
 // parameters takes the named parameters out of the URL of the bucket, and returns their
-// values. One that stands there twice is refused.
+// values. It refuses a parameter that occurs twice.
 func (at *objectURL) parameters(names ...string) (map[string]string, error) {
 	query, taken := at.bucket.Query(), map[string]string{}
 	for _, name := range names {

@@ -142,7 +142,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		return err
 	}
 	if f.wait >= 0 {
-		// Without a wait there is still the time that a free file takes.
+		// With a wait of zero, allow the time that it takes to lock a free file.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(f.wait, time.Second), errFileBusy)
 		defer cancel()
@@ -169,7 +169,8 @@ func (a *app) onTerminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// heldBy tells who holds the lock that has the name of a checkpoint.
+// heldBy returns a function that looks up the holder of the lock with the name of a
+// checkpoint.
 func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Holder, bool, error) {
 	return func(ctx context.Context, key string) (checkpoint.Holder, bool, error) {
 		info, err := client.Inspect(ctx, key)
@@ -318,8 +319,8 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 	return cmd
 }
 
-// confirmChange shows on a terminal what stands, and asks. What was shown is then
-// what has to be there.
+// confirmChange shows the current checkpoint on a terminal, and asks. The change then
+// succeeds only if the checkpoint is still the one that was shown.
 func (a *app) confirmChange(ctx context.Context, k checkpoint.Keeper, key, what string, c *changeFlags) error {
 	if c.yes || !a.interactive() {
 		return nil
@@ -374,8 +375,8 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 	}
 }
 
-// checkpoints reads all checkpoints below a prefix, sorted. One that can't be read
-// does not hide the others.
+// checkpoints reads all checkpoints below a prefix, sorted. A checkpoint that cannot be
+// read does not hide the others.
 func (a *app) checkpoints(ctx context.Context, k checkpoint.Keeper, args []string) ([]checkpointView, error) {
 	prefix := ""
 	if len(args) > 0 {
@@ -431,7 +432,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 	}
 }
 
-// printLine prints one of a stream: a bare value, or JSON on one line.
+// printLine prints one checkpoint of a stream: a bare value, or JSON on one line.
 func (a *app) printLine(v checkpointView) error {
 	if !a.json {
 		return a.printCheckpoint(v)

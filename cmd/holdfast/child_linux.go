@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent makes the system kill the child when this process dies. It reaches
-// the child itself and not what the child started: those keep the presence of the
-// lock's holder alive, unless they close descriptors that they do not know, so that
-// nobody takes the lock before they end or its TTL.
+// dieWithParent makes the system kill the child when this process dies. The system does not
+// kill the processes that the child has started. They inherit the descriptor that shows the
+// holder as present, and keep it open unless they close descriptors that they do not know.
+// Until they end, or the TTL is over, no other holder takes the lock.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// stopThread sends a stop signal to the calling thread: it stops here, and not a
-// little later.
+// stopThread sends a stop signal to the calling thread. The thread then stops in this call,
+// and not a little later.
 func stopThread(sig syscall.Signal) { _ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) }

@@ -21,18 +21,19 @@ import (
 // child is the command of run and the process group that it leads.
 type child struct {
 	cmd    *exec.Cmd
-	events chan unix.WaitStatus // what became of the child; the last one is its end
+	events chan unix.WaitStatus // changes of the child's state; the last one is its end
 
 	// tty is the terminal that the child reads from, -1 if none.
 	tty   int
-	modes *term.State // as they were before the child had the terminal
+	modes *term.State // the terminal's modes before the child had the terminal
 }
 
 // startChild starts cmd in a process group of its own. If stdin is a terminal whose
 // foreground this process has, the group is given the foreground.
 //
-// Where the system kills a child together with its parent, it means the parent's
-// thread: so the caller has locked its goroutine to its thread, and stays.
+// Where the system kills a child together with its parent, the parent is the thread that
+// started the child. So the caller must lock its goroutine to its thread, and keep it
+// there.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	c := &child{cmd: cmd, events: make(chan unix.WaitStatus, 8), tty: -1}
 	attr := &syscall.SysProcAttr{Setpgid: true}
@@ -48,24 +49,24 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
 		if attr.Foreground {
-			// The child had the terminal before it failed.
+			// The child had the terminal for a moment before it failed.
 			signal.Ignore(syscall.SIGTTOU)
 			_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
 		}
 		return nil, err
 	}
 	if c.tty >= 0 {
-		// Taking the terminal back from the background must not stop us. Only
-		// now: the child would inherit it.
+		// Taking the terminal back from the background must not stop this process. Ignore
+		// the signal only now, since the child would inherit that.
 		signal.Ignore(syscall.SIGTTOU)
 	}
 	go c.reap()
 	return c, nil
 }
 
-// forwardable returns the signals that are passed on: all that can be caught,
-// except those that tell of faults of this process or of its own children, and
-// those that were ignored when it started, as under nohup.
+// forwardable returns the signals that run passes on to the child: all that can be caught,
+// except two kinds. One reports faults of this process or changes of its own children. The
+// other was ignored when this process started, as under nohup.
 func forwardable() []os.Signal {
 	var out []os.Signal
 	for n := syscall.Signal(1); n < 32; n++ {
@@ -82,9 +83,9 @@ func forwardable() []os.Signal {
 	return out
 }
 
-// reap waits for the child and reports each change. As the first process of a
-// container it takes in the orphans, too, also when the child has ended: those that
-// nobody reaps count as its living group.
+// reap waits for the child and reports each change of its state. As the first process of a
+// container it also reaps orphans, even after the child has ended. An orphan that no
+// process reaps would count as a living process of the group.
 func (c *child) reap() {
 	pid := c.cmd.Process.Pid
 	if os.Getpid() != 1 {
@@ -101,7 +102,7 @@ func (c *child) reap() {
 	}
 }
 
-// wait reports what becomes of the child, until its end. It reaps target.
+// wait reports each change of the child's state, until the child ends. It reaps target.
 func (c *child) wait(target int) {
 	pid := c.cmd.Process.Pid
 	for {
@@ -122,12 +123,12 @@ func (c *child) wait(target int) {
 	}
 }
 
-// signal sends sig to the whole group. It fails with EPERM if no process of the group
-// may be sent it, since all of them have become another user's.
+// signal sends sig to the whole group. It fails with EPERM if this process may signal no
+// process of the group, because all of them now run as another user.
 func (c *child) signal(sig syscall.Signal) error { return unix.Kill(-c.cmd.Process.Pid, sig) }
 
-// forward passes a signal on that this process received. An error says that it was
-// refused.
+// forward passes on to the child a signal that this process received. An error says that
+// the system refused it.
 func (c *child) forward(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
@@ -135,26 +136,26 @@ func (c *child) forward(sig os.Signal) error {
 	}
 	err := c.signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGINT {
-		_ = c.signal(syscall.SIGCONT) // a stopped child could not act on it
+		_ = c.signal(syscall.SIGCONT) // a stopped child could not act on the signal
 	}
 	if errors.Is(err, unix.EPERM) {
 		return err
 	}
-	return nil // or there is nobody left
+	return nil // or no process is left
 }
 
-// stopped is called when the child was stopped from the terminal: this process
-// stops as well, so that the shell gets its turn, and goes on with the child when
-// the shell says so. still is asked in between whether the child may go on.
+// stopped is called when the terminal has stopped the child. This process then stops as
+// well, so that the shell gets its turn. When the shell continues this process, stopped
+// first calls still: if that reports true, the child is continued.
 func (c *child) stopped(still func() bool) {
 	if c.tty < 0 {
-		return // stopped by a signal; whoever sent it will continue it
+		return // stopped by a signal: its sender will continue the child
 	}
-	// All of the group: nobody goes on while the lease is not renewed.
+	// Stop the whole group: none of its processes may go on while the lease is not renewed.
 	_ = c.signal(syscall.SIGSTOP)
 	c.takeTerminal()
 	suspend()
-	// Here the shell continued this process: fg gave it the terminal, bg did not.
+	// The shell has continued this process: fg gave it the terminal, bg did not.
 	if !still() {
 		return
 	}
@@ -170,8 +171,9 @@ func (c *child) takeTerminal() {
 	}
 }
 
-// kill ends the whole group: TERM now, KILL after grace. It returns when none of
-// the group is left, or soon after the KILL: then [child.left] tells.
+// kill ends the whole group: it sends TERM now, and KILL after grace. It returns when no
+// process of the group is left, or soon after the KILL. In the second case [child.left]
+// says which processes are left.
 func (c *child) kill(grace time.Duration) {
 	_ = c.signal(syscall.SIGTERM)
 	_ = c.signal(syscall.SIGCONT)
@@ -182,8 +184,8 @@ func (c *child) kill(grace time.Duration) {
 	c.gone(time.Second)
 }
 
-// gone waits for d until nobody is left in the group. A zombie counts until it is
-// reaped, which the leader is at once.
+// gone waits for at most d, and reports whether no process of the group is left. A zombie
+// counts until it is reaped. The leader is reaped at once.
 func (c *child) gone(d time.Duration) bool {
 	for limit := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
 		if errors.Is(c.signal(0), unix.ESRCH) {
@@ -195,8 +197,8 @@ func (c *child) gone(d time.Duration) bool {
 	}
 }
 
-// left describes what lives of the group; it is empty if nothing does. With refusing,
-// only those count that this process may not signal.
+// left describes the living processes of the group. It is empty if there are none. With
+// refusing, it names only those that this process may not signal.
 func (c *child) left(refusing bool) string {
 	group := c.cmd.Process.Pid
 	all := c.signal(0)
@@ -232,8 +234,8 @@ func (c *child) left(refusing bool) string {
 // member is a living process of a group.
 type member struct{ pid, user int }
 
-// groupMembers returns the living processes of a group, zombies left out. It reports
-// false where the system does not tell.
+// groupMembers returns the living processes of a group, without zombies. It reports false
+// where the system does not list them.
 func groupMembers(group int) (members []member, known bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -263,13 +265,13 @@ func groupMembers(group int) (members []member, known bool) {
 	return members, known
 }
 
-// close gives everything back. Once is enough.
+// close gives the terminal back and restores its modes. Further calls do nothing.
 func (c *child) close() {
 	if c.tty < 0 {
 		return
 	}
 	defer func() { c.tty = -1 }()
-	// Not from the background: the terminal is somebody else's then.
+	// Do not do this from the background: then another process has the terminal.
 	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
 	if err != nil || owner != c.cmd.Process.Pid && owner != unix.Getpgrp() {
 		return
@@ -280,17 +282,17 @@ func (c *child) close() {
 	}
 }
 
-// suspend stops this process as Ctrl-Z does, and returns when it is continued. Where
-// no shell looks after it (under ssh -t, say) nobody would continue it, and it does
-// nothing.
+// suspend stops this process as Ctrl-Z does, and returns when a shell continues it. Where
+// no shell does job control (under ssh -t, say) no process would continue it, and suspend
+// does nothing.
 func suspend() {
 	if !orphaned() {
 		stopThread(syscall.SIGSTOP)
 	}
 }
 
-// orphaned reports whether nobody outside this process group, but in its session, is
-// the parent of one of it: then there is no job control.
+// orphaned reports whether no process of the same session, but of another group, is a
+// parent of this group. Then no shell does job control for the group.
 func orphaned() bool {
 	own := unix.Getpgrp()
 	session, err := unix.Getsid(0)
@@ -310,20 +312,20 @@ func orphaned() bool {
 	return true
 }
 
-// parentOf returns the parent of a process, and 0 where that cannot be known.
+// parentOf returns the parent of a process, or 0 where the system does not tell it.
 func parentOf(pid int) int {
 	_, parent, _, _ := processOf(pid)
 	return parent
 }
 
-// processOf reads the state, the parent and the group of a process, where the system
-// tells.
+// processOf reads the state, the parent and the group of a process, on systems that tell
+// them.
 func processOf(pid int) (state byte, parent, group int, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, 0, false
 	}
-	// The name in brackets may contain anything.
+	// The process name in brackets may contain any characters.
 	_, err = fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %c %d %d", &state, &parent, &group)
 	if err != nil {
 		return 0, 0, 0, false
@@ -331,8 +333,8 @@ func processOf(pid int) (state byte, parent, group int, ok bool) {
 	return state, parent, group, true
 }
 
-// inheritable returns a duplicate of f that children inherit, high enough not to
-// take the place of a descriptor that somebody passes to the child on purpose.
+// inheritable returns a duplicate of f that children inherit. Its number is high, so that
+// it does not take the place of a descriptor that a user passes to the child on purpose.
 func inheritable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200)
 	if err != nil {
@@ -341,7 +343,7 @@ func inheritable(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// exitStatus is the status by which a shell would report ws.
+// exitStatus is the status that a shell would report for ws.
 func exitStatus(ws unix.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -366,11 +368,11 @@ func signalNumber(sig os.Signal) int {
 // ignorePipe turns a write to a closed pipe into an error.
 func ignorePipe() { signal.Ignore(syscall.SIGPIPE) }
 
-// surviveClosedPipe does so, too, until the function that it returns is called. What
-// is started meanwhile does not inherit it.
+// surviveClosedPipe turns a write to a closed pipe into an error, too, until the returned
+// function is called. A program that is started in between does not inherit this.
 func surviveClosedPipe() func() {
 	if signal.Ignored(syscall.SIGPIPE) {
-		return func() {} // as whoever started this process wished
+		return func() {} // the parent process chose to ignore the signal
 	}
 	nobody := make(chan os.Signal, 1)
 	signal.Notify(nobody, syscall.SIGPIPE)

@@ -40,14 +40,14 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	}
 	go func() {
 		defer close(c.events)
-		_ = cmd.Wait() // the status tells
+		_ = cmd.Wait() // ProcessState has the status
 		c.events <- waitStatus{cmd.ProcessState.ExitCode()}
 	}()
 	return c, nil
 }
 
-// killOnCloseJob makes a job whose processes end when its last handle is closed,
-// which the end of this process does, too.
+// killOnCloseJob makes a job object. The system ends the processes of a job when its last
+// handle is closed, which happens at the latest when this process ends.
 func killOnCloseJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -87,7 +87,8 @@ func (c *child) kill(grace time.Duration) {
 	_ = windows.TerminateJobObject(c.job, 1)
 }
 
-// left is empty: the end of a job reaches all of its processes, whose they are.
+// left is empty: the end of a job ends all of its processes, whichever users they belong
+// to.
 func (c *child) left(bool) string { return "" }
 
 func (c *child) close() {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	completeWithin = 2 * time.Second // nobody waits longer for a key
+	completeWithin = 2 * time.Second // a user does not wait longer for a key press
 	completeAtMost = 200
 )
 
 type completion = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// addCompletions says what the shell offers in place of files: the locks and the
-// checkpoints of the store, and the values of flags that have a few.
+// addCompletions defines what the shell offers in place of files: the locks and the
+// checkpoints of the store, and the values of flags that have only a few.
 func (a *app) addCompletions(root *cobra.Command) {
 	locks, keys := a.completeStored(a.lockNames), a.completeStored(a.checkpointKeys)
 	all := map[string]completion{
@@ -51,7 +51,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 			if name == "store" || name == "also" {
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}
-			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choice, directive)) // fails only for a flag that is not there
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choice, directive)) // fails only for a flag that does not exist
 		}
 		for _, c := range cmd.Commands() {
 			visit(c)
@@ -60,7 +60,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	visit(root)
 }
 
-// schemes returns how the names of stores begin.
+// schemes returns the beginnings of the names of stores.
 func schemes() (all []string) {
 	for scheme := range openers() {
 		if scheme += ":"; scheme != "file:" && scheme != "sqlite:" {
@@ -72,7 +72,7 @@ func schemes() (all []string) {
 	return all
 }
 
-// objectURLs offers how the URLs of objects begin.
+// objectURLs offers the beginnings of the URLs of objects.
 func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	begin := slices.DeleteFunc(schemes(), func(s string) bool {
 		scheme, _, _ := strings.Cut(s, ":")
@@ -81,7 +81,7 @@ func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDire
 	return begin, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// argument offers something for the arguments at these places, and files for the others.
+// argument offers completions for the arguments at these places, and files for the others.
 func argument(f completion, places ...int) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if !slices.Contains(places, len(args)) {
@@ -91,7 +91,7 @@ func argument(f completion, places ...int) completion {
 	}
 }
 
-// once offers something for the first argument only.
+// once offers completions for the first argument only.
 func once(f completion) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -101,7 +101,7 @@ func once(f completion) completion {
 	}
 }
 
-// beforeDash leaves what stands behind -- to the shell: it is a command.
+// beforeDash leaves the words after -- to the shell: they are another command.
 func (a *app) beforeDash(f completion) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		// Not ArgsLenAtDash: cobra adds a dash of its own when it completes.
@@ -112,8 +112,8 @@ func (a *app) beforeDash(f completion) completion {
 	}
 }
 
-// completeStored offers what begins so of what names lists. A store that does not
-// answer soon, or refuses, offers nothing.
+// completeStored offers those of the names that begin with the typed text. A store that
+// does not answer soon, or refuses, offers nothing.
 func (a *app) completeStored(names func(context.Context, *cobra.Command, func(name string) bool) error) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		a.makes = makesNone

@@ -17,20 +17,21 @@ import (
 // systemConfig is the file with the stores of all users of a machine.
 const systemConfig = "/etc/holdfast.conf"
 
-// maxConfig bounds what is read of a file with stores, in bytes.
+// maxConfig is how much of a file with stores is read at most, in bytes.
 const maxConfig = 64 << 10
 
-// config is a file that names stores, so that root, other users and cron mean the same.
+// config is a file that names stores, so that root, other users and cron mean the same
+// store by one name.
 type config struct {
 	path     string
 	stores   map[string]string // URL by name
-	standard string            // the name of the one to use where none is given; may be empty
+	standard string            // the name of the store to use if none is given; may be empty
 }
 
 var storeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
-// configPaths are the files that are read, the first one counts more: a user's own before
-// that of the machine. HOLDFAST_CONFIG names another in place of both.
+// configPaths are the files that are read. The earlier file takes precedence: the user's
+// own before that of the machine. HOLDFAST_CONFIG names another file in place of both.
 func configPaths() ([]string, error) {
 	if path, set := os.LookupEnv("HOLDFAST_CONFIG"); set {
 		if path == "" {
@@ -47,8 +48,9 @@ func configPaths() ([]string, error) {
 	return append(paths, systemConfig), nil
 }
 
-// readConfig reads one file; nil if it is not there. A file that other users can change is
-// refused: it says where this user's locks lie, and to whom the credentials go.
+// readConfig reads one file. It returns nil if the file does not exist. It refuses a file
+// that other users can change: the file says where this user's locks are, and which server
+// gets the credentials.
 func readConfig(path string, needed bool) (*config, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if needed {
@@ -119,12 +121,12 @@ func (c *config) line(text string) error {
 	return nil
 }
 
-// named resolves a store that is a name: it returns its URL, and what it stands for. A URL
-// is returned as it is. Where nothing is given, it is the default of the first file that
-// has one, or else empty.
+// named resolves a store that is given by name: it returns the URL that the name stands
+// for. It returns a URL as it is. If nothing is given, it returns the default of the first
+// file that has one, or else the empty string.
 func (a *app) named(given string) (url string, err error) {
 	if given != "" && !storeName.MatchString(given) {
-		return given, nil // a URL, or nothing that the files could name
+		return given, nil // a URL, or a text that cannot be a name in the files
 	}
 	paths, err := configPaths()
 	if err != nil {
@@ -156,7 +158,7 @@ func (a *app) named(given string) (url string, err error) {
 		return "", nil
 	}
 	if len(read) == 0 {
-		return given, nil // the error of an unknown kind of store tells what to do
+		return given, nil // the error for an unknown kind of store says what to do
 	}
 	return "", usagef("there is no store %q in %s; for a directory write file:%s", given, strings.Join(read, " or "), given)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// helperName is the hidden command that an examination starts processes of.
+// helperName is the hidden command that doctor starts as its helper processes.
 const helperName = "help-doctor"
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -69,10 +69,11 @@ and means. Ids and names do not change; more may be added.`,
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	// Refused credentials are no missing rights: that is told as by every command.
+	// Refused credentials are not the same as missing rights: report them as every command
+	// does.
 	if u, err := a.parseStore(a.storeURL); err != nil {
 		return err
-	} else if u.Scheme != "file" { // of which doctor makes nothing that stays
+	} else if u.Scheme != "file" { // in a file store doctor leaves nothing that it made
 		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrDenied) && strings.Contains(err.Error(), "the credentials were refused") {
 			return err
 		}
@@ -90,7 +91,7 @@ func (a *app) doctor(ctx context.Context) error {
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals) // the second one ends us at once
+			signal.Stop(signals) // a second signal ends this process at once
 			cancel(interrupted{s})
 		case <-ctx.Done():
 		}
@@ -146,7 +147,7 @@ func (i interrupted) status() int {
 	return statusFailed
 }
 
-// doctorStatus is the exit status of a verdict, which was printed.
+// doctorStatus returns the exit status of a verdict that was printed.
 func doctorStatus(v doctor.Verdict) error {
 	switch v {
 	case doctor.Safe:
@@ -159,7 +160,7 @@ func doctorStatus(v doctor.Verdict) error {
 	return &statusError{statusUnsafe, nil}
 }
 
-// patient is the store of the --store flag, to be examined.
+// patient returns the store of the --store flag, for doctor to examine.
 func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err error) {
 	leave = func() {}
 	u, err := a.parseStore(a.storeURL)
@@ -186,7 +187,7 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	return target, leave, err
 }
 
-// filePatient is a directory, on a network file system too: see [openFile].
+// filePatient opens a directory to examine, also on a network file system: see [openFile].
 func filePatient(u *url.URL) (*doctor.Target, error) {
 	path, opts, err := directoryOf(u)
 	if err != nil {
@@ -199,7 +200,8 @@ func filePatient(u *url.URL) (*doctor.Target, error) {
 	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), nil
 }
 
-// s3Patient leaves out what the URL insists on: it is to be seen what the bucket is.
+// s3Patient ignores the conditions that the URL demands: doctor is to find out what the
+// bucket can do.
 func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leave func(), err error) {
 	leave = func() {}
 	at, err := a.parseObject(raw, false)
@@ -225,7 +227,7 @@ func (a *app) s3Patient(ctx context.Context, raw string) (_ *doctor.Target, leav
 	if r != nil {
 		target.Reserving(r.Reserver, r.name)
 		if t := r.table; t != nil {
-			t.good.forget() // the next writer tries it anew
+			t.good.forget() // the next writer tests the table again
 			target.ReservingIn(t.Table, t.onAWS)
 		}
 	}
@@ -256,8 +258,8 @@ func dynamoPatient(ctx context.Context, raw string) (*doctor.Target, error) {
 	return doctor.DynamoDB(client, config.Table, config.Options(nil)), nil
 }
 
-// helper is this program, as a process that helps in an examination. It takes no
-// settings of ours from the environment.
+// helper returns this program as a helper process of an examination. The process takes no
+// settings of Holdfast from the environment.
 func helper(ctx context.Context, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// fitted returns where a table is written to: stdout, and if that is a terminal, its
-// lines are cut to its width. Close writes an unfinished last line.
+// fitted returns the writer for a table: stdout. If stdout is a terminal, lines are cut to
+// its width. Close writes an unfinished last line.
 func (a *app) fitted() *fitter {
 	f, ok := a.stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -23,8 +23,8 @@ func (a *app) fitted() *fitter {
 	return &fitter{to: a.stdout, width: width}
 }
 
-// fitter cuts lines to a width in letters; zero cuts nothing. What was cut shows: such
-// a line ends with an ellipsis.
+// fitter cuts lines to a width in letters; zero cuts nothing. A line that was cut ends with
+// an ellipsis.
 type fitter struct {
 	to    io.Writer
 	width int

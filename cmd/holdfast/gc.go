@@ -108,8 +108,8 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 	return nil
 }
 
-// progress returns a function that shows a line on a terminal, in place of the one
-// before; an empty one clears it. In a pipe it shows nothing.
+// progress returns a function that shows a line on a terminal, in place of the line before.
+// An empty line clears it. In a pipe the function shows nothing.
 func (a *app) progress() func(string) {
 	f, ok := a.stderr.(*os.File)
 	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// target is where get writes to.
+// target is the file, or the standard output, that get writes to.
 type target struct {
 	io.Writer
 	name string // empty: standard output
@@ -29,13 +29,13 @@ type target struct {
 	dir  *private.Dir
 	file *private.File
 	mode fs.FileMode
-	was  bool // there is a file of that name, whose mode the new one gets
+	was  bool // a file of that name exists; the new file gets its mode
 }
 
 // openTarget opens what get writes to: a file, or standard output for "-" and for no name.
-// A file is written under a temporary name beside it and renamed in the end, so that other
-// programs see the old file or the whole new one. A link is not followed, and neither a
-// device nor a pipe is replaced. The caller discards the target in the end.
+// It writes a file under a temporary name in the same directory, and renames it at the end.
+// So other programs see the old file or the whole new one. It does not follow a link, and
+// replaces no device or pipe. The caller discards the target at the end.
 func (a *app) openTarget(name string, given bool) (*target, error) {
 	if name == "" && given {
 		return nil, usagef("the name of the file is empty")
@@ -85,7 +85,7 @@ func (t *target) commit() error {
 		return nil
 	}
 	if t.was {
-		if err := t.file.Chmod(t.mode); err != nil { // the umask may have taken something
+		if err := t.file.Chmod(t.mode); err != nil { // the umask may have removed some permissions
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (t *target) commit() error {
 	return t.dir.Sync()
 }
 
-// discard closes what is open, and removes the file unless it has its name.
+// discard closes what is open, and removes the temporary file if it was not renamed.
 func (t *target) discard() {
 	if t.file != nil {
 		t.file.Discard()
@@ -106,8 +106,9 @@ func (t *target) discard() {
 	}
 }
 
-// part says of which object a file is the beginning that an earlier get kept. It stands,
-// as JSON with its length behind it, at the end of that file, which is private.
+// part describes the partial file that an earlier get has kept: which object it is the
+// beginning of. The description is at the end of that file: as JSON, followed by its
+// length. Only this user can read the file.
 type part struct {
 	Object  string         `json:"object"` // its bucket and key
 	Version object.Version `json:"version"`
@@ -117,13 +118,13 @@ type part struct {
 // partDigits is how many digits the length of a part's JSON has.
 const partDigits = 8
 
-// partName is the name of the beginning that is kept of this file.
+// partName is the name of the partial file that is kept for this file.
 func (t *target) partName() string {
 	sum := sha256.Sum256([]byte(filepath.Base(t.name)))
 	return ".holdfast-part-" + hex.EncodeToString(sum[:16])
 }
 
-// keep keeps what was written so far.
+// keep keeps what get has written so far.
 func (t *target) keep(p part) error {
 	label, err := json.Marshal(p)
 	if err != nil {
@@ -144,12 +145,12 @@ func (t *target) keep(p part) error {
 	return t.file.Install(t.partName())
 }
 
-// resume copies the beginning of an object that was kept into the file: the zero part if
-// there is none. What was kept is removed, whatever it is.
+// resume copies the kept beginning of an object into the file. It returns the zero part if
+// no beginning was kept. It removes the partial file in every case.
 func (t *target) resume(of string) (part, error) {
 	f, info, err := t.dir.Open(t.partName())
 	if err != nil {
-		return part{}, nil // most often there is none; one that is not private is not used
+		return part{}, nil // most often there is none; one that other users can change is not used
 	}
 	defer func() {
 		f.Close()
@@ -198,8 +199,8 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	return info, err
 }
 
-// downloadFile writes a whole object to the file of the target, and goes on with what an
-// earlier run has kept.
+// downloadFile writes a whole object to the file of the target. If an earlier run has kept
+// a beginning, it continues from there.
 func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch object.Version, to *target) (object.Info, error) {
 	of := b.id() + " " + key
 	had, err := to.resume(of)
@@ -246,24 +247,24 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// readTries is how often a reading goes on after the connection broke without a byte in
-// between.
+// readTries is how many times in a row a reading continues after a broken connection that
+// delivered no byte.
 const readTries = 5
 
-// reading reads one state of an object from its beginning to its end, over several
-// connections if need be.
+// reading reads one state of an object from beginning to end, over several connections if
+// necessary.
 type reading struct {
 	b     bucket
 	key   string
 	opts  object.GetOptions
 	to    io.Writer
-	begun func(object.Info) // told of what is read
+	begun func(object.Info) // called with the object that is read
 
 	done int64 // bytes
-	full bool  // the target could not be written
+	full bool  // writing to the target failed
 }
 
-// wanted is how many bytes the read has in all.
+// wanted returns how many bytes the whole read has.
 func (d *reading) wanted(info object.Info) int64 {
 	n := info.Size - d.opts.Offset
 	if d.opts.Length > 0 {
@@ -305,7 +306,7 @@ func (d *reading) run(ctx context.Context) error {
 	}
 }
 
-// copy copies one answer.
+// copy copies the body of one answer.
 func (d *reading) copy(r io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {

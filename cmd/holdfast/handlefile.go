@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// defaultLockTTL is for how long a lock can be relied on that is held by a file and not
-// by a process, defaultKeptTTL the same where a process renews it.
+// defaultLockTTL is how long a user can rely on a lock that no process renews.
+// defaultKeptTTL is the same for a lock that a process renews.
 const (
 	defaultLockTTL = time.Hour
 	defaultKeptTTL = time.Minute
 )
 
-// handleFile is what lock writes, and renew and unlock read. Whoever has it can
+// handleFile is what lock writes, and renew and unlock read. A process that can read it can
 // renew and release the lock.
 type handleFile struct {
 	Holdfast int           `json:"holdfast"` // version of the format
@@ -170,7 +170,8 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	if kept != nil {
 		kept.stop()
 	}
-	// Nobody knows of the file, or there is none: nobody would release the lock.
+	// The file could not be written, or no user learned its name. So no command would
+	// release the lock: release it now.
 	releaseErr := clients[0].ReleaseTicket(ctx, *file.Ticket)
 	if written != "" && releaseErr == nil {
 		releaseErr = place.dir.Remove(filepath.Base(written))
@@ -178,9 +179,10 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	return errors.Join(fmt.Errorf("no lock was taken: %w", err), releaseErr)
 }
 
-// vacant returns the handle in the place of a new one, nil if there is none. Only one
-// whose lease is over is written over: anything else is an error. One of the lock that
-// is to be taken is over when that is taken.
+// vacant returns the handle that lock may write over, nil if there is none in the place.
+// lock writes over a handle only if its lease has ended; any other file is an error. A
+// handle of the same lock needs no check: once lock has taken the lock, the lease of that
+// handle has ended.
 func (a *app) vacant(ctx context.Context, place *handlePlace, wanted *storeHandle) (*handleFile, error) {
 	if place.name == "" {
 		return nil, nil
@@ -211,8 +213,8 @@ func (a *app) vacant(ctx context.Context, place *handlePlace, wanted *storeHandl
 		place.path, f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
 }
 
-// claim keeps the place from other commands, and looks whether the handle in it is
-// still the old one. It reports whether there is none.
+// claim keeps other commands from using the place, and checks that the handle in it is
+// still the old one. It reports whether the place has no handle.
 func (p *handlePlace) claim(ctx context.Context, old *handleFile) (none bool, err error) {
 	if p.name == "" {
 		return false, nil
@@ -235,7 +237,7 @@ func (p *handlePlace) claim(ctx context.Context, old *handleFile) (none bool, er
 	return false, nil
 }
 
-// detach makes the handle file of a guard, whose lease then goes on without it.
+// detach makes the handle file of a guard. The lease then goes on without the guard.
 func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options) (*handleFile, error) {
 	deadline := guard.Deadline()
 	ticket, err := guard.Detach(ctx)
@@ -248,17 +250,17 @@ func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options
 	}, nil
 }
 
-// maxHandle bounds what is read of a handle file, in bytes.
+// maxHandle is how much of a handle file is read at most, in bytes.
 const maxHandle = 1 << 20
 
-// handlePlace is where a handle file lies: a name in a directory that stays the same
-// one from reading to writing. Without a name it is a new file among the handles of this
-// user.
+// handlePlace is where a handle file is: a name in a directory that stays open, so that
+// reading and writing use the same directory. Without a name it is a new file among the
+// handles of this user.
 type handlePlace struct {
 	dir  *private.Dir
 	path string
 	name string
-	held []*os.File // locked against other commands with this handle
+	held []*os.File // locked, so that no other command uses this handle
 }
 
 // openHandlePlace opens the directory of a handle file.
@@ -288,19 +290,20 @@ func (p *handlePlace) close() {
 	p.dir.Close()
 }
 
-// lock keeps other commands from using the handle file until close: of two that read
-// one ticket, the one that lost would write a void ticket over the good one.
+// lock keeps other commands from using the handle file until close. Otherwise two commands
+// could read the same ticket. Then the command whose ticket is void would write it over the
+// other command's good one.
 func (p *handlePlace) lock(ctx context.Context) error {
 	for {
 		f, info, err := p.dir.Open(p.name)
 		if err != nil {
-			return nil // read tells it
+			return nil // read returns the error
 		}
 		if locked := tryLock(f); locked && p.names(info) {
 			p.held = append(p.held, f)
 			return nil
 		}
-		_ = f.Close() // another command has it, or has put a new one in its place
+		_ = f.Close() // another command holds it, or has replaced it
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
@@ -309,7 +312,7 @@ func (p *handlePlace) lock(ctx context.Context) error {
 	}
 }
 
-// names reports whether the name is still that of a file.
+// names reports whether the name still stands for this file.
 func (p *handlePlace) names(file fs.FileInfo) bool {
 	f, now, err := p.dir.Open(p.name)
 	if err != nil {
@@ -319,15 +322,16 @@ func (p *handlePlace) names(file fs.FileInfo) bool {
 	return os.SameFile(file, now)
 }
 
-// handleWriter writes a handle file: complete or not at all, and only for this user.
+// handleWriter writes a handle file, completely or not at all, that only this user can
+// read.
 type handleWriter struct {
 	place *handlePlace
 	file  *private.File
-	fresh bool // nothing must have the name
+	fresh bool // no file must have the name yet
 }
 
-// writer makes the temporary file, so that a place that can't be written to is told
-// before any lock is taken.
+// writer makes the temporary file. So the command reports a place that it cannot write to
+// before it takes any lock.
 func (p *handlePlace) writer() (*handleWriter, error) {
 	if p.name != "" {
 		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
@@ -357,7 +361,7 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	if err := w.file.Sync(); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	tryLock(w.file.File) // nobody else knows of it
+	tryLock(w.file.File) // no other command knows the file yet
 	install := w.file.Install
 	if w.fresh {
 		install = w.file.InstallNew
@@ -375,7 +379,7 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	return path, nil
 }
 
-// flatName is a name for a part of a file's name.
+// flatName turns a text into a name that can be part of a file's name.
 func flatName(name string) string {
 	return fmt.Sprintf("%.100s", strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -385,10 +389,10 @@ func flatName(name string) string {
 	}, name))
 }
 
-// discard removes the temporary file, if it is still one.
+// discard removes the temporary file, if it was not renamed.
 func (w *handleWriter) discard() { w.file.Discard() }
 
-// replace writes f in the place of the handle file that was read.
+// replace writes f over the handle file that was read.
 func (p *handlePlace) replace(f *handleFile) error {
 	out, err := p.writer()
 	if err != nil {
@@ -400,8 +404,9 @@ func (p *handlePlace) replace(f *handleFile) error {
 	return err
 }
 
-// read reads the handle file. What another user can have written is not parsed: it
-// could name a store of his, to which this user's credentials would be sent.
+// read reads the handle file. It does not parse a file that another user could have
+// written: such a file could name that user's own store, and this user's credentials would
+// be sent there.
 func (p *handlePlace) read() (*handleFile, error) {
 	b, err := p.dir.ReadFile(p.name, maxHandle)
 	var not *private.Error
@@ -429,7 +434,7 @@ func noHandle(path string) error {
 	return &statusError{statusNotFound, fmt.Errorf("handle %s is not there: it was unlocked already, or never written (a handle is the file whose path lock has printed, and not the name of a lock)", path)}
 }
 
-// existingHandle opens the place of a handle file that is to be read.
+// existingHandle opens the place of an existing handle file.
 func existingHandle(path string) (*handlePlace, error) {
 	if path == "" {
 		return nil, usagef("name the handle file")
@@ -444,8 +449,9 @@ func existingHandle(path string) (*handlePlace, error) {
 	return p, nil
 }
 
-// use reads a handle file, keeps it from other commands until the place is closed, and
-// makes a client for its lease. If grant is not empty it must be a handle of that one.
+// use reads a handle file, keeps other commands from using it until the place is closed,
+// and makes a client for its lease. If grant is not empty, the handle must be of that
+// grant.
 func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *handleFile, c openClient, err error) {
 	path := place.path
 	if err := place.lock(ctx); err != nil {
@@ -467,7 +473,7 @@ func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *han
 		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
 			return nil, c, usagef("handle %s is of the store %s, not of %s", path, bare, given.url)
 		}
-		url = given.again // perhaps under another address now
+		url = given.again // the address of the store may have changed
 	}
 	flags := &leaseFlags{detached: true, holder: f.Holder}
 	for _, d := range []struct {
@@ -479,7 +485,7 @@ func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *han
 		}
 	}
 	if flags.grace == 0 {
-		flags.grace = -1 // none, and not the default
+		flags.grace = -1 // no grace, and not the default one
 	}
 	client, st, err := a.client(ctx, url, flags)
 	if err != nil {
@@ -489,7 +495,7 @@ func (a *app) use(ctx context.Context, place *handlePlace, grant string) (f *han
 	return f, openClient{client, st}, nil
 }
 
-// handleError tells what became of a handle.
+// handleError explains an error of a command on a handle.
 func handleError(path string, err error) error {
 	if errors.Is(err, lease.ErrUsed) {
 		return fmt.Errorf("handle %s is out of date: it is a copy, and the lock was renewed or taken up with another one, which holds it; nothing was changed: %w", path, err)
@@ -533,13 +539,13 @@ func (f *handleFile) result(path string) map[string]any {
 	return map[string]any{"handle": path, "lock": f.Ticket.Name, "token": f.Ticket.Token, "deadline": f.Deadline, "store": f.Store}
 }
 
-// heldUntil tells until when a lock can be relied on.
+// heldUntil says until when the user can rely on a lock.
 func (a *app) heldUntil(name string, deadline time.Time) {
 	a.notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
 }
 
-// renewed renews the lock of a handle file, and returns what that is then. If grant is
-// not empty, the handle of another grant counts as none.
+// renewed renews the lock of a handle file, and returns the file's new content. If grant is
+// not empty, the handle of another grant counts as missing.
 func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, error) {
 	place, err := existingHandle(path)
 	if err != nil {
@@ -551,7 +557,7 @@ func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, err
 		return nil, err
 	}
 	defer clients{client}.close(ctx)
-	// A command that dies in the middle leaves a handle that is good.
+	// If this command dies in the middle, the file still holds a good handle.
 	ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
 		f.Ticket = &t
 		return place.replace(f)
@@ -592,7 +598,8 @@ nothing is changed, and the lock stays with the handle that was renewed.`,
 	}
 }
 
-// unlock releases the lock of a handle file. A grant is as for [app.renewed].
+// unlock releases the lock of a handle file. The parameter grant means the same as in
+// [app.renewed].
 func (a *app) unlock(ctx context.Context, path, grant string) error {
 	place, err := existingHandle(path)
 	if err != nil {
@@ -609,7 +616,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 		return err
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
-		err = errors.Join(err, place.dir.Remove(place.name)) // there is nothing left to go on with
+		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more
 	}
 	return err
 }

@@ -21,7 +21,7 @@ type holdLine struct {
 	Lock     string    `json:"lock"`
 	Token    uint64    `json:"token"`
 	Time     time.Time `json:"time"`
-	Deadline time.Time `json:"deadline,omitzero"` // end of trust if no renewal succeeds
+	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`
 	Error    string    `json:"error,omitempty"`
 }
@@ -62,8 +62,8 @@ say, and another may have the lock at once. A program that reads it must stop th
 	return cmd
 }
 
-// errInputEnded ends the wait of hold. It is no io.EOF: that of a connection is not
-// meant.
+// errInputEnded ends the wait of hold. It is not io.EOF, which could come from a
+// connection.
 var errInputEnded = errors.New("end of input")
 
 func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
@@ -71,14 +71,15 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	signal.Notify(signals, forwardable()...)
 	defer signal.Stop(signals)
 
-	// A reader that has gone is an error of the next write, and no sudden end.
+	// A closed pipe on stdout must be an error of the next write, and must not kill this
+	// process.
 	ignorePipe()
 
-	// The end of input ends the wait as well.
+	// The end of input also ends the wait.
 	eof := make(chan struct{})
 	go func() {
 		defer close(eof)
-		_, _ = io.Copy(io.Discard, a.stdin) // a read error is an end, too
+		_, _ = io.Copy(io.Discard, a.stdin) // a read error ends the input, too
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -106,7 +107,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 			if e.Err != nil {
 				line.Error = oneLine(e.Err)
 			}
-			_ = print(line) // whoever reads has gone: the end of input tells
+			_ = print(line) // the reader may have gone; hold then ends with its input
 		}
 	}
 	handles, clients, _, err := a.handles(ctx, f, []string{name})
@@ -124,7 +125,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	}
 	guard := set.Guards()[0]
 	if err := print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url}); err != nil {
-		return errors.Join(err, set.Release(ctx)) // nobody would know of it
+		return errors.Join(err, set.Release(ctx)) // the reader did not learn that the lock is held
 	}
 	for ended := false; !ended; {
 		select {

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// hooks are commands beside the one that run guards. Each is a program and its arguments,
-// separated by blanks: no shell takes part.
+// hooks are commands that run starts beside its own command. Each is a program and its
+// arguments, separated by blanks. No shell takes part.
 type hooks struct {
 	acquire, lost, release string
 }
 
-// hookVariable tells a hook which it is. It is no variable of a flag.
+// hookVariable tells a hook which event it is for. It is not the variable of a flag.
 const hookVariable = "HOLDFAST_HOOK"
 
-// hookTime bounds a hook that nothing waits for any more.
+// hookTime bounds the time of a hook that run does not wait for otherwise.
 const hookTime = time.Minute
 
-// look finds the programs before any lock is taken.
+// look finds the programs before run takes any lock.
 func (h *hooks) look() error {
 	for _, hook := range []struct{ flag, line string }{{"--on-acquire", h.acquire}, {"--on-release", h.release}, {"--on-lost", h.lost}} {
 		if hook.line == "" {
@@ -42,8 +42,8 @@ func (h *hooks) look() error {
 	return nil
 }
 
-// start starts a hook, and returns what waits for its end. Its output goes to stderr: stdout
-// is the command's.
+// start starts a hook, and returns a function that waits for its end. The hook's output
+// goes to stderr, since stdout belongs to the command.
 func (a *app) start(ctx context.Context, event, line string, env []string) (wait func() error) {
 	if line == "" {
 		return func() error { return nil }
@@ -65,8 +65,8 @@ func (a *app) start(ctx context.Context, event, line string, env []string) (wait
 	}
 }
 
-// onLost starts the hook of a lease that was lost, beside the end of the command, and
-// returns what waits for it.
+// onLost starts the hook for a lost lease, while run ends the command. It returns a
+// function that waits for the hook.
 func (a *app) onLost(line string, env []string) (wait func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	ended := a.start(ctx, "lost", line, env)
@@ -78,7 +78,7 @@ func (a *app) onLost(line string, env []string) (wait func()) {
 	}
 }
 
-// hook runs a hook to its end, for a minute at most, and tells if it fails.
+// hook runs a hook to its end, for a minute at most, and reports its failure.
 func (a *app) hook(event, line string, env []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
@@ -87,8 +87,8 @@ func (a *app) hook(event, line string, env []string) {
 	}
 }
 
-// onAcquire runs the hook of a lock that was taken, for as long as the lease lasts. If it
-// fails the command is not started.
+// onAcquire runs the hook for a lock that was taken. The hook must end before the lease
+// does. If the hook fails, the command is not started.
 func (a *app) onAcquire(ctx context.Context, line string, env []string) error {
 	err := a.start(ctx, "acquire", line, env)()
 	if err == nil {

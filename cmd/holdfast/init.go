@@ -42,8 +42,8 @@ func (a *app) init(ctx context.Context) error {
 	case "s3":
 		raw, table, err = a.splitReservations(ctx, raw)
 	case "dynamodb":
-		// First as all commands do, which say the same of what is wrong: a table that is
-		// not there is the only thing that making one can mend.
+		// First read the store as every command does, so that init reports the same errors.
+		// init can mend only one of them: a table that does not exist.
 		if _, err = a.reads(ctx, raw); errors.Is(err, store.ErrMisconfigured) {
 			if made := initTable(ctx, a.storeURL); made == nil || !store.InDoubt(made) {
 				err = made
@@ -72,8 +72,8 @@ func (a *app) init(ctx context.Context) error {
 	return err
 }
 
-// splitReservations returns the URL of a bucket without the parameters of reservations,
-// and the DynamoDB table that they name: nil if they name none.
+// splitReservations returns the URL of a bucket without the parameters of reservations. It
+// also returns the DynamoDB table that they name: nil if they name none.
 func (a *app) splitReservations(ctx context.Context, raw string) (bare string, table *reservationTable, err error) {
 	at, err := a.parseObject(raw, false)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *app) splitReservations(ctx context.Context, raw string) (bare string, t
 	return at.store(), r.table, r.Close()
 }
 
-// reads tries whether the store of a URL can be read, and returns its name.
+// reads checks that the store of a URL can be read, and returns its name.
 func (a *app) reads(ctx context.Context, raw string) (name string, err error) {
 	st, err := a.openURL(ctx, raw)
 	if err != nil {
@@ -112,8 +112,8 @@ func initTable(ctx context.Context, raw string) error {
 	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
 }
 
-// initVersions refuses a bucket in which something would take away versions that are
-// needed, or locks of another program lie.
+// initVersions refuses a bucket where a rule would remove versions that the store needs, or
+// where locks of another program are.
 func initVersions(ctx context.Context, raw string) error {
 	st, err := s3verstore.Open(ctx, raw, nil)
 	if err != nil {

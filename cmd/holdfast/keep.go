@@ -20,12 +20,12 @@ import (
 // keeperName is the hidden command of the process that renews a lock for lock --keep.
 const keeperName = "help-keep"
 
-// maxKeptMargin bounds the margin of a lock that is held by a file: what it covers, a
-// command that is slow to start, does not grow with the TTL.
+// maxKeptMargin bounds the margin of a lock that a handle file holds. The margin covers a
+// command that is slow to start, and that time does not grow with the TTL.
 const maxKeptMargin = 10 * time.Second
 
-// trusted makes the lease long enough to be trusted for the time that was asked for:
-// the margin and the grace are added to it.
+// trusted makes the lease long enough that the user can rely on it for the requested time:
+// it adds the margin and the grace.
 func (f *leaseFlags) trusted() error {
 	asked := f.ttl
 	if asked <= 0 || asked > lease.MaxTTL {
@@ -35,7 +35,7 @@ func (f *leaseFlags) trusted() error {
 		f.grace = min(asked/4, lease.MaxGrace)
 	}
 	grace := max(f.grace, 0)
-	if f.margin == 0 { // a tenth of the whole
+	if f.margin == 0 { // a tenth of the whole lease
 		f.margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
 	}
 	f.ttl = (asked + f.margin + grace).Truncate(time.Millisecond)
@@ -45,14 +45,15 @@ func (f *leaseFlags) trusted() error {
 	return nil
 }
 
-// process is another process of this machine, told apart from a later one with its pid.
+// process is another process of this machine. Its start time tells it apart from a later
+// process with the same pid.
 type process struct {
 	pid   int
-	start string // when it was started, as the system says; empty where it does not
+	start string // start time in the system's own form; empty where the system does not tell it
 }
 
-// keptFor reads the value of --keep: "unlock", "parent" or a process id. The first has
-// no process.
+// keptFor reads the value of --keep: "unlock", "parent" or a process id. For "unlock" it
+// returns the zero process.
 func keptFor(text string) (process, error) {
 	var p process
 	switch {
@@ -84,24 +85,25 @@ func (p process) ended() bool {
 	return !alive || start != p.start
 }
 
-// keeper is the process that renews a lock that lock has taken.
+// keeper is the process that renews a lock after lock has taken it.
 type keeper struct {
 	cmd  *exec.Cmd
 	said *bufio.Reader
 	out  io.Closer
 }
 
-// startKeeper starts a process that renews the lock of a handle file, in a session of
-// its own. It begins when the handle file is no longer in use by this process.
+// startKeeper starts a process, in a session of its own, that renews the lock of a handle
+// file. It begins when this process no longer uses the handle file.
 func startKeeper(path, grant string, until process) (*keeper, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self, "renew", keeperName, path, grant, strconv.Itoa(until.pid), until.start)
-	cmd.Dir = os.TempDir() // it keeps no other directory busy
+	cmd.Dir = os.TempDir() // so that it keeps no other directory busy
 	detachProcess(cmd)
-	// The handle says what to do; settings of ours in the environment are of other commands.
+	// The handle says what the keeper has to do. Holdfast's variables in the environment
+	// are for other commands.
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "HOLDFAST_") {
 			cmd.Env = append(cmd.Env, v)
@@ -117,7 +119,7 @@ func startKeeper(path, grant string, until process) (*keeper, error) {
 	return &keeper{cmd, bufio.NewReader(out), out}, nil
 }
 
-// ready waits until the process does its work, for a few seconds.
+// ready waits, for a few seconds, until the keeper has begun its work.
 func (k *keeper) ready() error {
 	done := make(chan error, 1)
 	go func() {
@@ -138,7 +140,7 @@ func (k *keeper) ready() error {
 	}
 }
 
-// stop ends a keeper that was not ready.
+// stop ends a keeper that did not become ready.
 func (k *keeper) stop() {
 	_ = k.cmd.Process.Kill()
 	_ = k.cmd.Wait()
@@ -146,7 +148,7 @@ func (k *keeper) stop() {
 
 const keeperReady = "ready\n"
 
-// keeperCommand is that process.
+// keeperCommand is the command that the keeper process runs.
 func (a *app) keeperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    keeperName,
@@ -163,14 +165,15 @@ func (a *app) keeperCommand() *cobra.Command {
 	}
 }
 
-// lookAtJob is how often a keeper looks whether its job goes on.
+// lookAtJob is how often a keeper checks whether the process that it keeps the lock for
+// still runs.
 const lookAtJob = 500 * time.Millisecond
 
-// keep renews the lock of a handle file until that is gone, or is of another grant, or
-// the process has ended: then it releases the lock.
+// keep renews the lock of a handle file until the file is gone or belongs to another grant.
+// It also ends when the process in until has ended: then it releases the lock.
 func (a *app) keep(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.stdout, keeperReady)
-	due := time.Now() // the first renewal finds out the TTL
+	due := time.Now() // the first renewal learns the TTL
 	last, ttl := due, lease.MaxTTL
 	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
 		if until.ended() {
@@ -189,7 +192,7 @@ func (a *app) keep(ctx context.Context, path, grant string, until process) error
 			due = last.Add(ttl / 3)
 		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), statusOf(err) == statusNotFound, time.Since(last) > ttl:
 			return err
-		default: // as soon as the store answers
+		default: // retry as soon as the store answers
 			due = time.Now().Add(lookAtJob)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detachProcess gives a process a session of its own: it outlives the terminal.
+// detachProcess gives a process a session of its own, so that it outlives the terminal.
 func detachProcess(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// startOf tells when a process was started, in a form that the system chooses and is
-// empty where it does not tell, and whether it lives. A zombie does not.
+// startOf returns when a process was started, and whether it is alive. The start time has
+// the system's own form; it is empty where the system does not tell it. A zombie is not
+// alive.
 func startOf(pid int) (start string, alive bool) {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return "", false

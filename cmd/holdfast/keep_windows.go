@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// detachProcess gives a process no console: it outlives the one of its parent.
+// detachProcess gives a process no console, so that it outlives the console of its parent.
 func detachProcess(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// startOf tells when a process was started, and whether it lives.
+// startOf returns when a process was started, and whether it is alive.
 func startOf(pid int) (start string, alive bool) {
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION|windows.SYNCHRONIZE, false, uint32(pid))
 	if err != nil {

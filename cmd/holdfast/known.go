@@ -12,19 +12,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/private"
 )
 
-// trustFor is how long a store that passed its probe is not probed again. A server
-// that is replaced by a worse one is found out after that, and by doctor at any time.
+// trustFor is how long a store that passed its probe is not probed again. If a worse server
+// replaces the store's server, the command notices only after that time. doctor notices it
+// at any time.
 const trustFor = 7 * 24 * time.Hour
 
-// The directories below that of this user's locks in which the command remembers
-// something. What another user can have written there is not believed: it would take a
-// lock from a living holder, or pass a server that ignores conditions.
+// The command remembers something in these directories, which are below the directory of
+// this user's locks. It ignores files there that another user could have written. Such a
+// file could make it take the lock of a living holder, or trust a server that ignores
+// conditions.
 const (
 	seenDir   = "seen"   // sightings of locks
 	probedDir = "probed" // stores that passed their probe
 )
 
-// tellState says once if something that was remembered is not used.
+// tellState warns once if the command does not use what it remembered.
 func (a *app) tellState() {
 	a.toldState.Do(func() {
 		base, err := defaultDir()
@@ -44,9 +46,9 @@ func (a *app) tellState() {
 	})
 }
 
-// known remembers that a store passed its probe, so that not every run pays for one:
-// by an empty file in the state directory, whose name tells the store and whose time
-// tells when. It is the path of that file; empty if nothing can be remembered.
+// known remembers that a store passed its probe, so that not every run pays for one. It is
+// the path of an empty file in the state directory: the name stands for the store, and the
+// file's time is the time of the probe. It is empty if nothing can be remembered.
 type known string
 
 // knownGood returns what is remembered of the store that a URL names.
@@ -61,12 +63,12 @@ func knownGood(u *url.URL) known {
 func knownIn(dir string, u *url.URL) known {
 	bare := *u
 	bare.User, bare.Fragment = nil, ""
-	bare.RawQuery = u.Query().Encode() // in one order
+	bare.RawQuery = u.Query().Encode() // parameters in one order
 	sum := sha256.Sum256([]byte(bare.String() + "\n" + endpoints()))
 	return known(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
 }
 
-// endpoints are the settings outside the URL that say which server it is.
+// endpoints returns the settings outside the URL that decide which server is used.
 func endpoints() (all string) {
 	for _, name := range []string{
 		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_DYNAMODB",
@@ -94,7 +96,7 @@ func (k known) is() bool {
 	return time.Since(info.ModTime()).Abs() < trustFor
 }
 
-// note notes that the store passed. If that fails, the next run probes again.
+// note records that the store passed its probe. If that fails, the next run probes again.
 func (k known) note() {
 	if k == "" {
 		return

@@ -18,9 +18,9 @@ type leaseFlags struct {
 	rho                float64
 	holder             string
 
-	atLeast  time.Duration     // between the beginnings of two grants
+	atLeast  time.Duration     // shortest time from one grant to the next
 	detached bool              // the lease outlives this process
-	events   func(lease.Event) // told of each event
+	events   func(lease.Event) // called with each event
 }
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
@@ -31,7 +31,7 @@ func (f *leaseFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
 }
 
-// openClient is a client and the store that it is on.
+// openClient is a client together with its store.
 type openClient struct {
 	*lease.Client
 	st opened
@@ -42,12 +42,12 @@ type clients []openClient
 // close releases what is held and closes the stores.
 func (c clients) close(ctx context.Context) {
 	for _, client := range c {
-		_ = client.Close(ctx) // the release has told
+		_ = client.Close(ctx) // the release has reported the errors
 		_ = client.st.Close()
 	}
 }
 
-// flush waits until people have been told of what happened.
+// flush waits until the messages about past events are written.
 func (c clients) flush() {
 	for _, client := range c {
 		flush(client.Client)
@@ -68,7 +68,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Patience:   patience,
 		Manual:     f.detached,
 		NoPresence: f.detached,
-		// Two reads more for a new lock are worth it where they cost nothing.
+		// A new lock costs two more reads. That is worth it where reads are nearly free.
 		Floor:  store.TraitsOf(st.Store).Local,
 		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
@@ -91,7 +91,8 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	return client, st, nil
 }
 
-// tellingCloser is the closer of a store that first waits until people have been told.
+// tellingCloser closes a store. First it waits until the messages about past events are
+// written.
 type tellingCloser struct {
 	io.Closer
 	client *lease.Client
@@ -102,7 +103,7 @@ func (c tellingCloser) Close() error {
 	return c.Closer.Close()
 }
 
-// flush waits until people have been told of what happened, but not for long.
+// flush waits, for a short time at most, until the messages about past events are written.
 func flush(client *lease.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

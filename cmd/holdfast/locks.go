@@ -28,17 +28,17 @@ type lockView struct {
 	Granted  *time.Time `json:"granted"`  // by the holder's clock
 	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
 	TTL      int64      `json:"ttl_ms"`
-	After    *time.Time `json:"not_before,omitempty"` // nobody takes it earlier; by the holder's clock
+	After    *time.Time `json:"not_before,omitempty"` // no waiter takes it earlier; by the holder's clock
 	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
 	Expired  string     `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
-	Orphans  []int      `json:"orphans,omitempty"` // processes that the holder has left behind
+	Orphans  []int      `json:"orphans,omitempty"` // processes that the dead holder has left running
 	Store    string     `json:"store"`
 	Error    string     `json:"error,omitempty"` // why it is unreadable
 }
 
-// expiryFactor is the allowance for clocks with which others wait for a holder, by default.
+// expiryFactor is the allowance for clocks that waiters add to a holder's TTL, by default.
 const expiryFactor = (1 + lease.DefaultRho) / (1 - lease.DefaultRho)
 
 func viewOf(info lease.Info, url string) lockView {
@@ -76,7 +76,7 @@ func viewOf(info lease.Info, url string) lockView {
 	return v
 }
 
-// inspect reads one lock. What can't be read is a view as well.
+// inspect reads one lock. For a lock that cannot be read it returns a view, too.
 func inspect(ctx context.Context, client *lease.Client, st store.Store, name, url string) (lockView, error) {
 	info, err := client.Inspect(ctx, name)
 	if errors.Is(err, store.ErrCorrupt) {
@@ -143,7 +143,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
-	// What could not even be named does not hide the others.
+	// A lock whose name cannot even be shown does not hide the others.
 	if a.json {
 		return errors.Join(a.printJSON(views), err)
 	}
@@ -170,14 +170,15 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	return errors.Join(w.Flush(), out.Close(), err)
 }
 
-// list reads the lock of that name, and those below it, in the order of their names.
-// With an error that matches [store.ErrCorrupt] it returns those that could be read.
+// list reads the lock with the name prefix, and those below it, in the order of their
+// names. With an error that matches [store.ErrCorrupt] it also returns the locks that could
+// be read.
 func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]lockView, error) {
 	views, bad := []lockView{}, []error(nil)
 	look := func(name string) error {
 		view, err := inspect(ctx, client, st, name, url)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // never there, or deleted meanwhile
+			return nil // it never existed, or another process has deleted it
 		}
 		if err == nil && (state == "" || view.State == state) {
 			views = append(views, view)
@@ -208,7 +209,7 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 	return views, errors.Join(bad...)
 }
 
-// shortState is the state, and what is known of the holder's process.
+// shortState returns the state, and what is known of the holder's process.
 func (v *lockView) shortState() string {
 	switch {
 	case v.Expired == "certain":
@@ -224,7 +225,7 @@ func (v *lockView) shortState() string {
 	return v.State
 }
 
-// explained says what a state means that is not plain.
+// explained explains a state that is not plain.
 func (v *lockView) explained() string {
 	ttl := time.Duration(v.TTL) * time.Millisecond
 	waited := time.Duration(float64(ttl) * expiryFactor).Round(time.Millisecond)
@@ -243,7 +244,7 @@ func (v *lockView) explained() string {
 	return ""
 }
 
-// shortTime prints a time of today without its date.
+// shortTime formats a time. It leaves out the date if that is today.
 func shortTime(t time.Time) string {
 	t = t.Local()
 	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
@@ -252,8 +253,8 @@ func shortTime(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// since tells how long a lock has been in its state, by the clocks of its holder
-// and of this machine.
+// since returns how long a lock has been in its state, by the clocks of its holder and of
+// this machine.
 func (v *lockView) since(now time.Time) string {
 	at := v.Granted
 	if v.State != "held" {
@@ -265,7 +266,7 @@ func (v *lockView) since(now time.Time) string {
 	return ago(now.Sub(*at))
 }
 
-// ago prints a duration as people read it.
+// ago formats a duration as people read it.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -280,7 +281,7 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// away prints how far away a time is.
+// away formats how far away a time is.
 func away(d time.Duration) string {
 	if d < 0 {
 		return ago(-d) + " ago"

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// log is where stores tell what they find beside the calls that return errors: a
-// warning is a message for people.
+// log returns the logger for what stores find outside of calls that return errors. A
+// warning becomes a message for people.
 func (a *app) log() *slog.Logger { return slog.New(noter{a: a}) }
 
-// noter writes warnings as messages, on one line each.
+// noter writes each warning as a message on one line.
 type noter struct {
 	a     *app
 	attrs []slog.Attr

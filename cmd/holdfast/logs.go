@@ -77,7 +77,7 @@ func (a *app) parseLog(raw string, makes bool) (*objectURL, error) {
 	return at, at.object()
 }
 
-// withLogAt is withLog for a URL that was taken apart.
+// withLogAt does what withLog does, for a URL that was already taken apart.
 func (a *app) withLogAt(ctx context.Context, at *objectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
 	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
 		l, err := object.OpenLog(b.Client, at.key, nil)
@@ -112,7 +112,7 @@ became of the entry could not be found out.`,
 			if err != nil {
 				return err
 			}
-			// The entry first: nothing is made for one that cannot be read.
+			// Read the entry first: if it cannot be read, the command makes nothing.
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
 			body, err := a.entryBody(ctx, args[1])
@@ -138,8 +138,8 @@ became of the entry could not be found out.`,
 	return cmd
 }
 
-// notLast says of an append after an entry that is not the last one which it is: one that
-// does not exist yet, or one that another entry follows.
+// notLast explains why an append after the entry with number expect was refused: that entry
+// does not exist yet, or another entry follows it.
 func notLast(err error, name string, expect uint64) error {
 	var conflict *object.ConflictError
 	switch {
@@ -153,7 +153,7 @@ func notLast(err error, name string, expect uint64) error {
 	return &statusError{statusCondition, err}
 }
 
-// entryBody reads what is appended.
+// entryBody reads the body of the entry to append.
 func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	src, err := a.openSource(ctx, name, -1)
 	if err != nil {
@@ -167,8 +167,8 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	return body, err
 }
 
-// appendLast appends after whatever is the last entry. Others may be faster again and
-// again; the pauses let them finish.
+// appendLast appends after the last entry, whichever that is. Other writers can be faster
+// several times; the pauses let them finish.
 func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntry, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		last, err := l.Latest(ctx)
@@ -187,7 +187,7 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 	}
 }
 
-// printEntry prints the number of an entry, or all of it with --json.
+// printEntry prints the number of an entry, or the whole entry with --json.
 func (a *app) printEntry(v entryView) error {
 	if a.json {
 		return a.printJSON(v)

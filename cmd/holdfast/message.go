@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// oneLine is what people read of an error, on one line, whatever was joined into it. Where
-// the store as a whole is at fault, it leaves out what was being done when that was noticed:
-// so all commands say the same of one fault. What is said twice is said once.
+// oneLine returns an error as one line for people, whatever was joined into it. If the
+// store as a whole is at fault, it leaves out the operation that noticed the fault. So all
+// commands report one fault in the same words. A text that occurs twice is printed once.
 func oneLine(err error) string {
 	var texts []string
 	for _, text := range faults(err, !store.InDoubt(err)) {
 		if i := slices.IndexFunc(texts, func(said string) bool { return strings.Contains(text, said) }); i >= 0 {
-			texts[i] = text // it says more
+			texts[i] = text // the longer text says more
 		} else if !slices.ContainsFunc(texts, func(said string) bool { return strings.Contains(said, text) }) {
 			texts = append(texts, text)
 		}
@@ -24,15 +24,16 @@ func oneLine(err error) string {
 	return printable.OneLine(strings.Join(texts, "; "))
 }
 
-// faults returns the texts of an error, of which several may be joined. With shorten the
-// way to a fault of the whole store is left out; nothing of a write in doubt is.
+// faults returns the texts of an error; several errors may be joined in it. With shorten,
+// it leaves out the operations around a fault of the whole store. It shortens nothing about
+// a write whose outcome is unknown.
 func faults(err error, shorten bool) (texts []string) {
 	whole := shorten && ofStore(err)
 	joined, _ := err.(interface{ Unwrap() []error })
 	op, isOp := err.(*store.OpError)
 	_, names := err.(interface{ StoreName() string })
 	switch {
-	case names && !isOp: // it says what there is to say, and its causes
+	case names && !isOp: // its text is complete, with its causes
 		return []string{err.Error()}
 	case joined != nil && isJoin(err, joined.Unwrap()), joined != nil && whole:
 		for _, part := range joined.Unwrap() {
@@ -52,7 +53,7 @@ func faults(err error, shorten bool) (texts []string) {
 	return faults(inner, shorten)
 }
 
-// isJoin reports whether an error says nothing but its parts.
+// isJoin reports whether the text of an error is only the texts of its parts.
 func isJoin(err error, parts []error) bool {
 	var texts []string
 	for _, part := range parts {

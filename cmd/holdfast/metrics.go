@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
-// tally is what one run adds to the counters of its locks.
+// tally is what one run adds to the metrics of its locks.
 type tally struct {
 	file            string
 	names           []string
@@ -26,7 +26,8 @@ type tally struct {
 	began, acquired time.Time
 }
 
-// counters are the metrics of run, and their help. Their names and labels are stable.
+// counters are the metrics of run, with their help texts. Their names and labels are
+// stable.
 var counters = []struct{ name, help string }{
 	{"holdfast_runs_total", "Runs that had the lock."},
 	{"holdfast_busy_total", "Runs that ended because the lock was busy."},
@@ -37,10 +38,10 @@ var counters = []struct{ name, help string }{
 	{"holdfast_last_run_timestamp_seconds", "When the last run ended that had the lock, as Unix time."},
 }
 
-// maxMetrics bounds what is read of a file of metrics, in bytes.
+// maxMetrics is how much of a file of metrics is read at most, in bytes.
 const maxMetrics = 4 << 20
 
-// metricsFile checks the place of the file before any lock is taken.
+// metricsFile checks the place of the file before run takes any lock.
 func metricsFile(path string) error {
 	if path == "" {
 		return nil
@@ -102,7 +103,7 @@ func (t *tally) add(ctx context.Context, result error) error {
 			values[c.name+labels] = value
 		}
 	}
-	file, err := dir.CreateMode(".metrics-", 0o644) // the exporter is another user
+	file, err := dir.CreateMode(".metrics-", 0o644) // the exporter may run as another user
 	if err != nil {
 		return err
 	}
@@ -113,9 +114,9 @@ func (t *tally) add(ctx context.Context, result error) error {
 	return file.Install(name)
 }
 
-// lockMetrics keeps other runs from the file, for at most a few seconds.
+// lockMetrics locks the file against other runs. It waits for at most a few seconds.
 func lockMetrics(ctx context.Context, dir, name string) (unlock func(), err error) {
-	root, err := os.OpenRoot(dir) // a link does not lead out of it
+	root, err := os.OpenRoot(dir) // so that no link leads out of the directory
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +138,8 @@ func quoteLabel(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
 
-// readMetrics returns the values in a file of metrics by name and labels. What is none of
-// ours is left out.
+// readMetrics returns the values in a file of metrics by name and labels. It leaves out
+// metrics that Holdfast does not write.
 func readMetrics(path, name string) (map[string]float64, error) {
 	values := map[string]float64{}
 	dir, err := os.OpenRoot(path)

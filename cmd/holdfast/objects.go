@@ -33,7 +33,8 @@ type objectView struct {
 	Write       string            `json:"write,omitempty"`
 	Fence       *fenceView        `json:"fence,omitempty"`
 
-	// Of stat: how each kind of conditional write is made safe, or why that is not known.
+	// Only in the output of stat: how each kind of conditional write is made safe, or why
+	// that is not known.
 	Conditions        []conditionView `json:"conditions,omitempty"`
 	ConditionsUnknown string          `json:"conditions_unknown,omitempty"`
 	Reservations      string          `json:"reservations,omitempty"` // the table of [object.RungReservation]
@@ -43,11 +44,11 @@ type objectView struct {
 type conditionView struct {
 	Ability string `json:"ability"`
 	By      string `json:"by"`            // an [object.Rung]
-	Own     bool   `json:"own"`           // the store itself checks the condition, too
-	Why     string `json:"why,omitempty"` // it cannot be done
+	Own     bool   `json:"own"`           // the store itself also checks the condition
+	Why     string `json:"why,omitempty"` // why the write is impossible
 }
 
-// ladder adds how conditional writes are made safe. What a server does is tried once.
+// ladder adds how conditional writes are made safe. It tests once what the server does.
 func (v *objectView) ladder(ctx context.Context, b bucket) {
 	steps, err := b.Ladder(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ var rungTexts = map[object.Rung]string{
 	object.RungNone:        "cannot be done",
 }
 
-// text is the condition for people.
+// text formats the condition for people.
 func (c conditionView) text(reservations string) string {
 	text := rungTexts[object.Rung(c.By)]
 	switch {
@@ -108,7 +109,7 @@ func (b bucket) view(info object.Info) objectView {
 	return v
 }
 
-// of is the URL of an object in the bucket, without parameters.
+// of returns the URL of an object in the bucket, without parameters.
 func (b bucket) of(key string) string {
 	return escaped(b.url) + "/" + (&url.URL{Path: key}).EscapedPath()
 }
@@ -123,7 +124,7 @@ type writeFlags struct {
 	metadata             []string
 }
 
-// conditions adds what decides whether the object may be written.
+// conditions adds the flags that decide whether the command may write the object.
 func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 	if absent {
 		flags.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such object")
@@ -133,25 +134,25 @@ func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 	flags.BoolVar(&f.force, "force", false, "although the object carries a higher token, or a token and no --fence is given")
 }
 
-// token adds the token of a lock.
+// token adds the flag for the token of a lock.
 func (f *writeFlags) token(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.fence, "fence", 0, "fencing token of the lock that guards this object; a lower one than it carries is refused")
 	flags.StringVar(&f.lock, "lock", "", "name of that lock")
 }
 
-// source adds the condition on the object that is copied.
+// source adds the flag for the condition on the source of a copy.
 func (f *writeFlags) source(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if this is the version of the source")
 }
 
-// content adds what is kept beside the object.
+// content adds the flags for what is kept beside the object.
 func (f *writeFlags) content(flags *pflag.FlagSet) {
 	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: application/octet-stream)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep beside the object; may be given several times")
 }
 
-// options are those of the write. A condition that is given and empty (an unset variable,
-// say) would be none: that is refused.
+// options returns the options of the write. It refuses a condition that is given but empty
+// (by an unset variable, say): the write would have no condition.
 func (f *writeFlags) options(flags *pflag.FlagSet, b bucket) (*object.WriteOptions, error) {
 	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType}
 	for name, version := range map[string]string{"if-match": f.ifMatch, "source-if-match": f.sourceMatch} {
@@ -193,8 +194,8 @@ func (f *writeFlags) options(flags *pflag.FlagSet, b bucket) (*object.WriteOptio
 	return o, nil
 }
 
-// checkVersion refuses what cannot be a version of this bucket: an ETag without its
-// quotes would look like an object that has changed.
+// checkVersion refuses a text that cannot be a version of this bucket. An ETag without its
+// quotes, for one, would make every object look changed.
 func (b bucket) checkVersion(flag, version string) error {
 	if version == "" || !b.etags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
 		return nil
@@ -202,14 +203,15 @@ func (b bucket) checkVersion(flag, version string) error {
 	return usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
 }
 
-// refused says of a write of key whose condition did not hold what stands there.
+// refused explains an error of a write of key whose condition did not hold: it says what is
+// there now.
 func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	var conflict *object.ConflictError
 	if !errors.As(err, &conflict) || store.OutcomeOf(err) != store.NotApplied {
 		return err
 	}
 	switch {
-	case conflict.Key != key: // of a copy
+	case conflict.Key != key: // the source of a copy
 		err = fmt.Errorf("the source %q is not, or no longer, in the state that is wanted", conflict.Key)
 	case conflict.Known && conflict.Version == "":
 		err = fmt.Errorf("%s does not exist", b.of(key))
@@ -225,8 +227,8 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	return &statusError{statusCondition, err}
 }
 
-// withObject opens the bucket of a URL, which must name an object, calls do, and closes
-// it.
+// withObject opens the bucket of a URL that must name an object, calls do, and closes the
+// bucket.
 func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, bucket, string) error) (err error) {
 	at, err := a.parseObject(raw, makes)
 	if err == nil {
@@ -239,7 +241,7 @@ func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(co
 }
 
 // withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
-// closes it.
+// closes the bucket.
 func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Context, bucket) error) error {
 	a.tellState()
 	ctx, stop := untilInterrupted(ctx)
@@ -252,8 +254,8 @@ func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Con
 	return stoppedBy(ctx, do(ctx, b))
 }
 
-// stoppedBy gives an error that a signal has caused the status of that signal, unless a
-// write is in doubt: that says more.
+// stoppedBy gives an error that a signal has caused the status of that signal. A write
+// whose outcome is unknown keeps its own status, which says more.
 func stoppedBy(ctx context.Context, err error) error {
 	var by interrupted
 	if err == nil || !errors.As(context.Cause(ctx), &by) || store.InDoubt(err) {
@@ -309,7 +311,7 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 	if err != nil {
 		return err
 	}
-	// The source first: nothing is made for one that cannot be read.
+	// Open the source first: if it cannot be read, the command makes nothing.
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
 	src, err := a.openSource(ctx, name, size)
@@ -338,7 +340,8 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 	})
 }
 
-// cut adds to the error of a transfer how much of it was done, and how to go on.
+// cut adds to the error of a transfer how much was transferred, and how the user can
+// continue.
 func (a *app) cut(err error, done, size int64) error {
 	of, goOn := "", "the object is as it was, and nothing of this is left: put it again"
 	if size >= 0 {
@@ -356,7 +359,7 @@ func (a *app) cut(err error, done, size int64) error {
 	return fmt.Errorf("%w (after %s%s: %s)", err, bytesText(done), of, goOn)
 }
 
-// bytesText is a number of bytes for people.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	switch {
 	case n < 1<<20:
@@ -367,7 +370,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// printObject prints what was written: its version, or all with --json.
+// printObject prints what was written: its version, or the whole view with --json.
 func (a *app) printObject(v objectView) error {
 	if a.json {
 		return a.printJSON(v)
@@ -585,8 +588,8 @@ put, on the destination.`,
 }
 
 // withTwo opens the buckets of a source and a destination, which must be two objects, calls
-// do, and closes them. With makes it makes the bucket of the destination, if the source is
-// there.
+// do, and closes the buckets. With makes, it makes the bucket of the destination if the
+// source exists.
 func (a *app) withTwo(ctx context.Context, args []string, makes bool, do func(ctx context.Context, src, dst *objectURL, from, to bucket) error) error {
 	src, err := a.parseObject(args[0], false)
 	if err == nil {
@@ -626,7 +629,7 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	in, out := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	begun := make(chan error, 2) // the source was opened and described, or it was not
+	begun := make(chan error, 2) // the source was opened and described, or that failed
 	read := make(chan struct{})
 	d := &reading{b: from, key: source, opts: object.GetOptions{IfMatch: opts.SourceIfMatch}, to: out}
 	d.begun = func(i object.Info) {
@@ -754,7 +757,7 @@ JSON on each line.`,
 	}
 }
 
-// printListed prints one object of a listing, which can be long.
+// printListed prints one object of a listing. A listing can be long.
 func (a *app) printListed(v objectView) error {
 	if a.json {
 		return printable.JSON(a.stdout).Encode(v)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// report is what --report writes: the wrapper's own verdict, apart from the
-// status of the command.
+// report is what --report writes: the verdict of holdfast itself, apart from the status of
+// the command.
 type report struct {
 	file io.WriteCloser
 
@@ -30,10 +30,10 @@ type report struct {
 	Locks    []heldLock `json:"locks,omitempty"`
 }
 
-// openReport opens the file before any lock is taken, so that one that can't be
-// written is told in time. It is a new file, which only this user can read, since it
-// holds the command's arguments; a device is written to as it is. Links and pipes are
-// refused. A nil report writes nothing.
+// openReport opens the file before run takes any lock, so that run reports early that it
+// cannot write the file. The file is new, and only this user can read it, since it holds
+// the command's arguments. A device is written to as it is. Links and pipes are refused. A
+// nil report writes nothing.
 func openReport(path string, names, argv []string) (*report, error) {
 	if path == "" {
 		return nil, nil
@@ -83,8 +83,9 @@ func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
 	}
 }
 
-// finish completes the report with the result of run, which it returns. A report that
-// can't be written is told, and is the result only if there is nothing worse.
+// finish completes the report with the result of run, and returns that result. If the
+// report cannot be written and run has succeeded, it returns that failure; if run has
+// failed, it prints the failure to write as a note.
 func (a *app) finish(r *report, result error) error {
 	if r == nil {
 		return result
@@ -100,7 +101,7 @@ func (a *app) finish(r *report, result error) error {
 	return result
 }
 
-// write writes the report of a result.
+// write writes the report with a result.
 func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), statusOf(result)
 	r.Verdict = verdictOf(r.Acquired != nil, result)
@@ -112,7 +113,8 @@ func (r *report) write(result error) error {
 	return errors.Join(enc.Encode(r), r.file.Close())
 }
 
-// verdictOf is what became of a run that has acquired its locks or not.
+// verdictOf returns the verdict on a run. acquired says whether the run has acquired its
+// locks.
 func verdictOf(acquired bool, result error) string {
 	status := statusOf(result)
 	switch {
@@ -128,8 +130,8 @@ func verdictOf(acquired bool, result error) string {
 	return "ran"
 }
 
-// told reports whether a result is an error of holdfast's own, and not the status of
-// the command.
+// told reports whether a result is an error of holdfast itself, and not the status of the
+// command.
 func told(result error) bool {
 	var own *statusError
 	return result != nil && (!errors.As(result, &own) || own.err != nil)

@@ -42,21 +42,21 @@ type reservations struct {
 	io.Closer
 	*reserve.Reserver
 	name  string            // for people
-	table *reservationTable // nil: any other store keeps them
+	table *reservationTable // nil: a store of another kind keeps them
 }
 
-// reservationTable is a table as that of object_store.
+// reservationTable is a table with the format of object_store.
 type reservationTable struct {
 	*reservation.Table
 	client *dynamodb.Client
 	name   string
-	onAWS  bool  // its conditions are taken for granted
-	good   known // whether the server was tried before
+	onAWS  bool  // its conditions need no test
+	good   known // remembers whether the server was tested
 }
 
 // reservations takes its parameters out of the URL of a bucket, and opens the table that
-// they name: nil if they name none. A table on a server that is not Amazon's is tried
-// first, once.
+// they name. It returns nil if they name none. It first tests, once, a table on a server
+// that is not Amazon's.
 func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, error) {
 	r, err := at.untriedReservations(ctx, a)
 	if err != nil || r == nil || r.table == nil {
@@ -65,7 +65,7 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 	return r, r.table.try(ctx)
 }
 
-// untriedReservations is reservations that sends nothing to a table.
+// untriedReservations does the same, but sends nothing to a table.
 func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservations, error) {
 	p, err := at.parameters(paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
 	if err != nil {
@@ -123,19 +123,20 @@ func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, err
 	return a.openURL(ctx, raw)
 }
 
-// settingOf returns what the settings of object_store name: nil if they name no table.
+// settingOf returns the table that the settings of object_store name. It returns nil if
+// they name none.
 func settingOf(p map[string]string) (*reservation.Setting, error) {
 	var found *reservation.Setting
 	for name, own := range map[string]string{paramConditionalPut: "etag", paramCopyIfAbsent: "multipart"} {
 		text := p[name]
 		if text == "" || text == own {
-			continue // the bucket's own conditions, which are asked for anyway
+			continue // conditions of the bucket itself, which are used anyway
 		}
 		if !strings.HasPrefix(strings.TrimSpace(text), "dynamo:") {
 			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS or %s", name, own)
 		}
 		s, err := reservation.Parse(text)
-		if err != nil { // it repeats the text
+		if err != nil { // the error repeats the text of the setting
 			return nil, fmt.Errorf("%w: the parameter %s is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS", store.ErrMisconfigured, name)
 		}
 		if found != nil && *found != s {
@@ -146,7 +147,7 @@ func settingOf(p map[string]string) (*reservation.Setting, error) {
 	return found, nil
 }
 
-// tableURL is the URL of a table that the settings of object_store name.
+// tableURL returns the URL of a table that the settings of object_store name.
 func (at *objectURL) tableURL(table string, p map[string]string) string {
 	query, of := url.Values{}, at.bucket.Query()
 	for _, name := range []string{"endpoint", "region", "profile", "anonymous"} {
@@ -162,7 +163,7 @@ func (at *objectURL) tableURL(table string, p map[string]string) string {
 	return (&url.URL{Scheme: "dynamodb", Host: table, RawQuery: query.Encode()}).String()
 }
 
-// reservationsIn opens a table as that of object_store. It sends nothing.
+// reservationsIn opens a table with the format of object_store. It sends nothing.
 func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
 	config, err := dynamostore.ParseURL(raw)
 	if err != nil {
@@ -191,7 +192,7 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 
 func (t *reservationTable) String() string { return "dynamodb://" + t.name }
 
-// try looks whether the server honours conditions, if that is neither documented nor
+// try tests whether the server honours conditions, unless that is documented or already
 // known.
 func (t *reservationTable) try(ctx context.Context) error {
 	if t.onAWS || t.good.is() {
@@ -204,11 +205,11 @@ func (t *reservationTable) try(ctx context.Context) error {
 	return nil
 }
 
-// make makes the table, unless it is there, and says what it found and made.
+// make makes the table if it does not exist, and says what it found and made.
 func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err error) {
 	before, err := t.Describe(ctx)
 	switch {
-	case errors.Is(err, store.ErrMisconfigured): // there is none
+	case errors.Is(err, store.ErrMisconfigured): // the table does not exist
 		made = true
 	case err != nil:
 		return false, err

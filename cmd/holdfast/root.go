@@ -27,10 +27,10 @@ type app struct {
 	path           string // of the command: "holdfast checkpoint get"
 	storeGiven     bool   // --store stands on the command line
 	storeErr       error  // why no store can be named
-	storeChosen    bool   // that, or its variable: and not the default
-	fileEmpty      bool   // as storeEmpty, of the --file of checkpoint
-	alsoEmpty      bool   // likewise, of the --also of run
-	storeEmpty     bool   // it was given, or its variable set, as nothing: an unset secret, say
+	storeChosen    bool   // --store or its variable names the store: it is not the default
+	fileEmpty      bool   // like storeEmpty, for the --file of checkpoint
+	alsoEmpty      bool   // like storeEmpty, for the --also of run
+	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
 	makes          making
 	toldState      sync.Once
 
@@ -43,7 +43,7 @@ type app struct {
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	log.SetOutput(io.Discard) // net/http writes what strange servers send
+	log.SetOutput(io.Discard) // net/http logs what unknown servers send
 	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	a.root = a.command()
 	a.root.SetArgs(args)
@@ -57,14 +57,14 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var busy *busyError
 	status := statusOf(err)
 	if !a.started {
-		status = statusUsage // cobra refused the command line
+		status = statusUsage // cobra has refused the command line
 		a.json = a.json || slices.Contains(args, "--json")
 	}
 	if told(err) && !(a.quiet && errors.As(err, &busy)) {
 		p := problem{Level: "error", Message: oneLine(err), Status: status, Kind: kinds[status]}
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
-			p.Kind = kinds[statusBusy] // whatever -E says
+			p.Kind = kinds[statusBusy] // whatever status -E names
 			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, r.Holder, r.Token
 		}
 		a.tell(p)
@@ -72,24 +72,24 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return status
 }
 
-// problem is a message on stderr as --json writes it: one object on one line. Its fields
+// problem is a message on stderr in the form of --json: one object on one line. Its fields
 // are stable.
 type problem struct {
-	Level   string `json:"level"` // note, or error: the last one
+	Level   string `json:"level"` // note or error; an error is the last message
 	Message string `json:"message"`
-	Status  int    `json:"status,omitempty"` // of an error: the exit status
-	Kind    string `json:"kind,omitempty"`   // what that stands for
-	Lock    string `json:"lock,omitempty"`   // of a lock that is busy: which one, and who holds it
+	Status  int    `json:"status,omitempty"` // only of an error: the exit status
+	Kind    string `json:"kind,omitempty"`   // the meaning of the status
+	Lock    string `json:"lock,omitempty"`   // only if a lock is busy: its name, and who holds it
 	Store   string `json:"store,omitempty"`
 	Holder  string `json:"holder,omitempty"`
 	Token   uint64 `json:"token,omitempty"`
 }
 
-// tell writes a message to stderr. All messages come here, so that what others wrote
-// cannot control a terminal or forge a line of a log.
+// tell writes a message to stderr. All messages go through it, so that no text of others
+// can control a terminal or forge a line of a log.
 func (a *app) tell(p problem) {
 	if a.json {
-		_ = printable.JSON(a.stderr).Encode(p) // there is nowhere else to say it
+		_ = printable.JSON(a.stderr).Encode(p) // there is no other place for the message
 		return
 	}
 	fmt.Fprintf(a.stderr, "holdfast: %s\n", printable.Text(p.Message))
@@ -145,12 +145,12 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// resolveStore replaces the name of a store by its URL, or nothing by the default one of
-// holdfast.conf.
+// resolveStore replaces the name of a store by its URL. If no store is given, it uses the
+// default one of holdfast.conf.
 func (a *app) resolveStore() {
 	a.storeChosen = a.storeURL != ""
 	if a.storeURL == "" && a.storeEmpty {
-		return // told where a store is needed, like an error
+		return // a command that needs the store reports this error
 	}
 	url, err := a.named(a.storeURL)
 	if err != nil {
@@ -160,13 +160,13 @@ func (a *app) resolveStore() {
 	a.storeURL = url
 }
 
-// variable returns the environment variable that sets a flag.
+// variable returns the name of the environment variable that sets a flag.
 func variable(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets the flags that were not given from their variables, but for
-// --token: HOLDFAST_TOKEN is what run tells its command, and break means the token
+// fromEnvironment sets each flag that is not on the command line from its variable. It
+// leaves out --token: run sets HOLDFAST_TOKEN for its command, while break needs the token
 // that its user has seen.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
@@ -182,8 +182,8 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	return err
 }
 
-// emptyFlag reports whether a flag was given, or else its variable set, to nothing: an
-// unset secret, say, which does not mean the default.
+// emptyFlag reports whether a flag, or else its variable, is set but empty. That can be an
+// unset secret, and does not mean the default.
 func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	f := flags.Lookup(name)
 	if f == nil {
@@ -193,14 +193,14 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
 }
 
-// notef writes a message for people, unless quiet.
+// notef writes a message for people. --quiet hides it.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
 		a.warnf(format, args...)
 	}
 }
 
-// warnf writes a message that people must not miss.
+// warnf writes a message that people must not miss. --quiet does not hide it.
 func (a *app) warnf(format string, args ...any) {
 	a.tell(problem{Level: "note", Message: fmt.Sprintf(format, args...)})
 }

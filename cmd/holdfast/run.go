@@ -112,7 +112,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	return cmd
 }
 
-// addWait adds the flags of commands that may have to wait for a lock.
+// addWait adds the flags of commands that can wait for a lock.
 func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	f.wait = -1
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
@@ -121,7 +121,7 @@ func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
 }
 
-// seconds is a duration that may also be written as a number of seconds, as for flock(1).
+// seconds is a duration that a user may also write as a number of seconds, as for flock(1).
 type seconds time.Duration
 
 func (s *seconds) String() string { return time.Duration(*s).String() }
@@ -140,7 +140,7 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-// maxSeconds is more than anyone waits, and less than a duration can hold.
+// maxSeconds is longer than any real wait, and fits into a duration.
 const maxSeconds = 1e9
 
 func (f *runFlags) check(names, argv []string) error {
@@ -195,10 +195,10 @@ type heldLock struct {
 
 const locksVariable = "HOLDFAST_LOCKS"
 
-// inheritedLocks returns the locks that are held around this process.
+// inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
 	var locks []heldLock
-	// Somebody else's variable of that name tells nothing.
+	// A variable of that name that another program has set says nothing about locks.
 	_ = json.Unmarshal([]byte(os.Getenv(locksVariable)), &locks)
 	return locks
 }
@@ -217,11 +217,12 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	}
 	defer func() { err = a.finish(report, err) }()
 
-	// Nor does a pipe that nobody reads end this process: the command goes on.
+	// A closed pipe on stdout or stderr must not end this process either: the command goes
+	// on.
 	defer surviveClosedPipe()()
 
-	// From here on signals are ours: while waiting they end the wait, later they
-	// go to the child, and none gets lost in between.
+	// From here on this process handles signals. While run waits for the lock, they end the
+	// wait. Later run passes them on to the child. No signal is lost in between.
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, forwardable()...)
 	defer signal.Stop(signals)
@@ -230,7 +231,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	if f.metrics != "" {
 		defer func() {
 			if failed := tally.add(ctx, err); failed != nil {
-				a.notef("--metrics: %s", oneLine(failed)) // of a run that is over
+				a.notef("--metrics: %s", oneLine(failed)) // run itself is over, so this is no error
 			}
 		}()
 	}
@@ -245,7 +246,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 		return a.busy(f, handles, err)
 	}
 	tally.acquired = time.Now()
-	clients.flush() // before the command writes
+	clients.flush() // write these messages before the command writes
 	report.acquired(set, urls(handles))
 	environment(cmd, handles[0], set, urls(handles))
 	status, ran := 0, false
@@ -265,7 +266,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	case errors.Is(releaseErr, lease.ErrLost):
 		return &statusError{statusLost, releaseErr}
 	case releaseErr != nil:
-		a.notef("%s", oneLine(releaseErr)) // the command ran under the lock all the same
+		a.notef("%s", oneLine(releaseErr)) // no error: the command has run under the lock
 	}
 	if status != statusOK {
 		return &statusError{status: status}
@@ -273,7 +274,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	return nil
 }
 
-// lookUp finds the command before any lock is taken.
+// lookUp finds the command before run takes any lock.
 func lookUp(argv []string) (*exec.Cmd, error) {
 	path, err := exec.LookPath(argv[0])
 	switch {
@@ -340,9 +341,9 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 	return handles, all, presence, nil
 }
 
-// heldAround refuses a lock that an ancestor of this process holds: waiting for it
-// would never end. An ancestor that is gone, or holds it no more, has left only its
-// words in the environment, of a daemon, say.
+// heldAround refuses a lock that an ancestor of this process holds: the wait for it would
+// never end. An ancestor that has ended, or no longer holds the lock, does not count: only
+// the environment (of a daemon, say) still names it.
 func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock, url, name string) error {
 	for _, held := range inherited {
 		if held.Store != url || held.Name != name {
@@ -357,7 +358,7 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 	return nil
 }
 
-// presenceFiler is a store whose presence a child can keep up.
+// presenceFiler is a store on which a child can keep the holder's presence up.
 type presenceFiler interface {
 	store.Presence
 	PresenceFile(ctx context.Context) (*os.File, error)
@@ -365,17 +366,16 @@ type presenceFiler interface {
 
 var _ presenceFiler = (*filestore.Store)(nil)
 
-// storeHandle is a handle together with the store that it is on.
+// storeHandle is a handle together with its store.
 type storeHandle struct {
 	*lease.Handle
 	url   string
-	again string // with the parameters of the store
+	again string // the URL of the store, with its parameters
 }
 
-// acquire takes the locks, waiting as long as the flags say or until a signal.
-//
-// A signal that was taken from the channel has its effect, also when the lock was
-// acquired in the same instant; one that was not stays there.
+// acquire takes the locks. It waits for as long as the flags say, or until a signal comes.
+// A signal that acquire takes from the channel takes effect, even if the lock was acquired
+// at the same instant. A signal that it does not take stays in the channel.
 func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals chan os.Signal) (*lease.Set, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -387,7 +387,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	}
 	done := make(chan struct{})
 	stopped := make(chan struct{})
-	var late <-chan time.Time // of a try; those that wait tell it by an event
+	var late <-chan time.Time // only for a single try; a wait reports it by an event
 	if f.wait == 0 {
 		timer := time.NewTimer(lease.FirstSilence)
 		defer timer.Stop()
@@ -430,17 +430,18 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 	return set, err
 }
 
-// waitedError is the end of a wait that was as long as it may be.
+// waitedError says that the wait has reached its limit.
 type waitedError struct{ limit time.Duration }
 
 func (e *waitedError) Error() string { return fmt.Sprintf("the wait of %v was over", e.limit) }
 
-// Is makes it match what it stands for: it is told only if the store has not answered.
+// Is makes the error match the two errors that it stands for. run reports it only if the
+// store has not answered.
 func (e *waitedError) Is(target error) bool {
 	return target == context.DeadlineExceeded || target == store.ErrUnavailable
 }
 
-// stores names the stores of locks.
+// stores returns the URLs of the stores of locks.
 func stores(handles []*storeHandle) (all []string) {
 	for _, h := range handles {
 		if !slices.Contains(all, h.url) {
@@ -450,12 +451,12 @@ func stores(handles []*storeHandle) (all []string) {
 	return all
 }
 
-// signalled is the end of a wait by a signal.
+// signalled says that a signal has ended the wait.
 type signalled struct{ sig os.Signal }
 
 func (e *signalled) Error() string { return "ended by signal: " + e.sig.String() }
 
-// busy turns the error of an acquire into what run says and returns.
+// busy turns the error of an acquire into the message and the error of run.
 func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
@@ -474,7 +475,8 @@ func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 	return &statusError{f.busyStatus, &busyError{held, overdue(held) + breakHint(held, on)}}
 }
 
-// busyError tells that a lock is held, and how it could be had. --quiet does not tell it.
+// busyError says that a lock is held, and how the user could get it. --quiet hides this
+// message.
 type busyError struct {
 	*lease.HeldError
 	hint string
@@ -484,8 +486,8 @@ func (e *busyError) Error() string { return e.HeldError.Error() + e.hint }
 
 func (e *busyError) Unwrap() error { return e.HeldError }
 
-// overdue says when a lock can be taken that was not renewed in time. Its holder has not
-// told that it is dead, so only a wait can tell.
+// overdue says when a waiter can take a lock that its holder did not renew in time. The
+// holder is not known to be dead, so the waiter can be certain only after a wait.
 func overdue(held *lease.HeldError) string {
 	r := held.Record
 	over := time.Since(r.Renewed.Add(r.TTL))
@@ -495,7 +497,7 @@ func overdue(held *lease.HeldError) string {
 	return fmt.Sprintf("; it was not renewed in time (%v too late, by two clocks), and is to be taken in %v unless it is", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
 }
 
-// breakHint says how the lock could be had, with what that costs and risks.
+// breakHint says how the user could get the lock, with the cost and the risk.
 func breakHint(held *lease.HeldError, on string) string {
 	line := fmt.Sprintf("holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
 	switch r := held.Record; {
@@ -507,7 +509,7 @@ func breakHint(held *lease.HeldError, on string) string {
 	return ""
 }
 
-// quoteArg quotes s for a shell where it needs that.
+// quoteArg quotes s for a shell, if s needs that.
 func quoteArg(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:+@%=,") == "" {
 		return s
@@ -515,7 +517,7 @@ func quoteArg(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// urls returns a function that tells on which store a guard holds its lock.
+// urls returns a function that returns the URL of a guard's store.
 func urls(handles []*storeHandle) func(*lease.Guard) string {
 	of := map[*lease.Handle]string{}
 	for _, h := range handles {
@@ -524,10 +526,11 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 	return func(g *lease.Guard) string { return of[g.Handle()] }
 }
 
-// environment tells the command what is held. What an outer run said is replaced.
+// environment puts the held locks into the command's environment. It replaces the values of
+// an outer run.
 func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	// A report is of one run: an inner one would write over it.
+	// A report belongs to one run: an inner run would overwrite it.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, variable("report")+"=") })
 	for _, g := range set.Guards() {
 		locks = append(locks, heldLock{url(g), g.Name(), g.Token()})
@@ -540,15 +543,15 @@ func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*le
 	}
 }
 
-// supervise runs the command until it ends, and returns its status. It ran if it was
-// started, and no signal asked this process to end.
+// supervise runs the command until it ends, and returns its status. ran is true if the
+// command was started and no signal asked this process to end.
 func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
 	for _, p := range presence {
-		// The child keeps the lock's presence up, so that nobody takes the lock
-		// for dead while the work goes on without this process.
+		// The child keeps the holder's presence up. If this process dies while the child
+		// still works, no waiter takes the holder for dead.
 		if _, err := p.Announce(set.Context()); err != nil {
-			continue // then only time can tell that a holder is dead
+			continue // waiters then rely on the TTL alone
 		}
 		inherited, err := inheritPresence(set.Context(), p)
 		if err != nil {
@@ -556,11 +559,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		}
 		defer inherited.Close()
 	}
-	// The system ties the child's life to this thread.
+	// The system ties the child's life to the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := set.Err(); err != nil {
-		return 0, false, &statusError{statusLost, err} // this process was stopped since
+		return 0, false, &statusError{statusLost, err} // this process may have been stopped for a while
 	}
 	c, err := startChild(cmd)
 	if err != nil {
@@ -578,14 +581,14 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		ended   = c.events // nil when the command has ended
 		status  = statusFailed
 		wasLost bool
-		timeOut bool // it ran for longer than it may
-		asked   bool // a signal asked for the end
-		killed  bool // all of the group should be dead
+		timeOut bool // it ran for longer than --max allows
+		asked   bool // a signal asked this process to end
+		killed  bool // the whole group should be dead
 		again   <-chan time.Time
 		said    bool
 	)
-	// stop ends the group. What cannot be ended is told at once, and keeps the locks
-	// that can be kept.
+	// stop ends the group. If it cannot end all of it, it says so at once. The locks that
+	// can be kept are then kept.
 	stop := func(grace time.Duration) {
 		killed = true
 		c.kill(grace)
@@ -597,7 +600,8 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 	for {
 		if ended == nil {
 			if !wasLost && lost != nil && set.Err() != nil {
-				// Both at once: the rest of the group must not go on.
+				// The child has ended and the lock is lost: the rest of the group must not
+				// go on.
 				wasLost = true
 				stop(0)
 			}
@@ -664,10 +668,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 	}
 }
 
-// lookAgain is how often it is looked whether what could not be ended has ended.
+// lookAgain is how often run checks whether processes that it could not end have ended.
 const lookAgain = 200 * time.Millisecond
 
-// unstoppable tells what goes on although it got the signals that end a command.
+// unstoppable warns of processes that go on although they got the signals that end a
+// command.
 func (a *app) unstoppable(left string, lost bool) {
 	if lost {
 		a.warnf("THE COMMAND GOES ON WITHOUT ITS LOCK: it could not be ended: %s", left)
@@ -676,8 +681,8 @@ func (a *app) unstoppable(left string, lost bool) {
 	a.warnf("the command could not be ended: %s; the lock is kept until it ends", left)
 }
 
-// inheritPresence opens a descriptor that a child inherits, and with it the presence of
-// this process on a store.
+// inheritPresence opens a descriptor that a child inherits. While the descriptor is open,
+// the presence of this process on a store stays up.
 func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
 	file, err := p.PresenceFile(ctx)
 	if err != nil {
@@ -690,8 +695,8 @@ func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
 // errTimedOut says that the command ran for longer than --max allows.
 var errTimedOut = errors.New("the command timed out")
 
-// graceLeft is how long the command may take to stop before anybody else can hold
-// one of its locks.
+// graceLeft is how long the command may take to stop before another holder can have one of
+// its locks.
 func graceLeft(set *lease.Set) time.Duration {
 	left := set.Guards()[0].Grace()
 	for _, g := range set.Guards() {

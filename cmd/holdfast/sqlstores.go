@@ -29,16 +29,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// sqlConnections is how many connections one command uses at most.
+// sqlConnections is the largest number of connections that one command uses.
 const sqlConnections = 8
 
-// database is what a URL of a database names.
+// database is what the URL of a database names.
 type database struct {
 	db      *sql.DB
 	dialect sqlstore.Dialect
 	opts    *sqlstore.Options
 
-	inTheClear string // the host that a password may go to unencrypted; empty: there is none
+	inTheClear string // a host to which a password may go unencrypted; empty: there is none
 }
 
 // openDatabase opens the registers in a database.
@@ -69,8 +69,8 @@ func initDatabase(ctx context.Context, u *url.URL) error {
 	return sqlstore.CreateTables(ctx, d.db, d.dialect, d.opts)
 }
 
-// databaseOf returns what a URL names. It connects to nothing; with create, a database
-// in a file that is not there is made when it is first used.
+// databaseOf returns what a URL names. It connects to nothing. With create, the first use
+// makes a database file that does not exist.
 func databaseOf(u *url.URL, create bool) (*database, error) {
 	d := &database{opts: &sqlstore.Options{}}
 	query := u.Query()
@@ -93,9 +93,9 @@ func databaseOf(u *url.URL, create bool) (*database, error) {
 	return d, nil
 }
 
-// sqlite is sqlite:PATH. The file is one that only this user and root can change: SQLite
-// does what it finds in the files beside it, and would remove any file of this user's
-// that a journal of another user's names.
+// sqlite parses sqlite:PATH. It demands a file that only this user and root can change.
+// SQLite obeys the files beside the database: if another user had put a journal there,
+// SQLite would remove any file of this user that the journal names.
 func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	network, accepted, err := insisted(query, "table, prefix, ")
 	if err != nil {
@@ -126,7 +126,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	}
 	d.dialect, d.opts.Name = sqlstore.SQLite, "sqlite:"+path
 	if create {
-		// SQLite would make it readable for others.
+		// Make the file here: SQLite would make it readable for other users.
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			err = f.Close()
@@ -146,12 +146,12 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	return err
 }
 
-// maxPostgresMessage is more than one message of PostgreSQL has that holds a register, in
+// maxPostgresMessage is larger than any message of PostgreSQL that holds a register, in
 // bytes.
 const maxPostgresMessage = 1 << 20
 
 // thisMachine reports whether a host of PostgreSQL is reached without a network: by a
-// loopback address, or by a socket, whose directory it then is.
+// loopback address, or by a socket. For a socket, host is its directory.
 func thisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || ip != nil && ip.IsLoopback()
@@ -163,8 +163,8 @@ var postgresParameters = []string{
 	"sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
 }
 
-// postgres is postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq. The
-// password comes from PGPASSWORD or the password file, never from the URL.
+// postgres parses postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq.
+// The password comes from PGPASSWORD or the password file, never from the URL.
 func (d *database) postgres(u *url.URL, query url.Values) error {
 	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	switch {
@@ -185,7 +185,7 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	if err != nil {
 		return usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
 	}
-	// pgx would make room for what the length of a message announces, up to 1 GiB.
+	// pgx would allocate as much memory as the length of a message announces, up to 1 GiB.
 	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)
 		f.SetMaxBodyLen(maxPostgresMessage)

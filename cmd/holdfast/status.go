@@ -15,13 +15,13 @@ import (
 // The exit statuses of all commands, besides those of the child of run.
 const (
 	statusOK          = 0
-	statusFailed      = 1   // anything that has no status of its own
+	statusFailed      = 1   // an error that has no status of its own
 	statusUsage       = 64  // the command line, or an option, is wrong
-	statusNotFound    = 66  // what was asked for is not there
+	statusNotFound    = 66  // the named lock, object or checkpoint does not exist
 	statusUnreachable = 69  // the store did not answer
 	statusCondition   = 73  // a condition was not met
 	statusUnknown     = 74  // the outcome of a write is not known
-	statusBusy        = 75  // somebody else holds the lock
+	statusBusy        = 75  // another holder has the lock
 	statusLost        = 76  // the lease was lost, or the fence refused
 	statusDenied      = 77  // the store refused for lack of rights
 	statusUnsafe      = 78  // the store is not safe, or something is misconfigured
@@ -30,7 +30,7 @@ const (
 	statusNoCommand   = 127
 )
 
-// kinds are the words that --json has for exit statuses.
+// kinds are the words with which --json names exit statuses.
 var kinds = map[int]string{
 	statusFailed: "failed", statusUsage: "usage", statusNotFound: "not-found", statusUnreachable: "unreachable",
 	statusCondition: "condition", statusUnknown: "unknown", statusBusy: "busy", statusLost: "lost",
@@ -41,7 +41,7 @@ var kinds = map[int]string{
 // statusError is an error with an exit status of its own.
 type statusError struct {
 	status int
-	err    error // nil: nothing is to be said
+	err    error // nil: no message is printed
 }
 
 func (e *statusError) Error() string {
@@ -53,7 +53,7 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-// usagef is an error of the command line.
+// usagef returns an error of the command line.
 func usagef(format string, args ...any) error {
 	return &statusError{statusUsage, fmt.Errorf(format, args...)}
 }
@@ -67,8 +67,7 @@ func statusOf(err error) int {
 	if errors.As(err, &own) {
 		return own.status
 	}
-	// A lease that was lost, or a guard that was released, says more than the write
-	// that noticed it.
+	// A lost lease, or a released guard, says more than the write that noticed it.
 	if errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		return statusLost
 	}

@@ -25,12 +25,12 @@ import (
 // opener opens the store that a URL names. Its warnings go to log.
 type opener func(ctx context.Context, u *url.URL, log *slog.Logger) (opened, error)
 
-// opened is a store together with what is needed to use it.
+// opened is a store together with what a command needs to use it.
 type opened struct {
 	store.Store
 	io.Closer
-	url   string // as people write it, without parameters: what tells stores apart
-	again string // with its parameters: what opens it again
+	url   string // as people write it, without parameters; tells stores apart
+	again string // with its parameters; opens the store again
 }
 
 // openers is the table from URL scheme to store.
@@ -72,8 +72,8 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	return st, nil
 }
 
-// escaped returns the URL of a directory or database as [app.parseStore] reads it: what
-// people are shown has the path as it is, and that can hold any character.
+// escaped returns the URL of a directory or database in the form that [app.parseStore]
+// reads. People are shown the path as it is, with any characters.
 func escaped(shown string) string {
 	scheme, rest, _ := strings.Cut(shown, ":")
 	host := ""
@@ -89,8 +89,8 @@ func escaped(shown string) string {
 	return scheme + ":" + host + (&url.URL{Path: rest}).EscapedPath()
 }
 
-// parseStore takes the URL of a store apart, or that of the default one if raw is
-// empty. What it returns and its errors hold no secret, whatever raw holds.
+// parseStore takes the URL of a store apart, or of the default store if raw is empty.
+// Neither its result nor its errors hold a secret, whatever raw holds.
 func (a *app) parseStore(raw string) (*url.URL, error) {
 	if a.storeErr != nil {
 		return nil, a.storeErr
@@ -105,7 +105,7 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 	return parseURL(raw)
 }
 
-// parseURL takes the URL of a store, or of an object, apart, as [app.parseStore] does.
+// parseURL takes the URL of a store or object apart, as [app.parseStore] does.
 func parseURL(raw string) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(raw, ":")
 	scheme = strings.ToLower(scheme)
@@ -128,17 +128,17 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// making says what a command may make of a store that is a directory.
+// making says what a command may make for a store that is a directory.
 type making int
 
 const (
-	makesLast making = iota // the last directory: the others have to be there
-	makesNone               // it reads what is there
-	awaits                  // it waits for what may come: only the standard store is made
-	makesAll                // it is there to make it
+	makesLast making = iota // makes the last directory; those above it must exist
+	makesNone               // makes nothing: the command reads what exists
+	awaits                  // the command waits for locks to come: it makes only the standard store
+	makesAll                // makes all directories: that is the command's purpose
 )
 
-// makes are the commands that make less, or more, than the last directory.
+// makes lists the commands that make less, or more, than the last directory.
 var makes = map[string]making{
 	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast gc": makesNone,
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
@@ -148,9 +148,9 @@ var makes = map[string]making{
 	"holdfast init": makesAll,
 }
 
-// missing looks whether a directory is there, and what the command may do if not: a
-// name that was mistyped must not become a store that no other program uses. The store
-// of this user that nothing was ever kept in is an empty one for those that read.
+// missing checks whether a directory exists, and decides what the command may do if it does
+// not. A mistyped name must not become a store that no other program uses. If this user has
+// never kept anything in the standard store, commands that read take it for an empty store.
 func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	path, _, err := directoryOf(u)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 		a.notef("the store is %s: its name is relative, and means another in another directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return opened{}, nil // opening it tells
+		return opened{}, nil // opening the store returns the error
 	}
 	notThere := func(format string, args ...any) error {
 		return &statusError{statusNotFound, fmt.Errorf("there is no store "+format, args...)}
@@ -183,8 +183,8 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	return opened{}, nil
 }
 
-// unknownStore is the error of a store whose scheme is unknown. It repeats only what can
-// have no place for a password.
+// unknownStore is the error for a store whose scheme is unknown. It repeats only parts of
+// the URL that cannot hold a password.
 func unknownStore(raw string) error {
 	known := schemes()
 	if strings.ContainsAny(raw, ":@?#=%") {
@@ -197,8 +197,8 @@ func unknownStore(raw string) error {
 	return usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, strings.Join(known, ", "), raw)
 }
 
-// defaultDir is where locks lie when no store is named: a directory of this user's
-// own, so that two users do not share a default store.
+// defaultDir is the directory of locks when no store is named. It belongs to this user, so
+// that two users do not share a default store.
 func defaultDir() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/holdfast", nil
@@ -262,7 +262,7 @@ func openFile(_ context.Context, u *url.URL, _ *slog.Logger) (opened, error) {
 	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
 }
 
-// directoryOf returns the directory that a URL names, and what it insists on.
+// directoryOf returns the directory that a URL names, and the options in its parameters.
 func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	opts = &filestore.Options{}
 	if opts.AllowNetwork, opts.Unsafe, err = insisted(u.Query(), ""); err != nil {
@@ -280,9 +280,9 @@ func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	return path, opts, nil
 }
 
-// insisted returns what the parameters of a file's or directory's URL insist on:
-// network=allow for a network file system, unsafe=RISK,... for what [filestore.Options]
-// calls risks. others are the parameters that were taken out before, for people.
+// insisted reads the parameters of the URL of a file or directory: network=allow for a
+// network file system, and unsafe=RISK,... for what [filestore.Options] calls risks. others
+// names the parameters that were taken out before, for people.
 func insisted(query url.Values, others string) (network bool, unsafe []string, err error) {
 	for name, values := range query {
 		switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// knownCommand refuses arguments of a command that only has subcommands, and says
-// what may have been meant.
+// knownCommand refuses the arguments of a command that only has subcommands, and says which
+// subcommand the user may have meant.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -23,13 +23,13 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	name := args[0]
 	if strings.ContainsAny(name, ":@?#=%") {
-		name = "..." // a store in the wrong place, perhaps with a password
+		name = "..." // a store in the wrong place; its URL may hold a password
 	}
 	return usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(nearest(args[0], known)))
 }
 
-// wrongFlag is the error of a flag that could not be parsed. For an unknown one it
-// says what may have been meant.
+// wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
+// which flag the user may have meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -57,8 +57,8 @@ func didYouMean(word string) string {
 	return fmt.Sprintf(". Did you mean %q?", word)
 }
 
-// nearest returns the word that is as good as what was typed: one that begins with
-// it, or the nearest one that differs in at most two letters. It is empty if there is
+// nearest returns the word that the user most likely meant: one that begins with the typed
+// text, or the nearest one that differs in at most two letters. It is empty if there is
 // none.
 func nearest(typed string, words []string) string {
 	best, least := "", 3
@@ -74,8 +74,8 @@ func nearest(typed string, words []string) string {
 	return best
 }
 
-// distance counts the letters to insert, remove, replace, or swap with their neighbour
-// that make b of a.
+// distance counts the changes that make b out of a: insert, remove or replace a letter, or
+// swap two neighbours.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -16,9 +16,9 @@ import (
 type sweptView struct {
 	Bucket  string       `json:"bucket"`
 	DryRun  bool         `json:"dry_run"`
-	Uploads []uploadView `json:"uploads"` // removed, or that would be
+	Uploads []uploadView `json:"uploads"` // removed, or to be removed
 	Young   int          `json:"young"`   // uploads that may be in progress
-	Failed  int          `json:"failed"`  // uploads that could not be judged, or not removed
+	Failed  int          `json:"failed"`  // uploads whose state is unknown, or that could not be removed
 	Bodies  int          `json:"bodies"`  // removed
 }
 
@@ -28,7 +28,7 @@ type uploadView struct {
 	Started time.Time `json:"started"`
 }
 
-// sweeper is a bucket whose bodies can be left without a name by a crash.
+// sweeper is a bucket in which a crash can leave bodies that no name refers to.
 type sweeper interface {
 	Sweep(ctx context.Context) (removed int, err error)
 }
@@ -75,7 +75,7 @@ func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.Sweep
 	bodies, hasBodies := object.As[sweeper](b.Bucket())
 	uploads := b.Bucket()
 	if hasBodies {
-		// All that lies where its bodies do is its own.
+		// Everything below the prefix of its bodies belongs to this bucket.
 		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
 		if o.DryRun && uploads == nil {
 			return usagef("--dry-run tells of uploads, which %s has not", b.url)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// topic is a page of help that is no command. It is also a page of the manual.
+// topic is a page of help that belongs to no command. It is also a page of the manual.
 type topic struct {
 	name, section, short, long string
 }
@@ -125,7 +125,8 @@ nor HOLDFAST_STORE names a store; without one it is the directory of this user's
 says which file was used. A file that other users could change is refused, and so is one
 with a line that is none of these.`
 
-// environmentTopic lists the variables: those of the flags are found, and not written down.
+// environmentTopic lists the environment variables. It finds the variables of flags by
+// looking at the flags.
 func environmentTopic(root *cobra.Command) string {
 	flags := map[string]bool{}
 	var visit func(cmd *cobra.Command)

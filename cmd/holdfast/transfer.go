@@ -19,9 +19,10 @@ import (
 )
 
 // untilInterrupted returns a context that ends, with an [interrupted] as its cause, when a
-// signal asks the command to stop. Another signal ends the command at once, if it comes
-// [insist] later: timeout(1), for one, sends its signal twice, to the process and to its
-// group, and the command must be able to keep what it has, and to clean up.
+// signal asks the command to stop. Further signals are ignored until [insist] has passed;
+// after that, a signal ends the command at once. The reason is timeout(1), which sends its signal
+// twice, to the process and to its group. The command must still be able to keep what it
+// has, and to clean up.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 32)
@@ -43,8 +44,8 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 // insist is how long after the first signal a second one still counts as the same.
 const insist = time.Second
 
-// bar shows on a terminal how far a transfer is. In a pipe, and for what is small, it
-// shows nothing. All methods may be called on nil.
+// bar shows on a terminal how far a transfer is. In a pipe, and for small objects, it shows
+// nothing. All methods may be called on nil.
 type bar struct {
 	line *progressbar.ProgressBar
 }
@@ -52,7 +53,7 @@ type bar struct {
 // barFrom is the size, in bytes, from which a transfer has a bar.
 const barFrom = 4 << 20
 
-// bar returns the bar of a transfer of size bytes; negative means not known.
+// bar returns the bar for a transfer of size bytes; a negative size is not known.
 func (a *app) bar(what string, size int64) *bar {
 	f, ok := a.stderr.(*os.File)
 	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < barFrom {
@@ -69,7 +70,7 @@ func (a *app) bar(what string, size int64) *bar {
 // set shows that n bytes are transferred.
 func (b *bar) set(n int64) {
 	if b != nil {
-		_ = b.line.Set64(n) // a terminal that cannot be written to stops no transfer
+		_ = b.line.Set64(n) // a failing terminal must not stop the transfer
 	}
 }
 
@@ -80,7 +81,7 @@ func (b *bar) end() {
 	}
 }
 
-// showing returns the options of a copy that the store makes, with its progress on a
+// showing returns the options of a copy inside the store, with its progress shown on a
 // terminal.
 func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
 	with := *o
@@ -97,7 +98,7 @@ func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions 
 	return &with
 }
 
-// source is what is put.
+// source is what put reads.
 type source struct {
 	io.Reader
 	name string
@@ -106,8 +107,8 @@ type source struct {
 	info fs.FileInfo
 }
 
-// openSource opens what put reads: a file, or standard input for "-". want is how many
-// bytes it must have; negative means any number. The caller closes it.
+// openSource opens what put reads: a file, or standard input for "-". The source must have
+// want bytes; a negative want means any number. The caller closes it.
 func (a *app) openSource(ctx context.Context, name string, want int64) (*source, error) {
 	s := &source{name: name, size: want}
 	if name == "-" {
@@ -147,8 +148,8 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 	return s, nil
 }
 
-// openUntil opens a file for reading until the context ends: a pipe without a writer would
-// be waited for without end.
+// openUntil opens a file for reading, or fails when the context ends. To open a pipe that
+// has no writer would otherwise wait for ever.
 func openUntil(ctx context.Context, name string) (*os.File, error) {
 	type opened struct {
 		f   *os.File
@@ -167,8 +168,8 @@ func openUntil(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-// unchanged is a file that may not be written to while it is read: what was read may be
-// neither its old content nor its new one.
+// unchanged is a file that no program may write to while put reads it. Otherwise put could
+// read neither the old content nor the new one.
 type unchanged struct {
 	*os.File
 	of *source
@@ -189,7 +190,7 @@ func (u unchanged) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// WriteTo hides that of the file, which would go around Read.
+// WriteTo hides the file's own WriteTo, which would bypass Read.
 func (u unchanged) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{u})
 }
@@ -201,8 +202,8 @@ func (s *source) Close() error {
 	return s.file.Close()
 }
 
-// endWith returns a reader of r that ends when the context does, although a read of r may
-// wait for ever: that of a pipe whose writer is silent.
+// endWith returns a reader of r that ends when the context does. A read of r itself may
+// wait for ever, on a pipe whose writer is silent.
 func endWith(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { out.CloseWithError(context.Cause(ctx)) })

@@ -2,6 +2,6 @@ package main
 
 import "os"
 
-// tryLock reports true: here nothing keeps two commands from using one handle at once.
-// The one that is slower is told that its handle is out of date.
+// tryLock reports true: on Windows two commands can use one handle at once. The slower
+// command gets an error that says that its handle is out of date.
 func tryLock(*os.File) bool { return true }

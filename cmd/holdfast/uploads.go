@@ -16,20 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// uploadsDir is the directory, below that of this user's locks, in which put remembers
-// uploads that are not complete. What another user can have written there is not
-// believed.
+// uploadsDir is the directory, below the directory of this user's locks, in which put
+// remembers incomplete uploads. put ignores files there that another user could have
+// written.
 const uploadsDir = "uploads"
 
-// keepFrom is the size, in bytes, from which an upload of a file that is cut is kept, to
-// be gone on with. Its parts cost money until then.
+// keepFrom is the smallest size, in bytes, of a file whose interrupted upload is kept, so
+// that a later put can continue it. Its parts cost money until then.
 const keepFrom = 32 << 20
 
-// maxUpload bounds what is remembered of an upload, in bytes.
+// maxUpload is the largest record of an upload that is read, in bytes.
 const maxUpload = 64 << 10
 
-// rememberedUpload is where the upload of a file is remembered: one for each file, as it
-// is now, each object, and what is kept beside it.
+// rememberedUpload is where put remembers the upload of a file. There is one for each
+// combination of a file in its present state, an object, and what is kept beside the
+// object.
 type rememberedUpload struct{ dir, name string }
 
 func rememberUpload(b bucket, key string, src *source, o *object.WriteOptions) (rememberedUpload, error) {
@@ -45,7 +46,7 @@ func rememberUpload(b bucket, key string, src *source, o *object.WriteOptions) (
 	return rememberedUpload{filepath.Join(base, uploadsDir), hex.EncodeToString(sum[:])}, nil
 }
 
-// get returns the upload that is remembered.
+// get returns the remembered upload.
 func (r rememberedUpload) get() (u object.Upload, ok bool) {
 	dir, err := private.OpenPrivateDir(r.dir)
 	if err != nil {
@@ -56,7 +57,7 @@ func (r rememberedUpload) get() (u object.Upload, ok bool) {
 	return u, err == nil && json.Unmarshal(text, &u) == nil && u.ID != ""
 }
 
-// put remembers an upload. If that fails, the upload cannot be gone on with.
+// put remembers an upload. If that fails, no later command can continue the upload.
 func (r rememberedUpload) put(u object.Upload) error {
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -80,8 +81,9 @@ func (r rememberedUpload) put(u object.Upload) error {
 
 func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name)) }
 
-// upload puts a file. If the bucket uploads it in parts, and that is cut, it says how to
-// go on; if an earlier upload of this file was cut, it goes on with that.
+// upload puts a file. If the bucket uploads the file in parts, and the upload is
+// interrupted, the error says how to continue. If an earlier upload of this file was
+// interrupted, upload continues it.
 func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *object.WriteOptions) (object.Info, error) {
 	uploader, inParts := object.As[object.Uploader](b.Bucket())
 	if src.file == nil || src.size < keepFrom || !inParts {
@@ -104,7 +106,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	}
 	if resumes {
 		a.notef("going on with the upload that was cut")
-		on := *o // the rest is that with which the upload began
+		on := *o // the upload began with these options already
 		on.ContentType, on.Metadata, on.Fence = "", nil, nil
 		info, err = b.Resume(ctx, u, src.Reader, &on)
 	} else {
@@ -119,12 +121,12 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 		err = &store.OpError{Op: "put", Key: key, Err: unfinished.Err}
 		return info, &unfinishedError{err, "the same command goes on from there; until then the parts cost money at the store, and holdfast sweep removes them"}
 	}
-	// It cannot be gone on with: nothing that costs money is left.
+	// The upload cannot be continued: leave no parts that cost money.
 	abortErr := uploader.AbortUpload(context.WithoutCancel(ctx), unfinished.Upload)
 	return info, errors.Join(err, kept, abortErr)
 }
 
-// unfinishedError is a transfer that was cut, and how to go on.
+// unfinishedError is an interrupted transfer, and how the user can continue it.
 type unfinishedError struct {
 	error
 	goOn string

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the release build.
+// version is the version of a release; the release build sets it.
 var version = ""
 
 func (a *app) versionCommand() *cobra.Command {

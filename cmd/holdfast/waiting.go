@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// patience is how long the command goes on asking a store that does not answer.
+// patience is how long the command keeps asking a store that does not answer.
 const patience = 30 * time.Second
 
 // showAfter is how long a wait lasts before a terminal shows it.
 const showAfter = 2 * time.Second
 
 // waitingLine returns the receiver of the events of a client on a store. On a terminal it
-// shows, after a moment, for whom a lock is waited, since when, and how long already; in a
-// pipe it is silent, unless --verbose asks for every event. That the store does not answer
-// is told in both, unless --quiet.
+// shows, after a moment, which holder the command waits for, since when the holder has the
+// lock, and how long the wait has lasted. In a pipe it shows none of this, unless --verbose
+// asks for every event. In both it says if the store does not answer, unless --quiet.
 func (a *app) waitingLine(url string) func(lease.Event) {
 	f, isFile := a.stderr.(*os.File)
 	show := !a.quiet && isFile && term.IsTerminal(int(f.Fd()))
@@ -63,7 +63,7 @@ func (a *app) waitingLine(url string) func(lease.Event) {
 	}
 }
 
-// silent tells that a store does not answer.
+// silent says that a store does not answer.
 func (a *app) silent(url string, left time.Duration) {
 	a.notef("the store %s does not answer; it is asked for %v more", url, left.Round(time.Second))
 }
@@ -96,7 +96,7 @@ func showWait(a *app, e lease.Event, url string, since time.Time, stop, ended ch
 	}
 }
 
-// event tells an event on one line.
+// event writes an event on one line.
 func (a *app) event(e lease.Event, url string) {
 	line := fmt.Sprintf("lock %s %s (token %d) on %s", e.Name, e.Kind, e.Token, url)
 	if e.Holder != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// watchLine is one line of watch --json: a lock, and when it was seen so.
+// watchLine is one line of watch --json: a lock, and when watch saw it in this state.
 type watchLine struct {
 	Time time.Time `json:"time"`
 	lockView
@@ -68,7 +68,7 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 	defer cancel(nil)
 	lines := make(chan watchLine)
 	seen := map[string]bool{}
-	// One watch for each lock; new locks are found by listing.
+	// Start one watch for each lock; listings find new locks.
 	follow := func(name string) {
 		if name == "" || seen[name] {
 			return
@@ -81,7 +81,7 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 		select {
 		case line := <-lines:
 			if err := a.watchLine(line); err != nil {
-				return err // whoever reads has gone
+				return err // the reader of stdout has gone
 			}
 			continue
 		case sig := <-signals:
@@ -119,7 +119,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 			state = line.Error
 		case info.Version == "":
 			if last == "-" {
-				last = state // it was never there: nothing to tell
+				last = state // the lock never existed: there is no change to print
 				continue
 			}
 			line.State = "absent"
@@ -148,7 +148,7 @@ func (a *app) watchLine(line watchLine) error {
 	return err
 }
 
-// untilSignal returns a context that ends when this program is asked to end.
+// untilSignal returns a context that ends when a signal asks this program to end.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 32)
