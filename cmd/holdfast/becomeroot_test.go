@@ -227,8 +227,8 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	}
 }
 
-// A command that dropped its rights can free the lock around it neither by the
-// descriptor that it inherits, nor write to it.
+// A command that dropped its rights cannot free the lock around it by the descriptor that
+// it inherits, and cannot write to it.
 func TestHostileCommand(t *testing.T) {
 	suitetest.NeedRoot(t, "a command that drops its rights")
 	dir := publicDir(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// bench and doctor leave nothing behind, in a bucket and in a directory; gc removes what a
-// bench has left that was killed, and nothing of one that runs.
+// bench and doctor leave nothing in a bucket or a directory. gc removes what a killed bench
+// has left, and nothing of a bench that runs.
 func TestMeasurementsLeaveNothing(t *testing.T) {
 	p := newPlace(t)
 	bucket, stand := serveS3(t, nil)

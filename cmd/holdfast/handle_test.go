@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// A renewal that dies after its write, and before the handle tells of it, leaves a
-// handle that goes on; what was before it does not.
+// A renewal dies after its write, before it updates the handle. It leaves a handle that can
+// still renew; the handle before it cannot.
 func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 	for name, announced := range map[string]bool{"announced": true, "control: not announced": false} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// writeManPages writes a man page for each command to a directory. It stands in a test
-// because who runs the command has no use for what writes them.
+// writeManPages writes a man page for each command to a directory. It is in a test because
+// users of the command do not need it.
 func writeManPages(dir string, date time.Time) error {
 	a := &app{}
 	a.root = a.command()
@@ -24,7 +24,7 @@ func writeManPages(dir string, date time.Time) error {
 	if err := doc.GenManTree(a.root, header, dir); err != nil {
 		return err
 	}
-	// What is no command is told in other sections.
+	// Topics, which are no commands, are in other sections.
 	for _, cmd := range a.root.Commands() {
 		section := cmd.Annotations["section"]
 		if section == "" {

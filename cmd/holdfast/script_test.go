@@ -112,7 +112,8 @@ func holdfastBinary(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No symbolic link: the program that it starts again is the one behind it.
+	// Use a hard link: through a symbolic link the program would start again under its
+	// target's name.
 	bin := filepath.Join(t.TempDir(), "holdfast")
 	if os.Link(self, bin) == nil {
 		return bin

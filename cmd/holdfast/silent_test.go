@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A store that does not answer is told of after a few seconds, by name, to those who wait
-// and to those who try once.
+// If a store does not answer, the command names it in a message after a few seconds, both
+// while it waits and in a single try.
 func TestSilentStoreIsTold(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
 	if err != nil {

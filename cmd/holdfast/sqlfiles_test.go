@@ -43,8 +43,9 @@ func hotJournal(db, victim string) error {
 	return errors.Join(os.WriteFile(db, data, 0o600), os.WriteFile(db+"-journal", j, 0o600))
 }
 
-// Who can write beside a database of SQLite decides which files are removed by those who
-// open it. So it is refused, before SQLite opens anything, wherever other users can.
+// A user who can write beside a database of SQLite decides which files SQLite removes for a
+// user who opens it. So the command refuses a database that other users can write beside,
+// before SQLite opens anything.
 func TestDatabaseOfOthers(t *testing.T) {
 	suitetest.NeedRoot(t, "files of other users")
 	own := func(paths ...string) (err error) {

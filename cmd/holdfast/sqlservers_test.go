@@ -92,7 +92,7 @@ func TestHostilePostgres(t *testing.T) {
 	}
 }
 
-// A password that may go to another machine unencrypted is told, before it does.
+// The command warns before a password may go to another machine unencrypted.
 func TestPostgresPasswordInTheClear(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	for _, c := range []struct {

@@ -242,8 +242,8 @@ func damage(t *testing.T, store, name string) {
 	}
 }
 
-// A write whose reply is lost, on a store that then answers no more: nobody can say
-// whether it was applied, and that is what the status says.
+// A write loses its reply, and then the store answers no more. No command can find out
+// whether the write was applied, and the status says so.
 func TestStatusUnknown(t *testing.T) {
 	p := newPlace(t)
 	for _, line := range []string{"lock -n --ttl 5s new", "run -n --ttl 5s new -- touch ran", "hold -n --ttl 5s new", "checkpoint advance new 1", "checkpoint reset new 1"} {

@@ -75,8 +75,8 @@ func (b *failingBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p[:n])
 }
 
-// A large object whose transfer is cut is gone on with by the next get, of the same state
-// only; and until all is there, the file is what it was.
+// After an interrupted transfer of a large object, the next get continues it, if the object
+// is in the same state. Until the transfer is complete, the file keeps its old content.
 func TestGetGoesOn(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789abcdef"), 12<<16) // 12 MiB
 	other := bytes.Repeat([]byte("fedcba9876543210"), 10<<16)
@@ -175,8 +175,8 @@ func partIn(t *testing.T, dir string) string {
 	return names[0]
 }
 
-// The upload of a large file that is cut is gone on with: what the store has is not sent
-// again. A file that was changed since is put anew, and so is one whose upload is gone.
+// After an interrupted upload of a large file, the next put continues it, and does not send
+// again what the store has. It starts anew if the file has changed or the upload is gone.
 func TestPutGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -251,7 +251,7 @@ func TestTerminalResetAsks(t *testing.T) {
 		}
 		term.send(c.answer)
 		term.expect(c.says)
-		_ = term.cmd.Wait() // its status is told by what stands
+		_ = term.cmd.Wait() // the checkpoint shows the result
 		if got := run("checkpoint", "get", "orders"); got != c.stands {
 			t.Errorf("%q, answered %q: %s stands, want %s", c.args, c.answer, got, c.stands)
 		}
@@ -269,7 +269,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	script := filepath.Join(dir, "script")
-	// The orphan ends while its grandparent lives: somebody has to reap it.
+	// The orphan ends while its grandparent lives: the wrapper has to reap it.
 	if err := os.WriteFile(script, []byte(`sh -c 'sleep 0.2 & echo $! > orphan' 
 sleep 1
 test -e /proc/$(cat orphan) && echo "not reaped" && exit 1

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// The proof that appends are atomic: so many processes append so often each.
+// The test that appends are atomic: this many processes append this often each.
 const (
 	appenders   = 8
 	appendCount = 1000
@@ -61,8 +61,8 @@ func announce(dir string, stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// entry is one append, as long as records of locks are, and now and then longer than
-// a page.
+// entry returns the content of one append. It is as long as a record of a lock, and now and
+// then longer than a page.
 func entry(id string, i int) []byte {
 	size := 60 + i*37%400
 	if i%50 == 0 {
@@ -72,9 +72,9 @@ func entry(id string, i int) []byte {
 	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// appendAll appends entries, each in one write, and reads after each what has come
-// since: its own entry must be in it. In the end it prints how far it has read and a
-// hash of all that: what was there once may not change.
+// appendAll appends entries, each in one write. After each it reads what the processes have
+// added since, which must contain its own entry. At the end it prints how far it has read,
+// and a hash of all that: bytes in the file must never change.
 func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) error {
 	f, err := openOurs(path)
 	if err != nil {
@@ -104,8 +104,9 @@ func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) er
 	return nil
 }
 
-// openOurs opens the file of [directory.appending]. Other users may have exchanged the
-// directory that it lies in, but have none of this user's own with a file of its name.
+// openOurs opens the file of [directory.appending]. Other users may have replaced the
+// directory of the file. But they have no directory that belongs to this user and holds a
+// file of this name.
 func openOurs(path string) (*os.File, error) {
 	above, err := os.OpenRoot(filepath.Dir(filepath.Dir(path)))
 	if err != nil {
@@ -152,7 +153,7 @@ func (p *directory) appending(ctx context.Context) []Check {
 	if p.o.Helper == nil {
 		return c.as(NotTested, "no helper processes here", "")
 	}
-	name := "append-" + rand.Text() // the helpers rely on it that it cannot be guessed
+	name := "append-" + rand.Text() // the helpers need a name that no other user can guess
 	if err := p.own.WriteFile(name, nil, 0o600); err != nil {
 		return p.e.failed(c, err)
 	}
@@ -173,8 +174,8 @@ func (p *directory) appending(ctx context.Context) []Check {
 	return c.ok("%d entries, none torn, lost or out of order", appenders*p.count)
 }
 
-// fight runs the appending processes at the same time, and returns what each said in
-// the end.
+// fight runs the appending processes at the same time, and returns what each printed at the
+// end.
 func (p *directory) fight(ctx context.Context, path string) ([]string, error) {
 	said := make([]string, appenders)
 	errs := make([]error, appenders)
@@ -195,7 +196,8 @@ func (p *directory) fight(ctx context.Context, path string) ([]string, error) {
 	return said, errors.Join(errs...)
 }
 
-// talk runs one helper: it is ready, is told to start, and says something.
+// talk runs one helper: the helper says that it is ready, gets the signal to start, and
+// prints a result.
 func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{}, args ...string) (string, error) {
 	cmd := p.o.Helper(ctx, args...)
 	var complaint bytes.Buffer
@@ -224,7 +226,7 @@ func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{
 	return text, nil
 }
 
-// judgeAppends returns what is wrong with what the processes wrote and saw.
+// judgeAppends returns what is wrong with the entries that the processes wrote and read.
 func judgeAppends(body []byte, said []string, count int) string {
 	for id, text := range said {
 		if strings.HasPrefix(text, "unseen ") {
@@ -260,7 +262,7 @@ func judgeAppends(body []byte, said []string, count int) string {
 	return ""
 }
 
-// room tells why nothing can be written, on a full disk say: then nothing else can be said.
+// room returns why doctor cannot write, on a full disk say. The appends then prove nothing.
 func (p *directory) room() error {
 	f, err := os.CreateTemp(p.dir, "room-")
 	if err != nil {
@@ -270,7 +272,7 @@ func (p *directory) room() error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// presence proves that a process is seen to live, and to be dead when it was killed.
+// presence tests that a living process is seen to be alive, and a killed one to be dead.
 func (p *directory) presence(ctx context.Context) []Check {
 	c := finding("presence", "living processes told from dead ones", false)
 	const instead = "a dead holder's lock is free after its TTL, not at once"
@@ -312,7 +314,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 	}
 }
 
-// judge asks the first handle.
+// judge asks the first handle whether the announced process is alive.
 func (p *directory) judge(ctx context.Context, announcement string) store.Liveness {
 	who, ok := store.As[store.Presence](p.stores[0])
 	if !ok {

@@ -31,8 +31,8 @@ func denied(op string) func(*awstest.S3) {
 
 func broken(b awstest.S3Broken) func(*awstest.S3) { return func(s *awstest.S3) { s.Broken = b } }
 
-// TestS3 examines buckets that are wrong in every way that is known: each is told,
-// with the right verdict, nothing is left behind, and what was there is untouched.
+// TestS3 examines buckets with every known fault. doctor must report each with the right
+// verdict, leave nothing, and not touch what was there before.
 func TestS3(t *testing.T) {
 	t.Parallel()
 	const copies = " copy-if-absent=warning copy-if-match=warning"
@@ -92,8 +92,8 @@ func TestS3(t *testing.T) {
 			if keys := s.Keys("bucket"); len(keys) != 1 || string(s.Body("bucket", keys[0])) != "theirs" || s.Uploads("bucket") > 0 {
 				t.Errorf("in the bucket: %q", keys)
 			}
-			// As one would not like to learn it from a customer: every write was below
-			// our own prefix.
+			// Every write must be below our own prefix: a customer would not forgive one
+			// elsewhere.
 			for _, q := range s.Requests() {
 				if q.Key != "" && !strings.HasPrefix(q.Key, "app/.holdfast/doctor/") {
 					t.Errorf("%s of %q", q.Op, q.Key)
@@ -107,8 +107,8 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestGoldenS3: the forms that a report has, on a bucket that has something of
-// everything. They are stable.
+// TestGoldenS3 checks the two forms of a report, on a bucket with something of every kind.
+// The forms are stable.
 func TestGoldenS3(t *testing.T) {
 	t.Parallel()
 	s := newS3(func(s *awstest.S3) {
@@ -125,8 +125,8 @@ func TestGoldenS3(t *testing.T) {
 	golden(t, "s3", r)
 }
 
-// TestNoRuleWhereVersionsAreTheState: where the only advice is the store that keeps its
-// state in versions, nothing speaks of removing old versions.
+// TestNoRuleWhereVersionsAreTheState: if the only advice is the store that keeps its state
+// in versions, the report says nothing about removing old versions.
 func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 	t.Parallel()
 	for _, lifecycle := range []string{"", awstest.ExpireOld} {
@@ -148,7 +148,8 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 	}
 }
 
-// TestInterruptedNoDelete: what stays behind an interrupt is told, too.
+// TestInterruptedNoDelete: a report after an interrupt also lists what could not be
+// removed.
 func TestInterruptedNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
@@ -163,7 +164,7 @@ func TestInterruptedNoDelete(t *testing.T) {
 	}
 }
 
-// TestNoDelete: without the right to delete, what stays is told.
+// TestNoDelete: without the right to delete, the report lists what stays.
 func TestNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
@@ -174,7 +175,7 @@ func TestNoDelete(t *testing.T) {
 	}
 }
 
-// TestInterruptedS3: what was made is removed when the context ends in the middle.
+// TestInterruptedS3: doctor removes what it made when the context ends in the middle.
 func TestInterruptedS3(t *testing.T) {
 	t.Parallel()
 	s := newS3(nil)
@@ -192,7 +193,7 @@ func TestInterruptedS3(t *testing.T) {
 	}
 }
 
-// TestNoBucket: what is not there, or not reachable, is an error.
+// TestNoBucket: a bucket that does not exist, or cannot be reached, is an error.
 func TestNoBucket(t *testing.T) {
 	t.Parallel()
 	s := newS3(nil)
@@ -209,7 +210,7 @@ func TestNoBucket(t *testing.T) {
 	}
 }
 
-// TestFaultyS3: a server that loses a reply now and then is not called unsafe.
+// TestFaultyS3: a server that loses a reply now and then is not reported as unsafe.
 func TestFaultyS3(t *testing.T) {
 	t.Parallel()
 	s := newS3(nil)
@@ -293,7 +294,7 @@ func text(r *doctor.Report) string {
 	return b.String()
 }
 
-// TestWrongTable: a table with other keys is shown.
+// TestWrongTable: the report shows a table with other keys.
 func TestWrongTable(t *testing.T) {
 	t.Parallel()
 	d := awstest.NewDynamoDB()
@@ -304,7 +305,7 @@ func TestWrongTable(t *testing.T) {
 	}
 }
 
-// TestDynamoDBWithoutDelete: without the right to delete, what stays is told.
+// TestDynamoDBWithoutDelete: without the right to delete, the report lists what stays.
 func TestDynamoDBWithoutDelete(t *testing.T) {
 	t.Parallel()
 	d := newTable(t)

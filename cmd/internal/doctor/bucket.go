@@ -21,14 +21,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// bucket is what is examined of a bucket on S3.
+// bucket is the examination of a bucket on S3.
 type bucket struct {
 	client *s3.Client
 	name   string
 	prefix string // without slashes at its ends
 
 	b      *s3bucket.Bucket // as programs use it
-	native *s3bucket.Bucket // sends every condition as it is told
+	native *s3bucket.Bucket // sends every condition without changing it
 	st     *s3store.Store
 	e      *examination
 	lacks  bool // a condition that leases need is not honoured
@@ -104,7 +104,7 @@ func (p *bucket) steps() []step {
 	)
 }
 
-// rights tries each kind of request once.
+// rights tries each kind of request once, to find missing rights.
 func (p *bucket) rights(ctx context.Context) []Check {
 	var r rights
 	key := p.below("objects/rights")
@@ -149,8 +149,8 @@ var rungs = []struct {
 	{object.RungNone, "not possible"},
 }
 
-// objects tells by what means each kind of conditional write of an object is made safe.
-// That the store lacks a condition is told elsewhere.
+// objects reports how each kind of conditional write of an object is made safe. Other
+// checks report a condition that the store lacks.
 func (p *bucket) objects(ctx context.Context) []Check {
 	c := finding("objects", "conditional writes of objects", false)
 	client, err := object.New(p.b, &object.Options{Reserver: p.e.target.reserver})
@@ -205,8 +205,8 @@ var abilities = [...]ability{
 	{object.PartsIfMatch, "upload in parts if unchanged", false, "large objects are not put conditionally; leases do not need it"},
 }
 
-// ability tries a condition where it holds and where it does not, and looks whether
-// the object is still what it was.
+// ability tries a condition where it holds and where it does not. Then it checks that the
+// object has the right content.
 func (p *bucket) ability(ctx context.Context, a ability) []Check {
 	c := finding(string(a.ability), a.what, a.needed)
 	var err error
@@ -240,7 +240,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 	return c.warn(found, a.without)
 }
 
-// copyInstead tells what becomes of a copy whose condition the server ignores.
+// copyInstead says how Holdfast copies if the server ignores a condition of copies.
 func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
 	if p.b.Verify(ctx, a) == nil {
 		return "Holdfast copies by an upload in parts, whose condition is honoured"
@@ -318,8 +318,8 @@ func (p *bucket) list(ctx context.Context) []Check {
 	return c.ok("complete")
 }
 
-// clock compares the store's clock with ours, and with the times that it writes on
-// objects: waiters judge by both whether a holder is long dead.
+// clock compares the store's clock with ours, and with the times that the store writes on
+// objects. Waiters use both to judge whether a holder died long ago.
 func (p *bucket) clock(ctx context.Context) []Check {
 	c := finding("clock", "the store's clock (Date, Last-Modified)", true)
 	key := p.below("objects/clock")
@@ -332,7 +332,7 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	if err != nil {
 		return p.e.failed(c, err)
 	}
-	_, _ = io.Copy(io.Discard, r) // it is told by nothing here
+	_, _ = io.Copy(io.Discard, r) // the content is of no interest
 	r.Close()
 	took := time.Since(began)
 	const ttl = "a dead holder's lock is free after its TTL, not at first sight"
@@ -358,7 +358,8 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	return c.ok("%s", found)
 }
 
-// offset tells how far a clock is from ours; an answer that took long says less.
+// offset describes how far a clock is from ours. The longer the answer took, the less it
+// says.
 func offset(apart, took time.Duration) string {
 	switch {
 	case apart.Abs() < 1500*time.Millisecond+took/2:
@@ -369,7 +370,8 @@ func offset(apart, took time.Duration) string {
 	return fmt.Sprintf("%v behind ours", -apart.Round(time.Second))
 }
 
-// settings: where every version is kept, renewals pile up.
+// settings checks the bucket's settings. If the bucket keeps every version, renewals pile
+// up.
 func (p *bucket) settings(ctx context.Context) []Check {
 	c := finding("versioning", "versioning", false)
 	s, err := p.b.Settings(ctx)
@@ -427,7 +429,8 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 	case s.Versioning == "":
 		return c.ok("off")
 	case p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled):
-		// There the versions would be the registers: no word of removing them.
+		// The advised store would keep its registers in versions: do not advise removing
+		// them.
 		if s.Expires {
 			return c.warn(s.Versioning+", and a rule removes old versions", "the store that is named below keeps its state in versions, and cannot be used below such a rule")
 		}
@@ -455,8 +458,8 @@ func (p *bucket) rule() []Advice {
 	}}
 }
 
-// clean removes what lies below our prefix, old versions and delete markers too.
-// Listings may lag, so what is known to have been made is removed unseen.
+// clean removes what is below our prefix, old versions and delete markers too. A listing
+// may lag, so clean also removes keys that it does not show but that doctor may have made.
 func (p *bucket) clean(ctx context.Context) []string {
 	if p.native == nil || p.st == nil {
 		return nil
@@ -464,7 +467,7 @@ func (p *bucket) clean(ctx context.Context) []string {
 	dir := p.below("")
 	keys := p.keys()
 	if len(keys) == 0 {
-		return nil // it never came to that
+		return nil // doctor has made nothing
 	}
 	var left []string
 	for info, err := range p.native.List(ctx, dir, nil) {
@@ -481,8 +484,8 @@ func (p *bucket) clean(ctx context.Context) []string {
 	if len(left) > 0 {
 		return []string{fmt.Sprintf("up to %d objects below %s (removing needs the right s3:DeleteObject)", len(left), dir)}
 	}
-	// In a bucket without versions there is nothing more; a server that does not know
-	// the request has none.
+	// A bucket without versions has nothing more to remove. A server that does not know
+	// this request has no versions.
 	s, err := p.b.Settings(ctx)
 	if err == nil && s.Versioning == "" && !errors.Is(s.Unknown["versioning"], store.ErrDenied) {
 		return nil

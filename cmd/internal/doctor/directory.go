@@ -39,8 +39,8 @@ type DirectoryOptions struct {
 	Appends int
 }
 
-// directory is what is examined of a directory: a store of our own in a directory
-// below it, on the same file system.
+// directory is the examination of a directory. Its store is in a directory of our own below
+// it, on the same file system.
 type directory struct {
 	o       DirectoryOptions
 	root    string
@@ -95,7 +95,8 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
 		return err
 	}
-	// What a run would say of the directory. Nothing is tried in one that it refuses.
+	// Check what run would say of the directory. If run refuses it, doctor tries nothing
+	// there.
 	st, err := filestore.Open(p.root, &filestore.Options{AllowNetwork: true, Unsafe: p.o.Unsafe})
 	if err == nil {
 		err = st.Close()
@@ -106,7 +107,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	if err != nil {
 		return explain(err)
 	}
-	// Only this user can enter ours, so that no other user can put something else into it.
+	// Only this user can enter our directory, so no other user can put anything into it.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
 		return explain(err)
@@ -119,7 +120,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	p.dir = filepath.Join(p.root, name)
 	var handles []store.Store
 	for range e.handles {
-		// Whether it is to be allowed is judged by what is found.
+		// Allow a network file system here: the checks decide whether it is safe.
 		st, err := filestore.Open(p.path("store"), &filestore.Options{AllowNetwork: true})
 		if err != nil {
 			return err
@@ -132,8 +133,8 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	return e.look(ctx)
 }
 
-// makeDirs makes the directory of the store if it is not there, as its first use
-// would.
+// makeDirs makes the directory of the store if it does not exist, as the first use of the
+// store would.
 func (p *directory) makeDirs() error {
 	var missing []string
 	for dir := p.root; ; dir = filepath.Dir(dir) {
@@ -158,7 +159,7 @@ func (p *directory) makeDirs() error {
 	return nil
 }
 
-// explain gives an error of the system the sentinel of package store that it is.
+// explain gives an error of the system the matching sentinel of package store.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
@@ -166,15 +167,15 @@ func explain(err error) error {
 	return err
 }
 
-// clean removes our directory, and those on the way to it that were made for it and
-// are empty.
+// clean removes our directory. It also removes the directories above it that doctor made,
+// if they are empty.
 func (p *directory) clean(context.Context, *examination) (left []string) {
 	for _, st := range p.stores {
-		_ = st.Close() // what it holds goes away
+		_ = st.Close() // this ends what the store holds
 	}
 	if p.dir != "" {
-		// Not by its name: the owner of the directory above may have given that to
-		// another one.
+		// Do not remove it by name: the owner of the directory above may have given that
+		// name to another directory.
 		err := removeAllIn(p.own)
 		p.own.Close()
 		if err == nil {
@@ -186,7 +187,7 @@ func (p *directory) clean(context.Context, *examination) (left []string) {
 	}
 	for _, dir := range p.made {
 		if os.Remove(dir) != nil {
-			break // somebody uses it by now
+			break // another process uses it now
 		}
 	}
 	return left
@@ -202,7 +203,7 @@ func removeAllIn(dir *os.Root) error {
 	return err
 }
 
-// path is a file of ours.
+// path returns the path of a file in our directory.
 func (p *directory) path(name string) string { return filepath.Join(p.dir, name) }
 
 func (p *directory) fileSystem(context.Context) []Check {
@@ -239,7 +240,7 @@ func (p *directory) permissions(context.Context) []Check {
 	return c.ok("%v: this user alone", mode)
 }
 
-// links tries what the store's names stand on.
+// links tests the operations on names that the store needs.
 func (p *directory) links(context.Context) []Check {
 	c := finding("hard-links", "hard links and renames", true)
 	const without = "logs of locks could not be continued in a new file; use another file system"
@@ -300,7 +301,7 @@ func (p *directory) flush(context.Context) []Check {
 	return c.ok("%s", found)
 }
 
-// notify looks whether a waiter is told of a change.
+// notify tests whether a waiter gets a notification of a change.
 func (p *directory) notify(ctx context.Context) []Check {
 	c := finding("notify", "being told of changes (inotify)", false)
 	const instead = "waiters poll every 25 to 250 ms"
@@ -336,7 +337,7 @@ func (p *directory) notify(ctx context.Context) []Check {
 			}
 			woken <- time.Now()
 		}()
-		time.Sleep(20 * time.Millisecond) // most likely it waits by then
+		time.Sleep(20 * time.Millisecond) // by then it most likely waits
 		began := time.Now()
 		if v, err = p.e.handles[0].Put(ctx, "notify", v, value()); err != nil {
 			return p.e.failed(c, err)

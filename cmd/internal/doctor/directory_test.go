@@ -46,8 +46,8 @@ func help() {
 	os.Exit(0)
 }
 
-// appendBadly stands for a file system whose appends are not what they should be. It
-// lets the good helper append to a file of its own and carries that over.
+// appendBadly stands for a file system with broken appends. It lets the good helper append
+// to a separate file, and copies the entries from there.
 func appendBadly(kind, path, id, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -114,8 +114,8 @@ func appendBadly(kind, path, id, count string) error {
 func local(string) (string, bool, error)  { return "ext", true, nil }
 func remote(string) (string, bool, error) { return "nfs", false, nil }
 
-// TestDirectory: a file store passes, and nothing is left, not even a directory that
-// was made on the way.
+// TestDirectory: a file store passes. Nothing is left, not even a directory above it that
+// doctor made.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -134,7 +134,7 @@ func TestDirectory(t *testing.T) {
 	golden(t, "file", r)
 }
 
-// TestDirectories: what is wrong with a directory is told, and what was in it stays.
+// TestDirectories: doctor reports what is wrong with a directory, and keeps what was in it.
 func TestDirectories(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -177,8 +177,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestStrangers: of a directory that strangers can change doctor says what a run says,
-// and tries nothing there, unless the user accepts it.
+// TestStrangers: for a directory that strangers can change, doctor reports what run
+// reports. It tries nothing there, unless the user accepts the risk.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -233,9 +233,8 @@ func chmod(t *testing.T, dir string, mode os.FileMode) {
 	}
 }
 
-// TestExchanged: a member of the group gives the name of what doctor has made to a
-// directory of the doctor's user, in which lies what is his alone. Nothing of it is
-// removed or overwritten.
+// TestExchanged: a member of the group replaces doctor's directory by a private directory
+// of doctor's user, under the same name. doctor removes and overwrites nothing in that one.
 func TestExchanged(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

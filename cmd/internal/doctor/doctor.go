@@ -30,10 +30,10 @@ const (
 	OK        Result = "ok"
 	Warning   Result = "warning"    // leases are safe all the same
 	Unsafe    Result = "unsafe"     // two programs could hold one lock, or none ever could; of reservations: see [Target.ReservingIn]
-	NotTested Result = "not-tested" // it could not be found out; Found says why
+	NotTested Result = "not-tested" // could not be tested; Found says why
 )
 
-// Verdict sums up.
+// Verdict is the summary of all checks.
 type Verdict string
 
 // The verdicts, as they stand in JSON.
@@ -55,7 +55,7 @@ type Check struct {
 	needed      bool // leases need it
 	objects     bool // writes of objects need it, and leases do not
 	denied      bool // it is not known for lack of rights
-	last        bool // nothing else is worth a look
+	last        bool // the other checks are not worth trying
 	advice      []Advice
 	write, read time.Duration // medians that were measured
 }
@@ -66,7 +66,7 @@ type Advice struct {
 	Text string `json:"text"`
 }
 
-// Report is what was found. Its JSON form is stable; see [Schema].
+// Report is the result of an examination. Its JSON form is stable; see [Schema].
 type Report struct {
 	Schema  int      `json:"schema"`
 	Store   string   `json:"store"`
@@ -83,7 +83,7 @@ type Report struct {
 
 // Options are the options of [Run].
 type Options struct {
-	// Progress is told what is being looked at. Nil is not told.
+	// Progress is called with what doctor is about to check. It may be nil.
 	Progress func(what string)
 
 	// StepTime bounds each step. 0 means 30 s.
@@ -139,7 +139,7 @@ func (t *Target) Reserving(by object.Reserver, table string) *Target {
 	return t
 }
 
-// examination is one run.
+// examination is one run of doctor.
 type examination struct {
 	o      Options
 	target *Target
@@ -225,8 +225,8 @@ func (e *examination) examine(ctx context.Context) {
 	}
 }
 
-// step runs one step within its time. One that does not end is left behind: there is
-// no way to end a system call that hangs.
+// step runs one step within its time. A step that does not end is left running: a system
+// call that hangs cannot be stopped.
 func (e *examination) step(ctx context.Context, s step) []Check {
 	e.progress(s.what)
 	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
@@ -272,7 +272,7 @@ func (e *examination) progress(what string) {
 	}
 }
 
-// judge sums up: what was seen to be wrong comes before what was not seen.
+// judge sums up: what is known to be wrong counts more than what could not be tested.
 func (e *examination) judge() {
 	r := e.report
 	counts := make(map[Verdict][]string)
@@ -342,8 +342,8 @@ func (e *examination) use(within bool, handles ...store.Store) error {
 	return nil
 }
 
-// note keeps in mind, before it is written, what may be made by write. What was
-// denied was not; any other refusal may not be true.
+// note records, before write runs, that write may make the key. If the store denied the
+// write, the key was not made. After any other refusal it may have been made.
 func (e *examination) note(keys map[string]struct{}, key string, write func() error) error {
 	e.mu.Lock()
 	_, known := keys[key]
@@ -369,7 +369,7 @@ func (e *examination) made() []string {
 	return keys
 }
 
-// finding is a check on its way: filled in by what was found.
+// finding returns a check that has no result yet.
 func finding(id, what string, needed bool) Check { return Check{ID: id, What: what, needed: needed} }
 
 func (c Check) as(r Result, found, means string) []Check {
@@ -386,7 +386,7 @@ func (c Check) warn(found, means string) []Check { return c.as(Warning, found, m
 
 func (c Check) unsafe(found, means string) []Check { return c.as(Unsafe, found, means) }
 
-// failed ends a check that could not be made.
+// failed ends a check that doctor could not make.
 func (e *examination) failed(c Check, err error) []Check {
 	c.Result, c.Found = NotTested, err.Error()
 	switch {
@@ -404,7 +404,7 @@ func (e *examination) failed(c Check, err error) []Check {
 	return []Check{c}
 }
 
-// rightOf names the right that the request needs which an error tells of.
+// rightOf names the right for the request that an error is about.
 func (e *examination) rightOf(err error) string {
 	op, _ := request(err)
 	if op == "" || e.target.right == nil {
@@ -413,16 +413,16 @@ func (e *examination) rightOf(err error) string {
 	return e.target.right(op)
 }
 
-// reason is an error without the operations and keys that it passed through, and
-// without what is said of rights: that is what is being found out.
+// reason returns an error without its operations and keys, and without what it says about
+// rights: doctor finds those out itself.
 func reason(err error) string {
 	_, err = request(err)
 	text, _, _ := strings.Cut(err.Error(), " (without the right")
 	return text
 }
 
-// request returns the innermost operation of an error, which is the request, and what
-// became of it.
+// request returns the innermost operation of an error, which is the request, and the error
+// of that request.
 func request(err error) (op string, inner error) {
 	for {
 		var o *store.OpError
@@ -445,7 +445,7 @@ func Registers(name string, st store.Store) *Target {
 			if err := e.look(ctx); err != nil {
 				return err
 			}
-			// There are stores that wait with every write until it is certain.
+			// Some stores wait with every write until they are certain of its outcome.
 			began := time.Now()
 			_, _ = e.handles[0].Put(ctx, "pace", "", value()) // what is wrong is found below
 			if took := time.Since(began); took > slow {
@@ -475,8 +475,8 @@ func Registers(name string, st store.Store) *Target {
 	}
 }
 
-// look reads what is not there, so that a store that cannot be reached, or is set up
-// wrongly, is told at once. Missing rights are for the checks.
+// look reads a key that does not exist. So doctor reports at once a store that cannot be
+// reached, or that is set up wrongly. The checks report missing rights.
 func (e *examination) look(ctx context.Context) error {
 	_, _, err := e.handles[0].Get(ctx, "nothing")
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrMisconfigured) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told reports whether the system tells of a change of a file, which is made in a
-// directory of our own.
+// told reports whether the system sends a notification when a file changes. It makes the
+// file in a directory of our own.
 func told(own *os.Root, path string) (bool, error) {
 	name := filepath.Base(path)
 	if err := own.WriteFile(name, nil, 0o600); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 )
 
-// TestReservations: what is wrong with a table of reservations is told in words, and
-// leases are not said to be unsafe for it.
+// TestReservations: the report says what is wrong with a table of reservations, and does
+// not call leases unsafe for it.
 func TestReservations(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
