@@ -27,7 +27,7 @@ func ExampleBucket() {
 	_, err = b.Put(ctx, "config.json", strings.NewReader(`{"a":1}`), &object.PutOptions{IfMatch: first.Version})
 	fmt.Println(store.OutcomeOf(err))
 
-	// Somebody who still has the first state is refused.
+	// A writer that still has the first state is refused.
 	_, err = b.Put(ctx, "config.json", strings.NewReader(`{"b":2}`), &object.PutOptions{IfMatch: first.Version})
 	fmt.Println(store.OutcomeOf(err), errors.Is(err, store.ErrConflict))
 

@@ -75,8 +75,8 @@ func ttlOf(row reserve.Row) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: row.Tag}
 }
 
-// decode reads an item, whoever has written it. Its errors match store.ErrCorrupt. It
-// tolerates attributes that it does not know.
+// decode reads an item that this program or another one has written. Its errors match
+// store.ErrCorrupt. It tolerates attributes that it does not know.
 func decode(item map[string]types.AttributeValue) (reserve.Row, error) {
 	var d decoder
 	row := reserve.Row{Key: d.text(item, attrPath), Version: object.Version(d.text(item, attrETag))}

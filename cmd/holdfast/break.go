@@ -26,9 +26,9 @@ func (a *app) breakCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "break NAME --token N [--now]",
-		Short:   "Free a lock that somebody else holds",
+		Short:   "Free a lock that another holder has",
 		GroupID: groupLocks,
-		Long: `Free a lock that somebody else holds, and raise its token.
+		Long: `Free a lock that another holder has, and raise its token.
 
 Without --now it ends the work of a holder that lives: the holder hears of it with its next
 renewal. Others take the lock when it has stopped, and at the latest a TTL after they saw
@@ -43,7 +43,7 @@ A lock that is free, but kept for later by --at-least, can be taken at once afte
 
 With --unreadable a lock is made usable again whose record cannot be read, since it was
 damaged or versions of it were removed. What is left of it is kept as a copy, whose place is
-told. Nobody can say whether such a lock has a holder: it takes --now, and no token.
+told. No command can tell whether such a lock has a holder: so it takes --now, and no token.
 
 The token, which ls and show print, makes sure that you break the grant you saw. It is
 not taken from HOLDFAST_TOKEN, which is that of the lock around a command.`,

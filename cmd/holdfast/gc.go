@@ -24,7 +24,7 @@ func (a *app) gcCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "gc [PREFIX] --older-than DURATION",
-		Short:   "Remove locks that nobody has used for long",
+		Short:   "Remove locks that have not been used for long",
 		GroupID: groupLocks,
 		Long: `Remove the records of locks that have been free for long.
 

@@ -512,9 +512,9 @@ func (a *app) renewCommand() *cobra.Command {
 
 The handle file is written anew: a copy of the old one is good for nothing any more.
 
-The exit status is 76 if the lease is over, because its time had passed or somebody
+The exit status is 76 if the lease is over, because its time had passed or a user
 broke it, or if the handle is such a copy, which is told: then the work it guarded must
-stop. A lease whose time had passed, and that nobody took, is freed; with a copy nothing
+stop. A lease whose time had passed, and that no other holder took, is freed; with a copy nothing
 is changed.`,
 		Example: `  holdfast renew "$handle" || exit   # 76: stop, the lock is lost`,
 		Args:    cobra.ExactArgs(1),
@@ -581,7 +581,7 @@ func (a *app) unlockCommand() *cobra.Command {
 		Long: `Release a lock taken with lock, and remove its handle file.
 
 The exit status is 76 if the lease was over already: then the work may have run beside
-somebody else's. It is 76, too, for a copy of a handle that was renewed since: then
+that of another holder. It is 76, too, for a copy of a handle that was renewed since: then
 nothing is changed, and the lock stays with the handle that was renewed.`,
 		Example: `  handle=$(holdfast lock deploy --ttl 20m)
   trap 'holdfast unlock "$handle"' EXIT`,

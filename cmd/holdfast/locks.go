@@ -110,7 +110,7 @@ name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
 and processes that it has started go on. "expired" is a lock that was not renewed for
 longer than its TTL by the store's clock, "expired?" one of which only the clocks of its
 holder and of this machine say so: to --state these are held. "free after" is a lock that
-nobody takes before that time. SINCE is by the holder's clock. On a
+no holder takes before that time. SINCE is by the holder's clock. On a
 terminal lines are cut to its width; in a pipe they are whole.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
@@ -302,7 +302,7 @@ func (a *app) showCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Show one lock: its state, its token, and who holds it or held it last.
 
-The exit status is 66 if there is no lock of that name: nobody has ever taken it, or gc
+The exit status is 66 if there is no lock of that name: no holder has ever taken it, or gc
 has removed it.`,
 		Example: `  holdfast show nightly
   holdfast show nightly --json | jq .token`,

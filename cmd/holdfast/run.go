@@ -53,15 +53,15 @@ func (a *app) runCommand() *cobra.Command {
 
 The command gets stdin, stdout and stderr, a process group of its own, and the
 terminal. Signals are passed on to the group. When the lease is lost the whole
-group gets TERM, and KILL after the grace, so that it is dead before anybody else
-can take the lock. The exit status is the command's own, or 128+n if signal n
+group gets TERM, and KILL after the grace, so that it is dead before another
+holder can take the lock. The exit status is the command's own, or 128+n if signal n
 ended it; 75 if the lock is busy, 76 if the lease was lost, 124 if the command was
 ended since it ran for longer than --max.
 
-With --at-least nobody takes the lock again before that time has passed since it was
-taken: also if the command ends earlier or fails, if this machine restarts, and for
-all that use the lock. run does not wait for it. The time stands in the lock's record,
-and wall clocks are compared: it spaces jobs, and excludes nobody. A command that a
+With --at-least no holder, on any machine, takes the lock again before that time has passed
+since run took it. This also holds if the command ends earlier or fails, and if this machine
+restarts. run does not wait for the time to pass. The time stands in the lock's record, and
+processes compare it with their wall clocks: so it spaces jobs, and does not exclude any. A command that a
 signal to run has ended, or that could not be started, does not count.
 
 --on-acquire, --on-release and --on-lost start a program with its arguments, separated by
@@ -99,7 +99,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addWait(flags)
-	flags.DurationVar(&f.atLeast, "at-least", 0, "nobody takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
 	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")

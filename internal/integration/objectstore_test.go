@@ -321,12 +321,19 @@ func (w *tally) check(t *testing.T, c committer, key string) (lost int) {
 
 func newTally() *tally { return &tally{won: make(map[int]int), unknown: make(map[int]bool)} }
 
+// needsPublished leaves a test to the long campaigns: the two published programs take minutes
+// to build. make test plays their requests instead (TestReservationsOnDynamoDB).
+func needsPublished(t *testing.T) {
+	t.Helper()
+	if !torture() {
+		t.Skip("it builds programs of Rust for minutes: set HOLDFAST_TORTURE=1")
+	}
+}
+
 // TestReservationsBesideObjectStore: the published programs and ours increment one number,
 // on one table and one bucket, then create, copy and rename to the same names.
 func TestReservationsBesideObjectStore(t *testing.T) {
-	if !torture() {
-		t.Skip("builds programs of Rust: set HOLDFAST_TORTURE=1")
-	}
+	needsPublished(t)
 	s := newShared(t)
 	const timeout = 5 * time.Second
 	setting := s.setting(timeout)
@@ -413,9 +420,7 @@ func TestReservationsBesideObjectStore(t *testing.T) {
 // TestWaitBesideObjectStore: the holder of a reservation has died. How long do the
 // programs wait, and what does it cost?
 func TestWaitBesideObjectStore(t *testing.T) {
-	if !torture() {
-		t.Skip("builds programs of Rust: set HOLDFAST_TORTURE=1")
-	}
+	needsPublished(t)
 	s := newShared(t)
 	const timeout = time.Second
 	setting := s.setting(timeout)
@@ -460,9 +465,7 @@ func TestWaitBesideObjectStore(t *testing.T) {
 // conditions. As a control the programs of the first kind and of the last one write at
 // the same time.
 func TestMoveFromReservationsToConditions(t *testing.T) {
-	if !torture() {
-		t.Skip("builds programs of Rust: set HOLDFAST_TORTURE=1")
-	}
+	needsPublished(t)
 	s := newShared(t)
 	const timeout, each = 5 * time.Second, 60
 	setting := s.setting(timeout)
