@@ -1,0 +1,30 @@
+// Package largeitem keeps database items whose large attributes live in an object store:
+// an item of a few hundred bytes in a table, and each large attribute as an object in a
+// bucket, to which the item refers with its hash and size.
+//
+// # What it promises
+//
+//   - An item never refers to an object that is not there. Objects are written before the
+//     item, under names that no other write uses, and are never changed. An item is written
+//     only if it still refers to what the write was made for. An object is deleted only
+//     after the item is known to refer to another one, or to be gone.
+//   - Nothing is deleted on an unknown outcome. What a write leaves behind, [Store.Sweep]
+//     removes after the grace period.
+//   - A reader gets the bytes that were written, or an error: size and SHA-256 are verified
+//     while the body streams.
+//
+// # What it assumes
+//
+//   - No write of an item takes effect later than half the grace period after it was sent.
+//     The grace period is 24 hours by default, at least one hour, and the same for all
+//     programs that use the table and the bucket.
+//   - Programs that write references do it by this package, in one call or in two steps
+//     ([Store.Prepare]).
+//
+// # Where the parts are
+//
+// A [Table] holds the items: package memtable in memory, package storetable on any register
+// of package store (files, for example), package sqltable in a SQL database, and
+// aws/dynamotable in DynamoDB. Any [object.Bucket] holds the objects. Package itemtest
+// checks the contract of a Table.
+package largeitem

@@ -1,0 +1,193 @@
+package largeitem
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// MaxPartition and MaxSort are the largest values of a key, in bytes.
+	MaxPartition = 2048
+	MaxSort      = 1024
+)
+
+// KeyValue is one value of a key: a text or a number. It is comparable.
+type KeyValue struct {
+	Text   string // of a number its canonical form; see [Number.Canonical]
+	Number bool
+}
+
+// Key names an item of a table. It is comparable. The zero value names none.
+type Key struct {
+	Partition KeyValue
+	Sort      KeyValue // the zero value if the table has no sort key
+}
+
+// NewKey returns the key of these values: the partition key and, where the table has one,
+// the sort key. A value is a string, a [Number], or an integer of any type. The error
+// matches [ErrKey].
+func NewKey(partition any, sort ...any) (Key, error) {
+	var k Key
+	var err error
+	if k.Partition, err = keyValue("partition key", partition, MaxPartition); err != nil {
+		return Key{}, err
+	}
+	switch len(sort) {
+	case 0:
+		return k, nil
+	case 1:
+		k.Sort, err = keyValue("sort key", sort[0], MaxSort)
+		if err != nil {
+			return Key{}, err
+		}
+		return k, nil
+	}
+	return Key{}, fmt.Errorf("%w: %d sort keys; a table has one at most", ErrKey, len(sort))
+}
+
+func keyValue(what string, v any, limit int) (KeyValue, error) {
+	switch v := v.(type) {
+	case string:
+		return textValue(what, v, limit)
+	case KeyValue:
+		if v.Number {
+			return keyValue(what, Number(v.Text), limit)
+		}
+		return textValue(what, v.Text, limit)
+	case Number:
+		n, err := v.Canonical()
+		if err != nil {
+			return KeyValue{}, fmt.Errorf("%w: the %s: %w", ErrKey, what, err)
+		}
+		return KeyValue{Text: string(n), Number: true}, nil
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return KeyValue{Text: canonicalInteger(fmt.Sprint(v)), Number: true}, nil
+	}
+	return KeyValue{}, fmt.Errorf("%w: the %s is a %T; use a string, a Number or an integer", ErrKey, what, v)
+}
+
+func textValue(what, text string, limit int) (KeyValue, error) {
+	switch {
+	case text == "":
+		return KeyValue{}, fmt.Errorf("%w: the %s is empty", ErrKey, what)
+	case len(text) > limit:
+		return KeyValue{}, fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrKey, what, len(text), limit)
+	case !utf8.ValidString(text):
+		return KeyValue{}, fmt.Errorf("%w: the %s %q is not valid UTF-8", ErrKey, what, text)
+	}
+	return KeyValue{Text: text}, nil
+}
+
+// HasSort reports whether the key has a sort key.
+func (k Key) HasSort() bool { return k.Sort != KeyValue{} }
+
+// Check reports why the key cannot name an item; the error matches [ErrKey].
+func (k Key) Check() error {
+	var err error
+	if k.HasSort() {
+		_, err = NewKey(k.Partition, k.Sort)
+	} else {
+		_, err = NewKey(k.Partition)
+	}
+	return err
+}
+
+// String returns the key for people: numbers as they are, texts quoted.
+func (k Key) String() string {
+	if !k.HasSort() {
+		return k.Partition.String()
+	}
+	return k.Partition.String() + "/" + k.Sort.String()
+}
+
+// String returns the value for people: a number as it is, a text quoted.
+func (v KeyValue) String() string {
+	if v.Number {
+		return v.Text
+	}
+	return strconv.Quote(v.Text)
+}
+
+// Any returns the value as an attribute has it: a string or a [Number].
+func (v KeyValue) Any() any {
+	if v.Number {
+		return Number(v.Text)
+	}
+	return v.Text
+}
+
+func canonicalInteger(digits string) string {
+	if digits == "-0" {
+		return "0"
+	}
+	return digits
+}
+
+// maxDigits and maxExponent are the bounds of DynamoDB's numbers.
+const (
+	maxDigits   = 38
+	maxExponent = 125
+	minExponent = -130
+)
+
+// Number is a decimal number with up to 38 digits, as a text: "7", "-1.5", "6.02e23".
+type Number string
+
+// Canonical returns the one text that stands for the number: an integer of at most 38
+// digits without exponent and leading zeros ("100"), a fraction without trailing zeros
+// ("0.5"), and other magnitudes as digits and exponent ("1E+100", "1E-50"). The error
+// matches [ErrInvalid].
+func (n Number) Canonical() (Number, error) {
+	text := string(n)
+	bad := func(why string) (Number, error) {
+		return "", fmt.Errorf("%w: the number %.60q %s", ErrInvalid, text, why)
+	}
+	rest, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		rest, _ = strings.CutPrefix(rest, "+")
+	}
+	mantissa, exp := rest, 0
+	if i := strings.IndexAny(rest, "eE"); i >= 0 {
+		var err error
+		if exp, err = strconv.Atoi(rest[i+1:]); err != nil || exp > 1000 || exp < -1000 {
+			return bad("has no valid exponent")
+		}
+		mantissa = rest[:i]
+	}
+	whole, fraction, point := strings.Cut(mantissa, ".")
+	digits := whole + fraction
+	if digits == "" || strings.Trim(digits, "0123456789") != "" || point && fraction == "" {
+		return bad("is not a decimal number")
+	}
+	if len(digits) > 1000 {
+		return bad("is too long")
+	}
+	exp -= len(fraction)
+	trimmed := strings.TrimRight(digits, "0")
+	exp += len(digits) - len(trimmed)
+	digits = strings.TrimLeft(trimmed, "0")
+	if digits == "" {
+		return "0", nil
+	}
+	if len(digits) > maxDigits {
+		return bad(fmt.Sprintf("has more than %d digits", maxDigits))
+	}
+	if magnitude := exp + len(digits) - 1; magnitude > maxExponent || magnitude < minExponent {
+		return bad(fmt.Sprintf("is not within 1E%d and 1E+%d", minExponent, maxExponent))
+	}
+	out := ""
+	if negative {
+		out = "-"
+	}
+	switch {
+	case exp >= 0 && exp+len(digits) <= maxDigits:
+		return Number(out + digits + strings.Repeat("0", exp)), nil
+	case exp < 0 && -exp < len(digits):
+		return Number(out + digits[:len(digits)+exp] + "." + digits[len(digits)+exp:]), nil
+	case exp < 0 && -exp <= maxDigits:
+		return Number(out + "0." + strings.Repeat("0", -exp-len(digits)) + digits), nil
+	}
+	return Number(fmt.Sprintf("%s%sE%+d", out, digits, exp)), nil
+}

@@ -1,0 +1,217 @@
+package largeitem
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MaxItem is the largest item of a table, in bytes: names and values of its attributes
+// together, with references in place of large attributes. It is DynamoDB's bound. A table
+// may have a lower one ([Schema].MaxItem).
+const MaxItem = 400 << 10
+
+// A Table holds items, each under a [Key]. All options may be nil.
+//
+// # The contract
+//
+//   - Each call on one item takes effect at one instant between its start and its return,
+//     as a whole or not at all. The table itself checks the condition and makes the change
+//     in one atomic step. Reads see every write that was answered before they began.
+//   - A write has the three outcomes of package store, which [store.OutcomeOf] reads from
+//     its error: nil is applied and durable, a definite failure was not applied, and
+//     everything else is unknown. A write is sent once: a Table does not repeat it, nor
+//     lets a driver or an SDK repeat it.
+//   - A write whose condition does not hold fails with a [RefusedError], which matches
+//     [store.ErrConflict].
+//   - Attributes that a write does not name stay as they are, whatever their type.
+//   - Other errors are those of package store: ErrNotFound, ErrDenied, ErrMisconfigured,
+//     ErrUnavailable, ErrTooLarge, and ErrInvalid for arguments.
+//   - All methods may be called from any number of goroutines. The context bounds the call.
+//     The caller keeps ownership of what it passes; what a table returns belongs to the caller.
+//
+// Package itemtest checks the contract.
+type Table interface {
+	// Schema describes the table. It may ask the server once, and remembers the answer.
+	Schema(ctx context.Context) (Schema, error)
+
+	// Get reads an item, or those of its attributes that opts names, consistently. If
+	// there is no item, the error matches store.ErrNotFound. An item without any of the
+	// named attributes is there, and has none.
+	Get(ctx context.Context, key Key, opts *GetOptions) (Attributes, error)
+
+	// Put writes a whole item in place of what is there, and returns the attributes of
+	// the item that it replaced, nil if there was none.
+	Put(ctx context.Context, key Key, item Attributes, cond *Condition) (old Attributes, err error)
+
+	// Update changes an item and returns its attributes after the change. If there is no
+	// item it makes one, unless the condition forbids it.
+	Update(ctx context.Context, key Key, change Change, cond *Condition) (item Attributes, err error)
+
+	// Delete removes an item and returns its attributes, nil if there was none. Without a
+	// condition, deleting what does not exist succeeds.
+	Delete(ctx context.Context, key Key, cond *Condition) (old Attributes, err error)
+
+	// Scan yields the items. Every item that exists throughout the scan is yielded, in a
+	// state that it has had during the scan. After an error the scan ends.
+	Scan(ctx context.Context, opts *ScanOptions) iter.Seq2[Row, error]
+}
+
+// Schema describes a table.
+type Schema struct {
+	// Name names the table for people, usually as a URL without secrets. Table is its
+	// own, short name, which becomes a part of the names of objects.
+	Name, Table string
+
+	// ID identifies the table among all tables, for programs: a table that was removed
+	// and made anew under the same name has another ID, where the database tells. It
+	// contains no secret.
+	ID string
+
+	Partition KeyAttribute
+	Sort      KeyAttribute // the zero value if the table has no sort key
+
+	// MaxItem is the largest item in bytes; 0 means [MaxItem].
+	MaxItem int
+}
+
+// KeyAttribute is an attribute of the key of a table.
+type KeyAttribute struct {
+	Name   string
+	Number bool // its values are numbers, not texts
+}
+
+// CheckKey reports why key cannot name an item of the table; the error matches [ErrKey].
+func (s Schema) CheckKey(key Key) error {
+	if err := key.Check(); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		what string
+		a    KeyAttribute
+		v    KeyValue
+	}{{"partition", s.Partition, key.Partition}, {"sort", s.Sort, key.Sort}} {
+		switch {
+		case part.a.Name == "" && part.v != (KeyValue{}):
+			return fmt.Errorf("%w: the table %s has no %s key", ErrKey, s.Name, part.what)
+		case part.a.Name != "" && part.v == (KeyValue{}):
+			return fmt.Errorf("%w: the table %s has a %s key, %q, which the key lacks", ErrKey, s.Name, part.what, part.a.Name)
+		case part.a.Number != part.v.Number:
+			return fmt.Errorf("%w: the %s key %q of the table %s is a %s", ErrKey, part.what, part.a.Name, s.Name, part.a.kind())
+		}
+	}
+	return nil
+}
+
+func (a KeyAttribute) kind() string {
+	if a.Number {
+		return "number"
+	}
+	return "text"
+}
+
+// GetOptions are the options of [Table.Get].
+type GetOptions struct {
+	// Attributes are those to read; nil means all.
+	Attributes []string
+}
+
+// ScanOptions are the options of [Table.Scan].
+type ScanOptions struct {
+	// Attributes are those to read; nil means all. Items that have none of them are
+	// yielded too.
+	Attributes []string
+
+	// After continues a scan behind the row that had this [Row].Position.
+	After string
+}
+
+// Row is an item of a scan.
+type Row struct {
+	Key        Key
+	Attributes Attributes
+
+	// Position is where the row is, for [ScanOptions].After. It is empty where a scan
+	// cannot be continued behind this row.
+	Position string
+}
+
+// Condition is what must hold for a write to be made. All that is set must hold.
+type Condition struct {
+	Absent bool // there is no item
+	Exists bool // there is one
+
+	// Equal are attributes that must have these values, as [Equal] compares them, and
+	// Missing are attributes that the item must not have. Where there is no item, Equal
+	// does not hold and Missing does.
+	Equal   Attributes
+	Missing []string
+
+	// Expr is a further condition in the table's own language; see the documentation of
+	// the table for its type. Others are refused with [ErrInvalid].
+	Expr any
+}
+
+// Change is a change of an item. No attribute is named twice, and none of the key.
+type Change struct {
+	Set    Attributes
+	Remove []string
+
+	// Expr is a further change in the table's own language; see the documentation of the
+	// table for its type. Others are refused with [ErrInvalid].
+	Expr any
+}
+
+// BatchGetter is a table that can read many items with few requests.
+type BatchGetter interface {
+	// GetMany does what the function [GetMany] describes.
+	GetMany(ctx context.Context, keys []Key, opts *GetOptions) ([]Attributes, error)
+}
+
+// GetMany reads items consistently, each in a state that it has had during the call. The
+// result has the attributes of each key at the same index, nil where there is no item. Where t is no [BatchGetter],
+// GetMany reads the items one after the other.
+func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attributes, error) {
+	if b, ok := t.(BatchGetter); ok {
+		return b.GetMany(ctx, keys, opts)
+	}
+	items := make([]Attributes, len(keys))
+	for i, key := range keys {
+		item, err := t.Get(ctx, key, opts)
+		switch {
+		case err == nil:
+			items[i] = item
+		case !isNotFound(err):
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// RefusedError says that the condition of a write of an item did not hold. It matches
+// [store.ErrConflict]; its outcome is NotApplied, for the one request that got this answer.
+type RefusedError struct {
+	Key Key
+
+	// Known says that Current is the item that the write found, nil if there was none.
+	Known   bool
+	Current Attributes
+}
+
+func (e *RefusedError) Error() string {
+	switch {
+	case !e.Known:
+		return fmt.Sprintf("the condition on the item %v does not hold", e.Key)
+	case e.Current == nil:
+		return fmt.Sprintf("the condition on the item %v does not hold: there is no such item", e.Key)
+	}
+	return fmt.Sprintf("the condition on the item %v does not hold for what it is now", e.Key)
+}
+
+// Is makes a RefusedError match store.ErrConflict.
+func (e *RefusedError) Is(target error) bool { return target == store.ErrConflict }
+
+// Outcome is NotApplied.
+func (e *RefusedError) Outcome() store.Outcome { return store.NotApplied }
