@@ -153,8 +153,9 @@ type PutOptions struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
-	// Metadata is kept beside the body. Names are lower-case letters, digits and
-	// hyphens; values are printable ASCII. See [MaxMetadata] and [CheckMetadata].
+	// Metadata is kept beside the body. Names are lower-case letters, digits,
+	// hyphens and underscores; values are printable ASCII. See [MaxMetadata] and
+	// [CheckMetadata].
 	Metadata map[string]string
 
 	// Length is that of the body in bytes, where the caller knows it; 0 means that it is

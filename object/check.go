@@ -28,12 +28,12 @@ func CheckKey(key string) error {
 }
 
 // CheckMetadata reports why metadata cannot be kept by every bucket; the error
-// matches [ErrInvalid]. Names consist of lower-case letters, digits and hyphens;
-// values of printable ASCII without a space at either end.
+// matches [ErrInvalid]. Names consist of lower-case letters, digits, hyphens
+// and underscores; values of printable ASCII without a space at either end.
 func CheckMetadata(metadata map[string]string) error {
 	size := 0
 	for name, value := range metadata {
-		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return fmt.Errorf("%w: metadata name %q", ErrInvalid, name)
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(value) != value {

@@ -42,7 +42,7 @@ func basicCases() []testCase {
 		}},
 		{"Stat", "Stat tells what Get tells.", caseStat},
 		{"Metadata", "Content type and metadata are kept, and replaced with the body.", func(e *env) {
-			meta := map[string]string{"origin": "here and there", "write-id": "x1", "path": "a/b=c;d,e"}
+			meta := map[string]string{"origin": "here and there", "write-id": "x1", "update_at": "2026-11-22T01:40:00", "path": "a/b=c;d,e"}
 			e.put("a", "one", &object.PutOptions{ContentType: "text/plain", Metadata: meta})
 			_, info := e.read("a", nil)
 			if info.ContentType != "text/plain" || !maps.Equal(info.Metadata, meta) {
@@ -54,7 +54,7 @@ func basicCases() []testCase {
 			}
 		}},
 		{"LargeMetadata", "A large body keeps its metadata too.", func(e *env) {
-			meta := map[string]string{"origin": "here"}
+			meta := map[string]string{"origin": "here", "update_at": "now"}
 			e.put("a", e.large(), &object.PutOptions{ContentType: "text/plain", Metadata: meta})
 			if _, info := e.read("a", nil); info.ContentType != "text/plain" || !maps.Equal(info.Metadata, meta) {
 				e.errorf("got type %q and metadata %q", info.ContentType, info.Metadata)

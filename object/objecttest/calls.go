@@ -31,7 +31,7 @@ func callCases() []testCase {
 		}},
 		{"BadMetadata", "Metadata that cannot be kept is refused with ErrInvalid.", func(e *env) {
 			for _, meta := range []map[string]string{
-				{"Upper": "x"}, {"under_score": "x"}, {"": "x"}, {"a": "line\nbreak"}, {"a": "é"}, {"a": " x"}, {"a": strings.Repeat("x", object.MaxMetadata)},
+				{"Upper": "x"}, {"a.b": "x"}, {"a b": "x"}, {"a=b": "x"}, {"": "x"}, {"a": "line\nbreak"}, {"a": "é"}, {"a": " x"}, {"a": strings.Repeat("x", object.MaxMetadata)},
 			} {
 				err := e.tryPut("a", "x", &object.PutOptions{Metadata: meta})
 				if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
