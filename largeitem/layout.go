@@ -1,0 +1,317 @@
+package largeitem
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// Content is what an object is named by.
+type Content struct {
+	Table string // [Schema].Table
+	Key   Key
+	Attr  string // the name of the attribute
+
+	// ID is unique to this write: 32 hexadecimal digits in lower case.
+	ID string
+
+	// Size, MD5 and SHA256 are those of the body. Only a layout that needs the hash
+	// before the upload gets them.
+	Size   int64
+	MD5    []byte
+	SHA256 []byte
+}
+
+// Owner is what an object is a part of, as its name tells.
+type Owner struct {
+	// Table is the [Schema].Table; empty where names do not tell it.
+	Table string
+
+	// Key is zero where the name has only a hash of the key. Then the metadata of the
+	// object has the key.
+	Key  Key
+	Attr string
+
+	// ID is the [Content].ID; empty if the object is named by its content alone, as
+	// pynamodb_mate names it. Then several writes can share the object.
+	ID string
+}
+
+// Reference is what an item has in place of a large attribute.
+type Reference struct {
+	// URI is the reference as it stands in the item.
+	URI string
+
+	// Object is the key of the object in the bucket.
+	Object string
+
+	Size   int64  // in bytes; -1 if the reference does not tell it
+	SHA256 []byte // nil if the reference does not tell it
+	MD5    []byte // nil if the reference does not tell it
+}
+
+// A Layout says what objects are called, and how an item refers to them. It is
+// [OwnLayout], [MateLayout], or one that [Names] makes.
+type Layout interface {
+	// hashed reports whether name needs the size and the hashes of the body.
+	hashed() bool
+
+	// prefix returns what the keys of all objects begin with, for the prefix that the
+	// user gave.
+	prefix(given string) (string, error)
+
+	// base checks the URI of the bucket.
+	base(uri string) error
+
+	// name returns the key of an object after the prefix. It may be too long for a bucket.
+	name(s Schema, c Content) (string, error)
+
+	// owns reports whether the object of this name was written for this attribute of this
+	// item.
+	owns(s Schema, key Key, attr, name string) bool
+
+	// owner is the inverse of name. It returns false for what name would not have written
+	// for this table, and for names that more than one item could have.
+	owner(s Schema, name string) (Owner, bool)
+
+	// marker returns the key, after the prefix, of the object that says which table the
+	// names belong to.
+	marker(s Schema) string
+
+	// metadata returns what an object is given beside its body, for people and for the
+	// sweep.
+	metadata(c Content, updated time.Time) map[string]string
+
+	// reference returns what the item keeps: of r it reads Object, Size and SHA256.
+	reference(base string, r Reference) string
+
+	// parse is the inverse of reference. The error matches errElsewhere for a reference of
+	// this layout to another bucket, and errNotReference for every other text.
+	parse(base, text string) (Reference, error)
+}
+
+var (
+	errElsewhere    = errors.New("a reference to another bucket")
+	errNotReference = errors.New("not a reference")
+)
+
+const (
+	// MaxPrefix is the longest [Options].Prefix, in bytes.
+	MaxPrefix = 256
+
+	// MaxName is the longest key of an object after the prefix, in bytes.
+	MaxName = object.MaxKey - MaxPrefix
+
+	// MaxAttr is the longest name of a large attribute, in bytes, with three bytes for
+	// each that the name of an object cannot have.
+	MaxAttr = 200
+
+	// maxSegment is the longest part of a name between slashes. Servers that keep objects
+	// as files take no more than 255 bytes, and some add to them.
+	maxSegment = 200
+	maxTable   = 255 // that is how long DynamoDB's names are
+)
+
+// Names is a custom way to name objects. Both functions may be called from any number of
+// goroutines.
+type Names struct {
+	// Name returns the key of an object after the prefix. It must contain c.ID, and have
+	// at most [MaxName] bytes.
+	Name func(c Content) (string, error)
+
+	// Owner is the inverse of Name, for the sweep: what it returns true for, the sweep may
+	// remove. It may leave Table empty. Each write checks that it gives back what Name got.
+	Owner func(name string) (Owner, bool)
+
+	// Hashed says that Name needs Size, MD5 and SHA256. Then a body is read twice, or
+	// kept in a temporary file.
+	Hashed bool
+}
+
+// NamesLayout returns the layout with custom names. References are those of [OwnLayout].
+// The prefix is for one table alone.
+func NamesLayout(n Names) (Layout, error) {
+	if n.Name == nil || n.Owner == nil {
+		return nil, fmt.Errorf("%w: custom names need both Names.Name and its inverse, Names.Owner", ErrInvalid)
+	}
+	return namesLayout{fragments{}, n}, nil
+}
+
+type namesLayout struct {
+	fragments
+	n Names
+}
+
+func (l namesLayout) hashed() bool { return l.n.Hashed }
+
+func (l namesLayout) name(_ Schema, c Content) (string, error) {
+	name, err := l.n.Name(c)
+	if err != nil {
+		return "", fmt.Errorf("Names.Name: %w", err)
+	}
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: Names.Name: the name %.300q for attribute %q of item %v %s", ErrInvalid, name, c.Attr, c.Key, why)
+	}
+	back, ok := l.n.Owner(name)
+	switch {
+	case !strings.Contains(name, c.ID):
+		return bad("does not contain Content.ID, so that two writes could share it")
+	case len(name) > MaxName:
+		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), MaxName))
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || object.CheckKey(name) != nil:
+		return bad("is not valid UTF-8 without control characters")
+	case name == l.marker(Schema{}):
+		return bad("is that of the object with the table's name")
+	case !ok || back.Table != "" && back.Table != c.Table || back.Key != c.Key || back.Attr != c.Attr || back.ID != c.ID:
+		return bad("is not turned back by Names.Owner")
+	}
+	return name, nil
+}
+
+func (l namesLayout) owns(s Schema, key Key, attr, name string) bool {
+	o, ok := l.owner(s, name)
+	return ok && o.Key == key && o.Attr == attr
+}
+
+func (l namesLayout) owner(s Schema, name string) (Owner, bool) {
+	if name == l.marker(s) {
+		return Owner{}, false
+	}
+	o, ok := l.n.Owner(name)
+	if !ok || o.Table != "" && o.Table != s.Table || o.ID == "" || s.CheckKey(o.Key) != nil {
+		return Owner{}, false
+	}
+	return o, true
+}
+
+func (l namesLayout) marker(Schema) string { return markerName }
+
+// markerName is the last part of the key of the object that says which table the names
+// belong to.
+const markerName = ".table"
+
+// fragments is what layouts have in common whose references tell size and SHA-256:
+//
+//	BASE/KEY#sha256=HEX&size=N
+type fragments struct{}
+
+func (fragments) prefix(given string) (string, error) {
+	if given == "" || strings.HasSuffix(given, "/") {
+		return checkedPrefix(given)
+	}
+	return checkedPrefix(given + "/")
+}
+
+func checkedPrefix(prefix string) (string, error) {
+	if len(prefix) > MaxPrefix {
+		return "", fmt.Errorf("%w: Options.Prefix has %d bytes, at most %d are allowed", ErrInvalid, len(prefix), MaxPrefix)
+	}
+	if prefix == "" {
+		return "", nil
+	}
+	if err := object.CheckKey(prefix); err != nil {
+		return "", fmt.Errorf("%w: Options.Prefix: %w", ErrInvalid, err)
+	}
+	return prefix, nil
+}
+
+func (fragments) base(string) error { return nil }
+
+// metadata has the key and the attribute as Key.String writes them, in ASCII.
+func (fragments) metadata(c Content, updated time.Time) map[string]string {
+	m := map[string]string{
+		metaPartition: asciiValue(c.Key.Partition),
+		metaAttr:      strconv.QuoteToASCII(c.Attr),
+		"update-at":   updated.UTC().Format(time.RFC3339Nano),
+	}
+	if c.Key.HasSort() {
+		m[metaSort] = asciiValue(c.Key.Sort)
+	}
+	return m
+}
+
+// The metadata of every object.
+const (
+	metaPartition = "pk"
+	metaSort      = "sk"
+	metaAttr      = "attr"
+)
+
+func asciiValue(v KeyValue) string {
+	if v.Number {
+		return v.Text
+	}
+	return strconv.QuoteToASCII(v.Text)
+}
+
+// keyIn returns the key that the metadata of an object tells, as fragments writes it.
+func keyIn(metadata map[string]string) (Key, bool) {
+	value := func(text string) (any, bool) {
+		if !strings.HasPrefix(text, `"`) {
+			return Number(text), true
+		}
+		unquoted, err := strconv.Unquote(text)
+		return unquoted, err == nil
+	}
+	p, ok := value(metadata[metaPartition])
+	if !ok {
+		return Key{}, false
+	}
+	var sort []any
+	if text, has := metadata[metaSort]; has {
+		v, ok := value(text)
+		if !ok {
+			return Key{}, false
+		}
+		sort = []any{v}
+	}
+	k, err := NewKey(p, sort...)
+	return k, err == nil
+}
+
+func (f fragments) reference(base string, r Reference) string {
+	return base + "/" + r.Object + f.fragment(r)
+}
+
+func (fragments) fragment(r Reference) string {
+	return "#sha256=" + hex.EncodeToString(r.SHA256) + "&size=" + strconv.FormatInt(r.Size, 10)
+}
+
+func (f fragments) parse(base, text string) (Reference, error) {
+	at := strings.LastIndexByte(text, '#')
+	if at < 0 {
+		return Reference{}, errNotReference
+	}
+	hash, rest, ok1 := strings.Cut(text[at+1:], "&")
+	hash, ok2 := strings.CutPrefix(hash, "sha256=")
+	size, ok3 := strings.CutPrefix(rest, "size=")
+	sum, ok4 := lowerHex(hash, sha256.Size)
+	n, err := strconv.ParseInt(size, 10, 64)
+	r := Reference{URI: text, Size: n, SHA256: sum}
+	if !ok1 || !ok2 || !ok3 || !ok4 || err != nil || n < 0 || f.fragment(r) != text[at:] {
+		return Reference{}, errNotReference
+	}
+	var ok bool
+	if r.Object, ok = strings.CutPrefix(text[:at], base+"/"); !ok {
+		return Reference{}, fmt.Errorf("%w: %q is not in %q", errElsewhere, text, base)
+	}
+	if object.CheckKey(r.Object) != nil {
+		return Reference{}, errNotReference
+	}
+	return r, nil
+}
+
+// lowerHex decodes a hash of so many bytes.
+func lowerHex(text string, size int) ([]byte, bool) {
+	if len(text) != 2*size || strings.Trim(text, "0123456789abcdef") != "" {
+		return nil, false
+	}
+	sum, err := hex.DecodeString(text)
+	return sum, err == nil
+}

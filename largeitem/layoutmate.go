@@ -1,0 +1,146 @@
+package largeitem
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+)
+
+// MateLayout returns the layout of the Python package pynamodb_mate (checked against
+// 6.0.1.1), for tables on which it works too, or has worked. It calls objects
+//
+//	PREFIX/pk=P/attr=A/md5=HEX
+//	PREFIX/pk=P/sk=S/attr=A/md5=HEX
+//
+// with the MD5 of the body, nothing escaped, and refers to them as s3://BUCKET/KEY. A
+// [Store] reads these. It writes the same name followed by "/id=ID", which the other
+// program follows like every reference, and which no other write can share. So a name
+// needs the hash before the upload, and [Options].Base must be s3://BUCKET.
+//
+// The names do not have that of the table: the prefix is for one table alone. Of the
+// prefix one slash at the beginning is cut, or else one at the end, as the other program
+// does. Names that two keys can have (a key that contains "/sk=" or "/attr=") are written
+// and read, but not swept.
+func MateLayout() Layout { return mateLayout{} }
+
+type mateLayout struct{}
+
+func (mateLayout) hashed() bool { return true }
+
+func (mateLayout) prefix(given string) (string, error) {
+	if given == "" {
+		return "", nil
+	}
+	if rest, ok := strings.CutPrefix(given, "/"); ok {
+		return checkedPrefix(rest + "/")
+	}
+	return checkedPrefix(strings.TrimSuffix(given, "/") + "/")
+}
+
+func (mateLayout) base(uri string) error {
+	if bucket, ok := strings.CutPrefix(uri, "s3://"); !ok || bucket == "" || strings.Contains(bucket, "/") {
+		return fmt.Errorf("%w: the layout of pynamodb_mate needs s3://BUCKET as Options.Base, not %q", ErrInvalid, uri)
+	}
+	return nil
+}
+
+func (mateLayout) item(key Key, attr string) string {
+	name := "pk=" + key.Partition.Text
+	if key.HasSort() {
+		name += "/sk=" + key.Sort.Text
+	}
+	return name + "/attr=" + attr + "/md5="
+}
+
+func (l mateLayout) name(_ Schema, c Content) (string, error) {
+	return l.item(c.Key, c.Attr) + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
+}
+
+const mateID = "/id="
+
+// cutHash cuts the hash, and the id if there is one, off the end of a name. item ends with
+// "/md5=".
+func (mateLayout) cutHash(name string) (item string, sum []byte, id string, ok bool) {
+	if at := len(name) - len(mateID) - 32; at > 0 && strings.HasPrefix(name[at:], mateID) && isID(name[at+len(mateID):]) {
+		name, id = name[:at], name[at+len(mateID):]
+	}
+	at := max(0, len(name)-32)
+	sum, ok = lowerHex(name[at:], 16)
+	return name[:at], sum, id, ok && strings.HasSuffix(name[:at], "/md5=")
+}
+
+func (l mateLayout) owns(_ Schema, key Key, attr, name string) bool {
+	item, _, _, ok := l.cutHash(name)
+	return ok && item == l.item(key, attr)
+}
+
+func (l mateLayout) owner(s Schema, name string) (Owner, bool) {
+	item, _, id, ok := l.cutHash(name)
+	if !ok || strings.Count(item, "/attr=") != 1 || strings.Count(item, "/md5=") != 1 {
+		return Owner{}, false
+	}
+	keys, attr, _ := strings.Cut(strings.TrimSuffix(item, "/md5="), "/attr=")
+	keys, ok = strings.CutPrefix(keys, "pk=")
+	sorts := strings.Count(keys, "/sk=")
+	if !ok || attr == "" || sorts > 1 || (sorts == 1) != (s.Sort.Name != "") {
+		return Owner{}, false
+	}
+	p, sort, _ := strings.Cut(keys, "/sk=")
+	key := Key{Partition: KeyValue{p, s.Partition.Number}, Sort: KeyValue{sort, s.Sort.Number}}
+	if s.CheckKey(key) != nil || !canonical(key.Partition) || !canonical(key.Sort) {
+		return Owner{}, false
+	}
+	return Owner{Key: key, Attr: attr, ID: id}, true
+}
+
+// canonical reports whether a value is the one text for its number, if it is a number.
+func canonical(v KeyValue) bool {
+	if !v.Number || v.Text == "" {
+		return true
+	}
+	n, err := Number(v.Text).Canonical()
+	return err == nil && string(n) == v.Text
+}
+
+func (mateLayout) marker(Schema) string { return markerName }
+
+// metadata is that of the other program, as far as HTTP can transport it, with the
+// SHA-256 of the body.
+func (mateLayout) metadata(c Content, updated time.Time) map[string]string {
+	all := map[string]string{
+		metaPartition: c.Key.Partition.Text,
+		metaAttr:      c.Attr,
+		"update_at":   updated.UTC().Format("2006-01-02T15:04:05.000000-07:00"),
+		metaSHA256:    hex.EncodeToString(c.SHA256),
+	}
+	if c.Key.HasSort() {
+		all[metaSort] = c.Key.Sort.Text
+	}
+	for name, value := range all {
+		if object.CheckMetadata(map[string]string{name: value}) != nil {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// metaSHA256 is the metadata with the hash of the body, where the reference lacks it.
+const metaSHA256 = "sha256"
+
+func (mateLayout) reference(base string, r Reference) string { return base + "/" + r.Object }
+
+func (l mateLayout) parse(base, text string) (Reference, error) {
+	uri, ok := strings.CutPrefix(text, "s3://")
+	bucket, key, _ := strings.Cut(uri, "/")
+	item, sum, _, hashed := l.cutHash(key)
+	if !ok || bucket == "" || !hashed || !strings.Contains(item, "pk=") || !strings.Contains(item, "/attr=") || object.CheckKey(key) != nil {
+		return Reference{}, errNotReference
+	}
+	if "s3://"+bucket != base {
+		return Reference{}, fmt.Errorf("%w: %q is not in %q", errElsewhere, text, base)
+	}
+	return Reference{URI: text, Object: key, Size: -1, MD5: sum}, nil
+}
