@@ -62,4 +62,4 @@ go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned ./internal/i
 # They mostly wait, and count what takes long as an unknown outcome: so they run beside
 # each other, and beside nothing else.
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 24 "$@" -run TestVersioned ./internal/integration
+go test "${race[@]}" -vet=off -timeout 25m -parallel 64 "$@" -run TestVersioned ./internal/integration

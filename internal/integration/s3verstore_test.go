@@ -19,7 +19,7 @@ import (
 )
 
 // life is how long a PUT may take in the suites of registers on buckets with
-// versions. They do not run beside other tests: what takes longer has an unknown
+// versions. They run beside each other only: what takes longer has an unknown
 // outcome, which the suites take for a failure.
 func life() time.Duration {
 	if torture() {
@@ -44,6 +44,7 @@ func openVersioned(t *testing.T, k kind, proxied bool) store.Store {
 // The suite of registers on buckets with versions: MinIO directly, versitygw through
 // the proxy.
 func TestVersionedStores(t *testing.T) {
+	t.Parallel()
 	eachOf(t, versioned(life()), func(t *testing.T, k kind) {
 		storetest.Run(t, func(t *testing.T) store.Store { return openVersioned(t, k, k.name == "s3versioned/versitygw") }, &storetest.Options{
 			Second: second, Parallel: true, Rounds: 1, Racers: 4, Keys: 20, Patience: 5 * time.Minute,
@@ -53,6 +54,7 @@ func TestVersionedStores(t *testing.T) {
 
 // The suite of leases on buckets with versions.
 func TestVersionedLeases(t *testing.T) {
+	t.Parallel()
 	eachOf(t, versioned(life()), func(t *testing.T, k kind) {
 		leasetest.Run(t, func(t *testing.T) store.Store { return openVersioned(t, k, k.name == "s3versioned/minio") }, &leasetest.Options{
 			Second: second, Parallel: true, Contenders: 3, Patience: 5 * time.Minute,
@@ -75,9 +77,9 @@ func TestVersionedDoctor(t *testing.T) {
 			if got := r.unlike(); status != 78 || r.Safe || got[id] != "unsafe" {
 				t.Errorf("status %d, safe: %v, %v", status, r.Safe, got)
 			}
-			// What doctor refuses is refused to everybody.
+			// Every command refuses what doctor refuses.
 			cmd := exec.CommandContext(t.Context(), holdfast, "--store", url(bucket), "run", "-n", "job", "--", "true")
-			cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), server.Env()...)
+			cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="), server.Env()...)
 			out, err := cmd.CombinedOutput()
 			if id != "lifecycle" && (err == nil || cmd.ProcessState.ExitCode() != 78) {
 				t.Errorf("run: %v: %s", err, out)

@@ -223,6 +223,7 @@ func TestVersionedStress(t *testing.T) {
 	}
 	for name, start := range s3Servers() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := start(t)
 			all, sum := stress(t, counting{
 				S3: server, Bucket: server.NewBucket(t, true), Life: time.Second, Locks: locks, Until: time.Now().Add(span),

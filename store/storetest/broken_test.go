@@ -36,7 +36,9 @@ func TestBrokenStores(t *testing.T) {
 		}
 		t.Run(b.fault, func(t *testing.T) {
 			// In a bubble a store that never answers costs no time.
-			synctest.Test(t, func(t *testing.T) { b.check(t) })
+			for _, parallel := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) { b.check(t, parallel) })
+			}
 		})
 	}
 	for _, name := range storetest.Cases() {
@@ -46,8 +48,8 @@ func TestBrokenStores(t *testing.T) {
 	}
 }
 
-func (b broken) check(t *testing.T) {
-	opts := &storetest.Options{Patience: 2 * time.Second}
+func (b broken) check(t *testing.T, parallel bool) {
+	opts := &storetest.Options{Patience: 2 * time.Second, Parallel: parallel}
 	if b.second != nil {
 		opts.Second = func(_ *testing.T, first store.Store) store.Store { return b.second(first) }
 	}
@@ -59,7 +61,7 @@ func (b broken) check(t *testing.T) {
 	for _, name := range b.caught {
 		i := slices.IndexFunc(failures, func(f *storetest.Failure) bool { return f.Case == name })
 		if i < 0 {
-			t.Errorf("%s did not notice", name)
+			t.Errorf("%s did not notice, parallel: %v", name, parallel)
 			continue
 		}
 		if f := failures[i]; f.Rule == "" || len(f.Errors) == 0 || !strings.Contains(f.String(), f.Rule) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/registerrules"
@@ -14,7 +16,8 @@ import (
 
 // env is what a case works with: a fresh store, a second handle on it, and verbs
 // that expect success. A verb that fails ends the case; it must therefore be called
-// on the goroutine of the case only. Racers use the stores themselves, and errorf.
+// on the goroutine of the case only, or in a function that each runs. Racers use the
+// stores themselves, and errorf.
 type env struct {
 	Options
 	t      *testing.T
@@ -50,6 +53,29 @@ func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...)
 // fatalf reports and ends the case. What it is called with is often only a
 // consequence of errors reported before.
 func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
+
+// each runs f for 0 to n-1: with Options.Parallel up to eight calls at the same time, since
+// a write can take seconds on a store that mostly waits, else one after the other. A verb
+// that fails in f ends the case, after the calls that still run.
+func (e *env) each(n int, f func(i int)) {
+	if !e.Parallel {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var finished atomic.Int64
+	workers := min(n, 8)
+	e.race(workers, func(i int, _ store.Store) {
+		for ; i < n; i += workers {
+			f(i)
+			finished.Add(1)
+		}
+	})
+	if finished.Load() < int64(n) {
+		runtime.Goexit() // a verb failed, and has said why
+	}
+}
 
 // absent ends the case: the store is not asked for what it checks.
 func (e *env) absent(why string) { e.rec.Absent(why) }

@@ -95,7 +95,7 @@ func (e *env) distinct(keys []string) {
 		key, value string
 		v          store.Version
 	}
-	var all []register
+	var all []*register
 	seen := make(map[string]bool)
 	for _, key := range keys {
 		if seen[key] {
@@ -105,20 +105,21 @@ func (e *env) distinct(keys []string) {
 		if err := store.CheckKey(key); err != nil {
 			e.fatalf("the suite uses an invalid key: %v", err)
 		}
-		if other := e.state(key); other.Version != "" {
-			e.fatalf("%q exists before it was created, with the value of %s", key, show(other.Value))
-		}
-		value := fmt.Sprintf("of %q", key)
-		all = append(all, register{key, value, e.create(key, value)})
+		all = append(all, &register{key: key, value: fmt.Sprintf("of %q", key)})
 	}
 	check := func() {
-		for _, r := range all {
-			e.expect(r.key, r.v, r.value)
-		}
+		e.each(len(all), func(i int) { e.expect(all[i].key, all[i].v, all[i].value) })
 	}
+	e.each(len(all), func(i int) {
+		r := all[i]
+		if other := e.state(r.key); other.Version != "" {
+			e.fatalf("%q exists before it was created, with the value of %s", r.key, show(other.Value))
+		}
+		r.v = e.create(r.key, r.value)
+	})
 	check()
-	for i := range all {
-		r := &all[i]
+	e.each(len(all), func(i int) {
+		r := all[i]
 		switch i % 3 {
 		case 0:
 			r.value += ", again"
@@ -127,13 +128,13 @@ func (e *env) distinct(keys []string) {
 			e.delete(r.key, r.v)
 			r.value, r.v = "", ""
 		}
-	}
+	})
 	check()
-	for i := range all {
-		if r := &all[i]; i%3 == 1 {
+	e.each(len(all), func(i int) {
+		if r := all[i]; i%3 == 1 {
 			r.value = "anew"
 			r.v = e.create(r.key, r.value)
 		}
-	}
+	})
 	check()
 }

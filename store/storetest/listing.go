@@ -112,9 +112,7 @@ func (e *env) lister() store.Lister {
 }
 
 func (e *env) createAll(keys ...string) {
-	for _, key := range keys {
-		e.create(key, "of "+key)
-	}
+	e.each(len(keys), func(i int) { e.create(keys[i], "of "+keys[i]) })
 }
 
 // list returns what a listing yields, and checks that an error ends it.

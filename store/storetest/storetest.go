@@ -73,7 +73,8 @@ type Options struct {
 	// minute.
 	Patience time.Duration
 
-	// Parallel runs the cases at the same time, for stores that mostly wait.
+	// Parallel runs the cases at the same time, and the writes of a case to different keys,
+	// for stores that mostly wait.
 	Parallel bool
 
 	// Bubble runs each case in a bubble of testing/synctest, where stores that wait
@@ -151,8 +152,9 @@ type Failure = suitetest.Failure
 // failing t. It is for testing this suite, and for showing that a store is known to
 // be wrong. Only what goes wrong in open fails t.
 //
-// With names, only these cases are run. Options.Bubble and Options.Parallel have no
-// effect: Check starts no subtest, and so can itself be called in a bubble.
+// With names, only these cases are run. The cases run one after the other, also with
+// Options.Parallel. Options.Bubble has no effect: Check starts no subtest, and so can itself
+// be called in a bubble.
 func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, names ...string) []*Failure {
 	t.Helper()
 	o := opts.checked(t)

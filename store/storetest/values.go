@@ -35,11 +35,11 @@ func big(n int) string {
 func valueCases() []testCase {
 	return []testCase{
 		{"ValueSizes", "A value has 0 to 64 KiB, and comes back as it was.", func(e *env) {
-			for _, n := range []int{0, 1, 2, 1023, 4096, 32 << 10, store.MaxValue - 1, store.MaxValue} {
-				key := fmt.Sprintf("size-%d", n)
-				v := e.create(key, big(n))
-				e.expect(key, v, big(n))
-			}
+			sizes := []int{0, 1, 2, 1023, 4096, 32 << 10, store.MaxValue - 1, store.MaxValue}
+			e.each(len(sizes), func(i int) {
+				key, value := fmt.Sprintf("size-%d", sizes[i]), big(sizes[i])
+				e.expect(key, e.create(key, value), value)
+			})
 		}},
 		{"ValueNil", "A nil value is an empty one; the register exists.", func(e *env) {
 			v, err := e.s.Put(e.ctx, "job", "", nil)
@@ -70,12 +70,14 @@ func valueCases() []testCase {
 				"\u2028\u2029", "<&>", strings.Repeat("\n", 1000), strings.Repeat("\x00", 1000), strings.Repeat("\"\\", 1000),
 			}
 			v := e.create("job", "")
-			for i, value := range values {
+			for _, value := range values {
 				v = e.put("job", v, value)
 				e.expect("job", v, value)
-				key := fmt.Sprintf("job-%d", i)
-				e.expect(key, e.create(key, value), value)
 			}
+			e.each(len(values), func(i int) {
+				key := fmt.Sprintf("job-%d", i)
+				e.expect(key, e.create(key, values[i]), values[i])
+			})
 		}},
 		{"ValueShrinks", "A value is replaced as a whole: a short one leaves nothing of the long one before it.", func(e *env) {
 			v := e.create("job", big(store.MaxValue))
