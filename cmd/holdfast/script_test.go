@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 
 // programs are what this test binary is under other names.
 var programs = map[string]func(){
-	"holdfast": main,
+	"holdfast": holdfast,
 	"worker":   worker,
 }
 
@@ -28,7 +29,77 @@ func TestMain(m *testing.M) {
 	if os.Getenv(raceOptions) == "" {
 		os.Setenv(raceOptions, "atexit_sleep_ms=0")
 	}
-	testscript.Main(m, programs)
+	testscript.Main(apart{m}, programs)
+}
+
+// apart runs the tests apart from the state of the user who runs them: from the locks in
+// the default store, and from what the command remembers.
+type apart struct{ *testing.M }
+
+// Run runs the tests, and then checks that the user's own state is as it was. On a machine
+// of CI nothing else uses that state; elsewhere the user may have run holdfast meanwhile.
+func (a apart) Run() int {
+	own, err := defaultDir()
+	if err != nil {
+		own = "" // a user without a home has no state
+	}
+	before := filesBelow(own)
+	dir, err := os.MkdirTemp("", "holdfast-state-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	rootState = filepath.Join(dir, "holdfast")
+	os.Setenv("XDG_STATE_HOME", dir)
+	status := a.M.Run()
+	for path, at := range filesBelow(own) {
+		if was, ok := before[path]; !ok || !was.Equal(at) {
+			fmt.Fprintf(os.Stderr, "%s was written while the tests ran: have they left their own directory?\n", path)
+			if os.Getenv("CI") != "" {
+				status = 1
+			}
+		}
+	}
+	return status
+}
+
+// filesBelow returns the files below a directory, with the times of their last writes.
+func filesBelow(dir string) map[string]time.Time {
+	all := make(map[string]time.Time)
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			all[path] = info.ModTime()
+		}
+		return nil
+	})
+	return all
+}
+
+// ownState gives a test that calls the command's functions a home and a state of its own,
+// and returns the directory of the state.
+func ownState(t *testing.T, dir string) string {
+	t.Helper()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", dir)
+	was := rootState
+	t.Cleanup(func() { rootState = was })
+	rootState = filepath.Join(dir, "holdfast")
+	return rootState
+}
+
+// holdfast is the command, with root's state beside the program: each test that has a
+// program of its own has a state of its own.
+func holdfast() {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	rootState = filepath.Join(filepath.Dir(self), "root-state")
+	main()
 }
 
 // raceOptions is the variable with the options of the race detector.

@@ -69,8 +69,7 @@ const password = "Zq7hunter2Zq7"
 func TestSecretsInURLs(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	t.Setenv("HOME", dir)
-	t.Setenv("XDG_STATE_HOME", dir)
+	ownState(t, dir)
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	t.Setenv("AWS_REGION", "us-east-1")

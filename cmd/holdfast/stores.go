@@ -197,11 +197,15 @@ func unknownStore(raw string) error {
 	return usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, strings.Join(known, ", "), raw)
 }
 
+// rootState is root's directory for locks and for what the command remembers. Nothing but
+// the build of a test changes it: tests that root runs keep out of root's own directory.
+var rootState = "/var/lib/holdfast"
+
 // defaultDir is the directory of locks when no store is named. It belongs to this user, so
 // that two users do not share a default store.
 func defaultDir() (string, error) {
 	if os.Geteuid() == 0 {
-		return "/var/lib/holdfast", nil
+		return rootState, nil
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "holdfast"), nil

@@ -202,12 +202,7 @@ func TestPutGoesOn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			t.Setenv("HOME", dir)
-			t.Setenv("XDG_STATE_HOME", dir)
-			base, err := defaultDir()
-			if err != nil {
-				t.Fatal(err)
-			}
+			base := ownState(t, dir)
 			remembered := func() []string {
 				names, err := filepath.Glob(filepath.Join(base, uploadsDir, "*"))
 				if err != nil {
@@ -215,15 +210,6 @@ func TestPutGoesOn(t *testing.T) {
 				}
 				return names
 			}
-			before := remembered() // that of root is not of this test alone
-			added := func() []string {
-				return slices.DeleteFunc(remembered(), func(name string) bool { return slices.Contains(before, name) })
-			}
-			t.Cleanup(func() {
-				for _, name := range added() {
-					_ = os.Remove(name)
-				}
-			})
 			file := filepath.Join(dir, "large")
 			if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, keepFrom+5)); err != nil {
 				t.Fatal(err)
@@ -277,7 +263,7 @@ func TestPutGoesOn(t *testing.T) {
 			if size, _ := os.Stat(file); err != nil || info.Size != size.Size() {
 				t.Errorf("%+v, %v", info, err)
 			}
-			if names := added(); c.resumes && len(names) > 0 {
+			if names := remembered(); c.resumes && len(names) > 0 {
 				t.Errorf("left behind: %q", names)
 			}
 		})

@@ -35,11 +35,13 @@ func (r doctorReport) unlike() map[string]string {
 	return found
 }
 
-// builtHoldfast builds the command.
+// builtHoldfast builds the command. It keeps out of root's own state.
 func builtHoldfast(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "holdfast")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/holdfast-go/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "holdfast")
+	state := "-X main.rootState=" + filepath.Join(dir, "root-state")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", state, "-o", path, "github.com/holdfast-go/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path
@@ -49,7 +51,7 @@ func builtHoldfast(t *testing.T) string {
 func examine(t *testing.T, holdfast, url string, env []string) (r doctorReport, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), holdfast, "--store", url, "--json", "doctor")
-	cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), env...)
+	cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="), env...)
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
@@ -172,7 +174,7 @@ func doctorDynamoDB(t *testing.T, holdfast string) {
 	url := "dynamodb://" + table + "/app?endpoint=" + server.Endpoint
 	run := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), holdfast, append([]string{"--store", url}, args...)...)
-		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), server.Env()...)
+		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="), server.Env()...)
 		out, _ := cmd.CombinedOutput() // the status tells
 		return string(out), cmd.ProcessState.ExitCode()
 	}
