@@ -18,7 +18,7 @@ import (
 // flockRename is the register that one would write first: a file for each key,
 // changed under flock(2) by writing a new file, syncing it, renaming it over the
 // old one and syncing the directory. It is durable and excludes on a local file
-// system. It tells nobody of changes.
+// system. It wakes no waiter: waiters poll.
 type flockRename struct {
 	dir  string
 	lock *os.File

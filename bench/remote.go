@@ -21,7 +21,7 @@ func (c *counter) Do(r *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(r)
 }
 
-// claimant is somebody who wants one lock on a server.
+// claimant is a client that wants one lock on a server.
 type claimant interface {
 	// try takes the lock if it is free, and tells whether it did.
 	try(ctx context.Context) (bool, error)
@@ -278,7 +278,7 @@ func waiting(ctx context.Context, w io.Writer, on on, subjects []*subject, r *ru
 	return nil
 }
 
-// waiting lets somebody wait for each of many locks, counts the requests of all the
+// waiting starts a waiter for each of many locks, counts the requests of all the
 // waiters when they have come to rest, and then releases the locks one by one.
 func (s *subject) waiting(ctx context.Context, r *run, spread time.Duration) (perHour float64, handover samples, err error) {
 	type pair struct {

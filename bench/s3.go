@@ -68,7 +68,7 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	return nil
 }
 
-// deadOnS3 measures the first look of somebody who knows nothing at locks whose
+// deadOnS3 measures the first look of a new client at locks whose
 // holder died long ago. By default "long ago" is more than a minute besides the
 // TTL, for clocks that are wrong; here it is three seconds, since a server may show a
 // Date that is up to two seconds old.

@@ -12,7 +12,7 @@ import (
 )
 
 // sqliteStore is a register in a SQLite database in WAL mode with full sync: each
-// write is one statement, durable when it returns. It tells nobody of changes.
+// write is one statement, durable when it returns. It wakes no waiter: waiters poll.
 type sqliteStore struct{ db *sql.DB }
 
 func openSQLite(file string) (*sqliteStore, error) {

@@ -55,7 +55,7 @@ func TestSuperseded(t *testing.T) {
 				info, err := c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{Base: &base})
 				switch {
 				case others == 0 && (err != nil || info.Version == ""):
-					t.Errorf("nobody followed: got %+v, %v", info, err)
+					t.Errorf("no write followed: got %+v, %v", info, err)
 				case others > 0 && others <= object.MaxBefore && (err != nil || info.Version != "" || info.Stamp.Write == ""):
 					t.Errorf("%d writes followed: got %+v, %v", others, info, err)
 				case others > object.MaxBefore && (store.OutcomeOf(err) != store.Unknown || errors.Is(err, store.ErrConflict)):

@@ -96,7 +96,7 @@ func (tr transfer) check(t *testing.T, f *awstest.S3, b *s3bucket.Bucket, err er
 	body := string(f.Body("bucket", "k"))
 	switch outcome := store.OutcomeOf(err); {
 	case body != tr.old && body != three:
-		t.Errorf("the object has %d bytes, which nobody wrote", len(body))
+		t.Errorf("the object has %d bytes, which no caller wrote", len(body))
 	case outcome == store.Applied && body != three, outcome == store.NotApplied && body != tr.old:
 		t.Errorf("%v, and the object has %d bytes: %v", outcome, len(body), err)
 	}

@@ -76,8 +76,8 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Use:     "checkpoint",
 		Short:   "Positions in streams that never go backwards",
 		GroupID: groupCheckpoints,
-		Long: `Positions in streams that never go backwards, whoever writes them, and survive crashes
-and power cuts. They lie in a store, or with --file in a JSON state file that aviso
+		Long: `Positions in streams. They never go backwards, whichever process writes them, and survive
+crashes and power cuts. They lie in a store, or with --file in a JSON state file that aviso
 programs share. With --file and --store, reset and rm are refused while another holds the
 lock of the checkpoint's name in that store.`,
 		Example: `  holdfast checkpoint advance orders 17

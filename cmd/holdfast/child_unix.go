@@ -374,9 +374,9 @@ func surviveClosedPipe() func() {
 	if signal.Ignored(syscall.SIGPIPE) {
 		return func() {} // the parent process chose to ignore the signal
 	}
-	nobody := make(chan os.Signal, 1)
-	signal.Notify(nobody, syscall.SIGPIPE)
-	return func() { signal.Stop(nobody) }
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGPIPE)
+	return func() { signal.Stop(ignored) }
 }
 
 // suspends reports whether sig is that of Ctrl-Z.

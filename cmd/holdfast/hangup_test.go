@@ -222,7 +222,7 @@ func TestTerminalTable(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
-	lock := exec.Command(bin, "lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", strings.Repeat("somebody ", 30))
+	lock := exec.Command(bin, "lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", strings.Repeat("ada@db1 ", 30))
 	lock.Env = env
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -254,7 +254,7 @@ func TestTerminalTable(t *testing.T) {
 	}
 	whole := exec.Command(bin, "ls")
 	whole.Env = env
-	if out, err := whole.Output(); err != nil || !strings.Contains(string(out), strings.TrimSpace(strings.Repeat("somebody ", 30))) {
+	if out, err := whole.Output(); err != nil || !strings.Contains(string(out), strings.TrimSpace(strings.Repeat("ada@db1 ", 30))) {
 		t.Errorf("in a pipe: %s (%v)", out, err)
 	}
 }

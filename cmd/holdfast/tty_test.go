@@ -166,7 +166,7 @@ func TestTerminalJobControl(t *testing.T) {
 func TestTerminalWaiting(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	holder := exec.Command(bin, "run", "job", "--holder", "somebody else", "--", "sleep", "600")
+	holder := exec.Command(bin, "run", "job", "--holder", "ada@db1", "--", "sleep", "600")
 	holder.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestTerminalWaiting(t *testing.T) {
 		show.Env = holder.Env
 	}
 	waiter := onTerminal(t, dir, bin, "run", "job", "--", "echo", "got it")
-	waiter.expect(`waiting for job, held by somebody else since \d\d:\d\d:\d\d \(token \d+\) on file:`)
+	waiter.expect(`waiting for job, held by ada@db1 since \d\d:\d\d:\d\d \(token \d+\) on file:`)
 	_ = holder.Process.Signal(syscall.SIGTERM)
 	waiter.expect("\r\x1b\\[Kgot it")
 }
@@ -199,7 +199,7 @@ func TestTerminalBreakAsks(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	run("lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", "somebody")
+	run("lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", "ada@db1")
 	token := regexp.MustCompile(`"token": (\d+)`).FindStringSubmatch(run("show", "job", "--json"))[1]
 	// With --now it asks first whether the holder is dead.
 	certain := onTerminal(t, dir, bin, "break", "job", "--token", token, "--now")
@@ -208,7 +208,7 @@ func TestTerminalBreakAsks(t *testing.T) {
 	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {
 		term := onTerminal(t, dir, bin, "break", "job", "--token", token)
-		term.expect(`Lock "job" is held by somebody \(token \d+\), whose process is not known to be alive or dead\. .* \[y/N\] `)
+		term.expect(`Lock "job" is held by ada@db1 \(token \d+\), whose process is not known to be alive or dead\. .* \[y/N\] `)
 		term.send(answer)
 		if answer == "y\n" {
 			term.expect("is broken")

@@ -116,7 +116,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 	stop()
 	wg.Wait()
 
-	// Whoever is left, or a last one, finishes.
+	// The worker that is left, or a last one, finishes.
 	if running[0] == nil {
 		running[0] = worker(t, dir, out)
 	}

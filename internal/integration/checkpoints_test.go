@@ -46,7 +46,7 @@ func TestCheckpoints(t *testing.T) {
 }
 
 // Several processes' worth of keepers move checkpoints on, through a proxy that does
-// any fault to one request in six. What was acknowledged is never undone, nobody sees
+// any fault to one request in six. What was acknowledged is never undone, no reader sees
 // a checkpoint go back, and what was refused for certain did not happen.
 func TestCheckpointsUnderFaults(t *testing.T) {
 	t.Parallel()

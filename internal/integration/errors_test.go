@@ -21,13 +21,13 @@ import (
 // message contains a secret.
 func TestClearErrors(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := "http://" + nobody.Addr().String()
-	nobody.Close()
-	secret := "the-secret-that-nobody-may-see"
+	closed := "http://" + listener.Addr().String()
+	listener.Close()
+	secret := "the-secret-that-no-message-shows"
 
 	cases := map[string]struct {
 		at   target
@@ -47,7 +47,7 @@ func TestClearErrors(t *testing.T) {
 		add(name+"/no such bucket", missing, store.ErrMisconfigured)
 		wrong.S3.SecretKey = secret
 		add(name+"/wrong secret", wrong, store.ErrDenied)
-		wrong.S3.AccessKey, wrong.S3.SecretKey = "NOBODY", secret
+		wrong.S3.AccessKey, wrong.S3.SecretKey = "UNKNOWN", secret
 		add(name+"/unknown access key", wrong, store.ErrDenied)
 		tls.S3.Endpoint = strings.Replace(server.Endpoint, "http://", "https://", 1)
 		add(name+"/TLS to a plain port", tls, store.ErrMisconfigured)
@@ -61,8 +61,8 @@ func TestClearErrors(t *testing.T) {
 	add("dynamodb/another key schema", dynamo, store.ErrMisconfigured)
 	dynamo.Dynamo.Endpoint = strings.Replace(dynamo.Dynamo.Endpoint, "http://", "https://", 1)
 	add("dynamodb/TLS to a plain port", dynamo, store.ErrMisconfigured)
-	add("s3/nobody listens", target{Kind: "s3", S3: servers.S3{Endpoint: closed, Region: "us-east-1", AccessKey: "a", SecretKey: secret}, Space: "bucket"}, store.ErrUnavailable)
-	add("dynamodb/nobody listens", target{Kind: "dynamodb", Dynamo: servers.Dynamo{Endpoint: closed, Region: "us-east-1", AccessKey: "a", SecretKey: secret}, Space: "table"}, store.ErrUnavailable)
+	add("s3/closed port", target{Kind: "s3", S3: servers.S3{Endpoint: closed, Region: "us-east-1", AccessKey: "a", SecretKey: secret}, Space: "bucket"}, store.ErrUnavailable)
+	add("dynamodb/closed port", target{Kind: "dynamodb", Dynamo: servers.Dynamo{Endpoint: closed, Region: "us-east-1", AccessKey: "a", SecretKey: secret}, Space: "table"}, store.ErrUnavailable)
 
 	for name, tt := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -144,7 +144,7 @@ func (f *fileFight) calm() {
 // for longer than the lease, at any time and at each instant that matters. At no
 // instant of the machine's monotonic clock do two of them believe that they hold the
 // lock; tokens rise; no write with a stale token reaches the counter behind the
-// fence; the whole history is one of a lease; and whoever is left gets the lock.
+// fence; the whole history is one of a lease; and every process that is left gets the lock.
 func TestFileTorture(t *testing.T) {
 	t.Parallel()
 	duration := 12 * time.Second
@@ -161,7 +161,7 @@ func TestFileTorture(t *testing.T) {
 	f.check(st)
 	for _, what := range []string{"before acquire", "after acquire", "before release", "after release", "after fenced write"} {
 		if torture() && (f.instants["stop "+what] == 0 || f.instants["kill "+what] == 0) {
-			t.Errorf("nobody was stopped and killed %s", what)
+			t.Errorf("no process was stopped and killed %s", what)
 		}
 	}
 	var struck []string

@@ -31,15 +31,15 @@ type leaseOp struct {
 
 // leaseState is the state of a lease, and of the counter behind the fence.
 type leaseState struct {
-	Holder uint64 // token of who holds it; 0: nobody
+	Holder uint64 // token of the holder; 0: the lock is free
 	Last   uint64 // highest token that was given
 	Fence  uint64 // highest token that has written
 	N      int
 }
 
-// leaseModel is what a lease with expiry does, one operation at a time: who acquires
-// finds nobody and gets a higher token, who believes holds, and no write goes below
-// the fence.
+// leaseModel is what a lease with expiry does, one operation at a time: a process that
+// acquires finds the lock free and gets a higher token, a process that believes it holds the
+// lock holds it, and no write goes below the fence.
 func leaseModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return leaseState{} },
@@ -132,7 +132,7 @@ func (h *leaseHistory) overlaps() (n int) {
 
 // operations returns the history in the form of the checker.
 //
-// Nobody sees when a lease expires. It may be any time after the last belief; and
+// No process sees when a lease expires. It may be any time after the last belief; and
 // since the next acquire needs a free lock, it can be thought of as before the return
 // of that without loss.
 func (h *leaseHistory) operations() []porcupine.Operation {

@@ -72,7 +72,7 @@ func TestFileHandOver(t *testing.T) {
 	}
 }
 
-// Whoever waits for the lock of a process that is killed with -9 has it long before
+// A waiter has the lock of a process that is killed with -9 long before
 // the lease expires: the file store knows who is alive.
 func TestFileKilledHolder(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestFileKilledHolder(t *testing.T) {
 	for len(times) < rounds {
 		i := f.holder(now(), time.Now().Add(time.Minute))
 		if i < 0 {
-			t.Fatal("nobody has the lock")
+			t.Fatal("no process has the lock")
 		}
 		victim := f.alive[i]
 		killed := now()
@@ -103,7 +103,7 @@ func TestFileKilledHolder(t *testing.T) {
 		}
 		next := f.heldAfter(killed, time.Now().Add(time.Minute))
 		if next == 0 {
-			t.Fatal("nobody got the lock of a process that was killed")
+			t.Fatal("no process got the lock of one that was killed")
 		}
 		times = append(times, time.Duration(next-killed))
 	}

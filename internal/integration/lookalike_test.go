@@ -121,7 +121,7 @@ func TestServerThatIgnoresConditions(t *testing.T) {
 	})
 }
 
-// Somebody deletes a lock's object by hand in a bucket with versions, so that a
+// A user deletes a lock's object by hand in a bucket with versions, so that a
 // delete marker is current. Where the server can tell (MinIO, AWS) the lock is taken
 // anew with a higher token. Where it cannot (versitygw) there is an error, soon, and
 // no lock.

@@ -35,8 +35,8 @@ func (r *raw) versions(key string) []string {
 }
 
 // What a register on a versioned bucket assumes of LIST, with eight writers at once:
-// it shows every write that was answered, at once and to everybody, it never drops
-// one, and once nobody writes, the versions have an order that stays.
+// it shows every write that was answered, at once and to every reader, it never drops
+// one, and when no writer is left, the order of the versions does not change.
 //
 // The log tells what must not be assumed. On MinIO, the oldest version in a
 // listing right after one's own write need not stay the oldest (in a third to a half

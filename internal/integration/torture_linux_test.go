@@ -25,7 +25,7 @@ import (
 // kind of fault, and are killed with -9 and stopped beyond their leases. At no
 // instant of the machine's monotonic clock do two of them believe that they hold
 // the lock; tokens rise; no write with a stale token reaches the counter behind the
-// fence; and when the faults end, everybody who is left gets the lock.
+// fence; and when the faults end, every worker that is left gets the lock.
 func TestLeaseTorture(t *testing.T) {
 	t.Parallel()
 	duration := 12 * time.Second
@@ -176,8 +176,8 @@ func (f *fight) grants() (n int) {
 	return n
 }
 
-// settle lets every worker take the lock once more, one after the other: whoever has
-// it is killed, so that the next one has to take it over.
+// settle lets every worker take the lock once more, one after the other: the
+// holder is killed, so that the next worker has to take the lock over.
 func (f *fight) settle() {
 	f.t.Helper()
 	for len(f.alive) > 0 {

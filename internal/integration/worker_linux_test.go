@@ -162,7 +162,7 @@ func (w *worker) hold(ctx context.Context, guard *lease.Guard) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if w.rnd.IntN(3) == 0 {
-		// A last write without a look: whoever was stopped before it writes with a
+		// A last write without a look: a worker that was stopped before it writes with a
 		// stale token, and must be refused.
 		w.count(ctx, guard)
 	}
@@ -191,7 +191,7 @@ func (w *worker) count(ctx context.Context, guard *lease.Guard) {
 	case err == nil:
 		w.tell(event{Kind: "counted", Token: token, N: next.N})
 	case errors.Is(err, errFenced):
-		// Somebody with a higher token has been here before this look.
+		// A worker with a higher token wrote before this look.
 		if guard.Err() == nil {
 			w.tell(event{Kind: "violation", Token: token, Text: fmt.Sprintf("believes in token %d, the counter has %d", token, next.Token)})
 		}

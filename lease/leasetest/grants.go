@@ -72,13 +72,13 @@ func grantCases() []testCase {
 }
 
 func caseAcquireRelease(e *env) {
-	c := e.client(e.a, func(o *lease.Options) { o.Holder = "somebody" })
+	c := e.client(e.a, func(o *lease.Options) { o.Holder = "ada@db1" })
 	g := e.try(c, job)
 	e.holds(g)
 	if g.Context().Err() != nil {
 		e.errorf("the context of a new guard has ended: %v", context.Cause(g.Context()))
 	}
-	if rec := e.state(job, lease.Held); rec.Name != job || rec.Holder != "somebody" || rec.TTL != e.long || rec.Grant == "" || rec.Nonce == "" {
+	if rec := e.state(job, lease.Held); rec.Name != job || rec.Holder != "ada@db1" || rec.TTL != e.long || rec.Grant == "" || rec.Nonce == "" {
 		e.errorf("the record is %+v", rec)
 	}
 	e.release(g)

@@ -136,7 +136,7 @@ func (s *sim) operate(ctx context.Context, who string, base object.Version) erro
 	switch {
 	case s.one(8):
 		return errNothingDone
-	case s.one(8): // it is never applied, but nobody knows
+	case s.one(8): // it is never applied, and the caller cannot know
 		return unknown
 	case s.one(8):
 		later(deadline.Add(s.random(simLate)))

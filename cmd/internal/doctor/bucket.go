@@ -269,7 +269,7 @@ func (p *bucket) deleted(ctx context.Context) []Check {
 	}
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		return c.warn("refused: it takes a delete marker for an object", "a lock whose object somebody deletes by hand cannot be taken until the marker is removed; Holdfast itself deletes none")
+		return c.warn("refused: it takes a delete marker for an object", "a lock whose object was deleted by hand cannot be taken until the marker is removed; Holdfast itself deletes none")
 	case errors.Is(err, errors.ErrUnsupported):
 		return c.as(NotTested, "conditions are not supported", "")
 	case err != nil:

@@ -229,7 +229,7 @@ func (p *directory) permissions(context.Context) []Check {
 	mode := info.Mode()
 	if p.refused != nil {
 		c.last = true // nothing is tried there
-		return c.unsafe(p.refused.Error(), "every command refuses this directory: a lock in it protects from nobody who wants to break it")
+		return c.unsafe(p.refused.Error(), "every command refuses this directory: a user who wants to can break a lock in it")
 	}
 	if len(p.o.Unsafe) > 0 {
 		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "users who are not trusted with the locks may be able to take, free or damage them")

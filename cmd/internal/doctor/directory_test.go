@@ -185,7 +185,7 @@ func TestStrangers(t *testing.T) {
 		name, risk string
 		make       func(t *testing.T, dir string) string
 	}{
-		{"everybody", "writable", func(t *testing.T, dir string) string {
+		{"every user", "writable", func(t *testing.T, dir string) string {
 			chmod(t, dir, 0o777)
 			return dir
 		}},

@@ -174,7 +174,7 @@ func brokenRegisters(mem *memstore.Store) map[string]struct {
 			}
 			return err
 		}, found(doctor.Safe, "list-registers=warning")},
-		"never lets anybody create": {func(ctx context.Context, o *store.Op, next store.Handler) error {
+		"refuses every creation": {func(ctx context.Context, o *store.Op, next store.Handler) error {
 			if o.Kind == store.OpPut && o.Prev == "" {
 				return &store.ConflictError{Key: o.Key}
 			}
