@@ -3,9 +3,12 @@
 // by a token that only ever grows.
 //
 //	client, err := lease.New(st, nil)
-//	guard, err := client.Acquire(ctx, "nightly")
-//	defer guard.Release(ctx)
-//	work(guard.Context(), guard.Token())
+//	err = client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
+//		return work(ctx, guard.Token())
+//	})
+//
+// [Client.Do] waits for the lock, runs the function under it, and releases it. It is the form
+// that most programs should use; [Client.Acquire] and [Guard.Release] are its parts.
 //
 // # What is promised
 //
@@ -67,7 +70,8 @@
 //
 // The context of an acquire bounds the wait alone: cancelling it later does not
 // touch the lease. The guard has a context of its own. Releasing works when the
-// caller's context has ended.
+// caller's context has ended. The context of a [Client.Do] ends that of its function, too;
+// the lease lasts until the function has returned.
 //
 // # The record
 //

@@ -40,6 +40,10 @@ var (
 	// context after Release, and no [ErrLost].
 	ErrReleased = errors.New("lease released")
 
+	// ErrUnreleased: the function of a [Client.Do] has returned, and it is not known that
+	// the lock was released. Then others wait until the lease expires.
+	ErrUnreleased = errors.New("the lock may not be released")
+
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("lease client closed")
 

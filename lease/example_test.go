@@ -20,17 +20,80 @@ func Example() {
 	}
 	defer client.Close(ctx)
 
+	// The work ends when the lease or ctx does, and hands the token on to every store
+	// that can refuse an old one.
+	work := func(ctx context.Context, token uint64) error { return ctx.Err() }
+	err = client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
+		return work(ctx, guard.Token())
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// What the error of Do tells.
+func ExampleClient_Do() {
+	client, _ := lease.New(&memstore.Store{}, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err := client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
+		<-ctx.Done() // the lock is held until the function returns
+		return fmt.Errorf("half of the report: %w", ctx.Err())
+	})
+	switch {
+	case err == nil:
+		fmt.Println("done, and the lock is free")
+	case errors.Is(err, lease.ErrLost):
+		fmt.Println("another may have worked at the same time:", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Println("not in time:", err)
+	default:
+		fmt.Println(err)
+	}
+	// Output: not in time: half of the report: context deadline exceeded
+}
+
+// A handle holds its lock for a function and for what that calls.
+func ExampleHandle_Do() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	handle, _ := client.Handle("accounts")
+	book := func(ctx context.Context, guard *lease.Guard) error { return guard.Err() }
+	err := handle.Do(ctx, func(ctx context.Context, guard *lease.Guard) error {
+		return handle.Do(ctx, book) // joins the grant
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// Work that is skipped while another process does it.
+func ExampleClient_TryDo() {
+	ctx := context.Background()
+	st := &memstore.Store{}
+	here, _ := lease.New(st, &lease.Options{Holder: "here"})
+	there, _ := lease.New(st, nil)
+	err := here.Do(ctx, "sweep", func(ctx context.Context, _ *lease.Guard) error {
+		return there.TryDo(ctx, "sweep", func(context.Context, *lease.Guard) error {
+			panic("two sweep at once")
+		})
+	})
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("busy:", held.Record.Holder)
+	}
+	// Output: busy: here
+}
+
+// Without Do: the guard is released by the caller.
+func ExampleClient_Acquire_guard() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
 	guard, err := client.Acquire(ctx, "nightly")
 	if err != nil {
 		panic(err)
 	}
 	defer guard.Release(ctx)
-
-	// The work ends when the lease does, and hands the token on to every store
-	// that can refuse an old one.
-	work := func(ctx context.Context, token uint64) error { return ctx.Err() }
-	fmt.Println(work(guard.Context(), guard.Token()))
-	// Output: <nil>
+	fmt.Println(guard.Context().Err(), guard.Token() > 0)
+	// Output: <nil> true
 }
 
 // Another client holds the lock.

@@ -89,6 +89,9 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // no such order. A handle that has met others leaves them a chance before it takes the
 // lock again; see Tuning.Yield.
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
+	if err := h.waitsForItself(ctx); err != nil {
+		return nil, err
+	}
 	ctx, cancel := h.c.bind(ctx)
 	defer cancel(nil)
 	ctx, stop := h.c.set.withPatience(ctx, func(left time.Duration) {

@@ -136,12 +136,9 @@ func (t *Table) Rows(ctx context.Context) (rows []string, err error) {
 // Compact makes one file of all, and removes what is no longer needed. It waits for the
 // lease of the compactor. It can be stopped at any point, and be run again.
 func (t *Table) Compact(ctx context.Context) error {
-	guard, err := t.leases.Acquire(ctx, compactLock)
-	if err != nil {
-		return err
-	}
-	err = t.compact(guard.Context(), guard.Token())
-	return errors.Join(err, guard.Release(context.WithoutCancel(ctx)))
+	return t.leases.Do(ctx, compactLock, func(ctx context.Context, guard *lease.Guard) error {
+		return t.compact(ctx, guard.Token())
+	})
 }
 
 // errFenced says that a compactor with a higher token has begun.

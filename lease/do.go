@@ -1,0 +1,167 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Do acquires the lock name, waiting like [Client.Acquire], runs f while it holds the
+// lock, and releases it. It is [Handle.Do] on a new handle.
+func (c *Client) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
+	h, err := c.Handle(name)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+// TryDo is [Client.Do] with [Client.TryAcquire]: it does not wait for the lock. If another
+// handle holds it, f is not run, and the error is a [*HeldError]. It is [Handle.TryDo] on a
+// new handle.
+func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
+	h, err := c.Handle(name)
+	if err != nil {
+		return err
+	}
+	return h.TryDo(ctx, f)
+}
+
+// Do acquires the lock like [Handle.Acquire], runs f once in the calling goroutine while it
+// holds the lock, and releases the lock. Without the lock f is not run, and the error is
+// that of Acquire.
+//
+// The context of f has the values and the deadline of ctx. It ends with ctx, and when the
+// lease does: the reason is its cause, and f should stop. After the end of ctx the lease is
+// renewed until f has returned, however long that takes. After the loss of the lease
+// Options.Grace is left before another may hold the lock. [Client.Close] frees the lock at
+// once: end ctx before, and wait for Do. The guard is for the token, the data and so on. If f
+// releases or detaches it, its context ends, and f goes on without the lock.
+//
+// Do returns nil only if f returned nil, the lease lasted until then, and the lock was
+// released. Else the error matches each of these that apply:
+//
+//   - [ErrLost]: the lease was lost before f returned, whatever f returned; also [ErrClosed]
+//     if the client was closed. Work that another holder could repeat may have been done in part.
+//   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
+//   - The error of f. If the lease was lost, the error does not match [context.Canceled]: f
+//     was told to stop by that, and the caller was not.
+//   - [ErrUnreleased]: the release failed, or its outcome is not known. If the error matches
+//     none of the others, f returned nil.
+//
+// A release does not need ctx; see [Guard.Release]. If f panics, or ends its goroutine, the
+// lock is released, and that goes on.
+//
+// A Do, or an Acquire, with a context of f and another handle of the same lock would wait
+// for itself: it is refused with [store.ErrInvalid]. With the same handle it gets another
+// guard of the same grant at once.
+func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) error) error {
+	guard, err := h.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return guard.do(ctx, f)
+}
+
+// TryDo is [Handle.Do] with [Handle.TryAcquire]: it does not wait for the lock. If another
+// handle holds it, f is not run, and the error is a [*HeldError].
+func (h *Handle) TryDo(ctx context.Context, f func(ctx context.Context, g *Guard) error) error {
+	guard, err := h.TryAcquire(ctx)
+	if err != nil {
+		return err
+	}
+	return guard.do(ctx, f)
+}
+
+// do runs f and releases the guard.
+func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
+	around, _ := ctx.Value(workKey{}).(*work)
+	w := &work{g: g, around: around}
+	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
+	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })
+	defer func() { // if f panics, too
+		stop()
+		over := g.Err()
+		w.end(ErrReleased)
+		err = result(ctx, err, over, g.Release(ctx))
+	}()
+	return f(w, g)
+}
+
+// result is the error of a Do: ctx is the caller's, own the error of f, over why the lease
+// had ended when f returned, and release the error of the release.
+func result(ctx context.Context, own, over, release error) error {
+	var why error
+	switch {
+	case errors.Is(release, ErrLost):
+		why = release
+	case errors.Is(over, ErrClosed):
+		why = over
+	case own != nil && ctx.Err() != nil:
+		why = context.Cause(ctx)
+	}
+	if own != nil && why != nil && ctx.Err() == nil {
+		own = stopped{own}
+	}
+	switch {
+	case why == nil || errors.Is(own, why):
+		why = own
+	case own != nil:
+		why = fmt.Errorf("%w: %w", why, own)
+	}
+	if release != nil && !errors.Is(release, ErrLost) {
+		release = fmt.Errorf("%w: %w", ErrUnreleased, release)
+		if why != nil {
+			return errors.Join(why, release)
+		}
+		return release
+	}
+	return why
+}
+
+// stopped is the error of a function that the loss of its lease has stopped. It does not
+// match [context.Canceled]: the caller has canceled nothing.
+type stopped struct{ err error }
+
+func (e stopped) Error() string { return e.err.Error() }
+
+// Is matches what the error of the function matches, but for the end of its context.
+func (e stopped) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.err, target)
+}
+
+// As finds what the error of the function has.
+func (e stopped) As(target any) bool { return errors.As(e.err, target) }
+
+// work is the context of a function that runs under a guard. Like that of the guard it looks
+// at the clocks whenever it is asked.
+type work struct {
+	context.Context
+	g      *Guard
+	end    context.CancelCauseFunc
+	around *work // that of the function around it
+}
+
+// workKey is the key of the innermost work in a context.
+type workKey struct{}
+
+// Err implements context.Context.
+func (w *work) Err() error {
+	if err := w.g.Err(); err != nil {
+		w.end(err)
+	}
+	return w.Context.Err()
+}
+
+// waitsForItself refuses to wait for a lock that a function around ctx holds, through another
+// handle: it would wait until ctx ends.
+func (h *Handle) waitsForItself(ctx context.Context) error {
+	for w, _ := ctx.Value(workKey{}).(*work); w != nil; w = w.around {
+		if w.g.g.h != h && w.g.g.h.same(h) && w.g.Err() == nil {
+			return fmt.Errorf("%w: lock %q is held by the function that asks for it (token %d): the wait would not end", store.ErrInvalid, h.name, w.g.g.token)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var errWork = errors.New("the work failed")
+
+// breaks ends the lease of the lock by another client, at once, and waits until the holder
+// has noticed.
+func breaks(t *testing.T, st store.Store, g *lease.Guard) {
+	t.Helper()
+	if _, err := client(t, st, nil).Break(t.Context(), g.Name(), g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+		t.Errorf("Break: %v", err)
+	}
+	<-g.Context().Done()
+}
+
+// The function runs under the lease, with the values and the deadline of the caller's
+// context, and afterwards the lock is free. On a store whose conflicts tell the state that
+// costs two requests for a new lock.
+func TestDo(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		type key struct{}
+		w := newWire(st)
+		c := client(t, w, nil)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Hour)
+		defer cancel()
+		var token uint64
+		err := c.Do(ctx, "job", func(ctx context.Context, g *lease.Guard) error {
+			wantHeld(t, client(t, st, nil), "job")
+			deadline, _ := ctx.Deadline()
+			if !deadline.Equal(began.Add(time.Hour)) || ctx.Value(key{}) != "value" || ctx.Err() != nil {
+				t.Errorf("the context has the deadline %v, the value %v, %v", deadline, ctx.Value(key{}), ctx.Err())
+			}
+			token = g.Token()
+			return nil
+		})
+		if err != nil || wantState(t, c, "job", lease.Free).Token != token || token == 0 {
+			t.Errorf("Do: %v, token %d", err, token)
+		}
+		if n := w.requests(); n != 3 { // one is that of wantState
+			t.Errorf("%d requests, want 2 and one to look", n)
+		}
+	})
+}
+
+// What ends the function, or keeps it from running, and what the error of Do tells of it.
+func TestDoTellsWhatHappened(t *testing.T) {
+	cause := errors.New("the program ends")
+	type run struct {
+		t    *testing.T
+		st   store.Store
+		w    *wire
+		c    *lease.Client
+		end  context.CancelCauseFunc
+		work context.Context
+		g    *lease.Guard
+	}
+	for _, c := range []struct {
+		name     string
+		f        func(*run) error
+		is, not  []error
+		releases bool
+	}{
+		{"an error of the function", func(*run) error { return errWork },
+			[]error{errWork}, []error{lease.ErrUnreleased, lease.ErrLost}, true},
+		{"the lease is lost", func(r *run) error { breaks(r.t, r.st, r.g); <-r.work.Done(); return r.work.Err() },
+			[]error{lease.ErrLost, lease.ErrBroken}, []error{context.Canceled, lease.ErrUnreleased}, true},
+		{"the lease is lost, and the function fails for another reason",
+			func(r *run) error { breaks(r.t, r.st, r.g); return errors.Join(errWork, &store.OpError{Err: errWork}) },
+			[]error{lease.ErrLost, errWork}, []error{lease.ErrUnreleased}, true},
+		{"the lease is lost, and the function does not notice", func(r *run) error { breaks(r.t, r.st, r.g); return nil },
+			[]error{lease.ErrLost}, nil, true},
+		{"the context ends", func(r *run) error { r.end(cause); <-r.work.Done(); return r.work.Err() },
+			[]error{cause, context.Canceled}, []error{lease.ErrLost, lease.ErrUnreleased}, true},
+		{"the context ends, and the function returns its cause", func(r *run) error { r.end(cause); return cause },
+			[]error{cause}, nil, true},
+		{"the context ends, and the work is done", func(r *run) error { r.end(cause); return nil },
+			nil, nil, true},
+		{"the context ends, and then the lease is lost",
+			func(r *run) error { r.end(cause); breaks(r.t, r.st, r.g); return r.work.Err() },
+			[]error{lease.ErrLost, context.Canceled}, nil, true},
+		{"the client is closed", func(r *run) error { end(r.c); return r.work.Err() },
+			[]error{lease.ErrClosed}, []error{context.Canceled, lease.ErrLost}, true},
+		{"the reply to the release is lost, and nothing can be read", func(r *run) error { r.w.set(everything(lose)); return nil },
+			[]error{lease.ErrUnreleased, lease.ErrUnresolved}, []error{lease.ErrLost}, true},
+		{"the function fails, and the release too", func(r *run) error { r.w.set(everything(drop)); return errWork },
+			[]error{lease.ErrUnreleased, errWork}, []error{lease.ErrLost}, false},
+		{"another took the lock while it was trusted", func(r *run) error {
+			if _, err := client(r.t, r.st, nil).Break(r.t.Context(), "job", r.g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+				r.t.Error(err)
+			}
+			return nil
+		}, []error{lease.ErrLost, lease.ErrBroken}, []error{lease.ErrUnreleased}, true},
+		{"the function releases its guard", func(r *run) error { mustRelease(r.t, r.g); <-r.work.Done(); return nil },
+			nil, nil, true},
+		{"the function detaches its guard", func(r *run) error {
+			_, err := r.g.Detach(r.t.Context())
+			return errors.Join(err, r.work.Err())
+		}, []error{context.Canceled}, []error{lease.ErrUnreleased, lease.ErrLost}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				r := &run{t: t, st: st, w: w, c: client(t, w, &lease.Options{TTL: ttl, NoPresence: true})}
+				ctx, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				r.end = end
+				err := r.c.Do(ctx, "job", func(ctx context.Context, g *lease.Guard) error {
+					r.work, r.g = ctx, g
+					return c.f(r)
+				})
+				w.set(nil)
+				for _, want := range c.is {
+					if !errors.Is(err, want) {
+						t.Errorf("the error does not match %q: %v", want, err)
+					}
+				}
+				for _, not := range c.not {
+					if errors.Is(err, not) {
+						t.Errorf("the error matches %q: %v", not, err)
+					}
+				}
+				if c.is == nil && err != nil {
+					t.Errorf("Do: %v", err)
+				}
+				if free := wantRecord(t, st).State != lease.Held; free != c.releases {
+					t.Errorf("the lock is free: %v, want %v", free, c.releases)
+				}
+				if r.g.Err() == nil || r.work.Err() == nil {
+					t.Errorf("after Do: the guard %v, the context %v", r.g.Err(), r.work.Err())
+				}
+				var op *store.OpError
+				if errors.Is(err, errWork) && errors.Is(err, lease.ErrLost) && !errors.As(err, &op) {
+					t.Errorf("what the error of the function has is not found: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func wantRecord(t *testing.T, st store.Store) lease.Record {
+	t.Helper()
+	info, err := client(t, st, nil).Inspect(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Record
+}
+
+// Without the lock the function does not run: the lock is busy, the wait ends, the store
+// does not answer.
+func TestDoWithoutTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g := mustTry(t, client(t, st, nil), "job")
+		c := client(t, st, nil)
+		never := func(context.Context, *lease.Guard) error { t.Error("the function runs"); return nil }
+		if err := c.TryDo(t.Context(), "job", never); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryDo: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Do(ctx, "job", never); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("Do: %v", err)
+		}
+		for _, do := range []func(context.Context, string, func(context.Context, *lease.Guard) error) error{c.Do, c.TryDo} {
+			if err := do(t.Context(), "a//b", never); !errors.Is(err, store.ErrKey) {
+				t.Errorf("a bad name: %v", err)
+			}
+		}
+		mustRelease(t, g)
+		if err := c.TryDo(t.Context(), "job", func(context.Context, *lease.Guard) error { return errWork }); err != errWork {
+			t.Errorf("TryDo: %v", err)
+		}
+	})
+}
+
+// A function that takes its time after the end of the context, or ignores it, holds the lock
+// until it has returned.
+func TestDoRenewsUntilTheFunctionHasReturned(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := client(t, st, nil).Do(ctx, "job", func(ctx context.Context, g *lease.Guard) error {
+			<-ctx.Done()
+			if ctx.Err() != context.DeadlineExceeded || time.Since(began) != time.Minute {
+				t.Errorf("the context ended after %v: %v", time.Since(began), ctx.Err())
+			}
+			for range 20 {
+				time.Sleep(ttl)
+				wantHeld(t, client(t, st, nil), "job")
+			}
+			return g.Err()
+		})
+		if err != nil {
+			t.Errorf("Do: %v", err)
+		}
+		mustTry(t, client(t, st, nil), "job")
+	})
+}
+
+// A function that goes on after its lease was lost takes nothing from the next holder.
+func TestDoAfterTheLossLeavesTheNextHolderAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		var next *lease.Guard
+		err := client(t, w, nil).Do(t.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
+			w.set(everything(hang))
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrExpired) {
+				t.Errorf("the cause: %v", cause)
+			}
+			time.Sleep(2 * ttl)
+			w.set(nil)
+			var err error
+			next, err = client(t, st, nil).Acquire(t.Context(), "job")
+			return err
+		})
+		if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
+			t.Errorf("Do: %v", err)
+		}
+		if err := errors.Join(next.Err(), next.Renew(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The context of the function looks at the clocks itself: after the machine has slept it has
+// ended, before any timer had its turn.
+func TestDoAfterASleepOfTheMachine(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		clk := newClocks()
+		lease.SetClock(c, clk.read)
+		err := c.Do(t.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
+			clk.change(func(c *clocks) { c.suspended += time.Hour })
+			if ctx.Err() == nil || !errors.Is(context.Cause(ctx), lease.ErrExpired) {
+				t.Errorf("the context: %v, %v", ctx.Err(), context.Cause(ctx))
+			}
+			select {
+			case <-ctx.Done():
+			default:
+				t.Error("Err tells an end, and Done does not")
+			}
+			return nil
+		})
+		if !errors.Is(err, lease.ErrExpired) {
+			t.Errorf("Do: %v", err)
+		}
+	})
+}
+
+// A panic in the function, and the end of its goroutine, release the lock and go on.
+func TestDoOfAFunctionThatDoesNotReturn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		func() {
+			defer func() {
+				if r := recover(); r != errWork {
+					t.Errorf("recovered %v", r)
+				}
+				wantState(t, c, "job", lease.Free)
+			}()
+			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { panic(errWork) })
+			t.Error("Do returns after a panic")
+		}()
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			_ = c.Do(t.Context(), "job", func(context.Context, *lease.Guard) error { runtime.Goexit(); return nil })
+			t.Error("Do returns after the end of the goroutine")
+		}()
+		<-done
+		wantState(t, c, "job", lease.Free)
+	})
+}
+
+// A Do in a Do on the same lock would wait for itself: it is refused, and sends nothing. The
+// same handle joins the grant. Another lock, and the same one after its release, can be had.
+func TestDoInADo(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c, other := client(t, w, nil), client(t, w, nil)
+		nothing := func(context.Context, *lease.Guard) error { return nil }
+		outer := handle(t, c, "job")
+		err := outer.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
+			return c.Do(ctx, "inner", func(ctx context.Context, inner *lease.Guard) error {
+				w.requests()
+				_, acquired := other.Acquire(ctx, "job")
+				for name, err := range map[string]error{
+					"the lock": c.Do(ctx, "job", nothing), "of another client": other.Do(ctx, "job", nothing), "Acquire": acquired,
+					"the inner lock": other.Do(ctx, "inner", nothing),
+				} {
+					if !errors.Is(err, store.ErrInvalid) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				if n := w.requests(); n != 0 {
+					t.Errorf("%d requests", n)
+				}
+				if err := other.TryDo(ctx, "job", nothing); !errors.Is(err, lease.ErrHeld) {
+					t.Errorf("TryDo: %v", err)
+				}
+				if err := outer.Do(ctx, func(ctx context.Context, joined *lease.Guard) error {
+					if joined.Token() != g.Token() {
+						t.Errorf("token %d, want %d", joined.Token(), g.Token())
+					}
+					return nil
+				}); err != nil || g.Err() != nil {
+					t.Errorf("the same handle: %v; the guard around it: %v", err, g.Err())
+				}
+				if err := inner.Release(ctx); err != nil {
+					t.Error(err)
+				}
+				return other.Do(context.WithoutCancel(ctx), "inner", nothing)
+			})
+		})
+		if err != nil {
+			t.Errorf("Do: %v", err)
+		}
+	})
+}
