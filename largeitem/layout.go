@@ -105,8 +105,8 @@ const (
 	// MaxPrefix is the longest [Options].Prefix, in bytes.
 	MaxPrefix = 256
 
-	// MaxName is the longest key of an object after the prefix, in bytes.
-	MaxName = object.MaxKey - MaxPrefix
+	// MaxObjectName is the longest key of an object after the prefix, in bytes.
+	MaxObjectName = object.MaxKey - MaxPrefix
 
 	// MaxAttr is the longest name of a large attribute, in bytes, with three bytes for
 	// each that the name of an object cannot have.
@@ -122,7 +122,7 @@ const (
 // goroutines.
 type Names struct {
 	// Name returns the key of an object after the prefix. It must contain c.ID, and have
-	// at most [MaxName] bytes.
+	// at most [MaxObjectName] bytes.
 	Name func(c Content) (string, error)
 
 	// Owner is the inverse of Name, for the sweep: what it returns true for, the sweep may
@@ -162,8 +162,8 @@ func (l namesLayout) name(_ Schema, c Content) (string, error) {
 	switch {
 	case !strings.Contains(name, c.ID):
 		return bad("does not contain Content.ID, so that two writes could share it")
-	case len(name) > MaxName:
-		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), MaxName))
+	case len(name) > MaxObjectName:
+		return bad(fmt.Sprintf("has %d bytes, at most %d are allowed", len(name), MaxObjectName))
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || object.CheckKey(name) != nil:
 		return bad("is not valid UTF-8 without control characters")
 	case name == l.marker(Schema{}):

@@ -100,7 +100,7 @@ func TestOwnNames(t *testing.T) {
 
 func checkOwnName(t *testing.T, name string) {
 	t.Helper()
-	if len(name) > MaxName || !utf8.ValidString(name) {
+	if len(name) > MaxObjectName || !utf8.ValidString(name) {
 		t.Errorf("%q is no name: %d bytes", name, len(name))
 	}
 	for _, segment := range strings.Split(name, "/") {
@@ -406,7 +406,7 @@ func FuzzOwner(f *testing.F) {
 				}
 				again, err := l.name(s, c)
 				again = strings.TrimSuffix(again, "/id=")
-				if len(name) <= MaxName && (err != nil || again != name) || !l.owns(s, o.Key, o.Attr, name) {
+				if len(name) <= MaxObjectName && (err != nil || again != name) || !l.owns(s, o.Key, o.Attr, name) {
 					t.Errorf("%q is of %+v, whose name is %q, %v", name, o, again, err)
 				}
 			}

@@ -20,7 +20,7 @@ import (
 // "pk=" or "sk=". Bytes that are not plain in names of objects are "!" and two hexadecimal
 // digits: slashes, equals signs, exclamation marks, spaces and control characters among
 // them. The third form is for keys of which a value would take more than 200 bytes, or the
-// whole name more than [MaxName]: SHA256 is the hash of the text between TABLE and attr of the other forms, in hexadecimal, and the
+// whole name more than [MaxObjectName]: SHA256 is the hash of the text between TABLE and attr of the other forms, in hexadecimal, and the
 // key is in the metadata of the object, as "pk" and "sk", which must fit there.
 //
 // A reference is a URI:
@@ -77,7 +77,7 @@ func (ownLayout) name(s Schema, c Content) (string, error) {
 	}
 	key, short := keySegments(c.Key)
 	rest := "/attr=" + attr + "/" + c.ID
-	if !short || len(table+"/"+key+rest) > MaxName {
+	if !short || len(table+"/"+key+rest) > MaxObjectName {
 		key = hashedKey(key)
 	}
 	return table + "/" + key + rest, nil
