@@ -4,14 +4,17 @@ package avisofile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -165,6 +168,96 @@ func BenchmarkProcesses(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advances/s")
 			})
 		}
+	}
+}
+
+// contended is how long the processes of BenchmarkContended put.
+const contended = 2 * time.Second
+
+// contend is a process of BenchmarkContended: it moves a key on, waits for a line, moves it
+// on all the time, and tells how many nanoseconds each of these took.
+func contend(path, kind, name string) {
+	ctx, key := context.Background(), resumeKey(name)
+	var put func(n uint64) error
+	switch kind {
+	case "theirs":
+		p, err := openPeer(path)
+		if err != nil {
+			panic(err)
+		}
+		put = func(n uint64) error { return p.put(key, mark{Sequence: n}) }
+	case "ours":
+		s, err := avisofile.Open(path, nil)
+		if err != nil {
+			panic(err)
+		}
+		put = func(n uint64) error {
+			r, err := s.Advance(ctx, key, at(n), nil)
+			return errors.Join(err, r.Status.Err())
+		}
+	}
+	if err := put(1); err != nil {
+		panic(err)
+	}
+	fmt.Println("ready")
+	if _, err := fmt.Scanln(); err != nil {
+		panic(err)
+	}
+	var took []time.Duration
+	for begin, n := time.Now(), uint64(2); time.Since(begin) < contended; n++ {
+		start := time.Now()
+		if err := put(n); err != nil {
+			panic(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	for _, d := range took {
+		fmt.Println(d.Nanoseconds())
+	}
+	fmt.Println("end")
+}
+
+// BenchmarkContended measures how long a put takes while other processes put all the time,
+// half of them programs of the other kind, which wait for the lock in the kernel.
+func BenchmarkContended(b *testing.B) {
+	for _, processes := range []int{4, 8, 16} {
+		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
+			path := filepath.Join(benchDir(b), "state.json")
+			fill(b, path, 10)
+			took := map[string][]time.Duration{}
+			for range b.N {
+				all := make([]*process, processes)
+				for i := range all {
+					kind := []string{"ours", "theirs"}[i%2]
+					all[i] = start(b, command(b, "contend", nil, path, kind, fmt.Sprint(i, "-", len(took["ours"]))))
+					if got := all[i].receive(); got != "ready" {
+						b.Fatal(got)
+					}
+				}
+				for _, p := range all {
+					p.send("")
+				}
+				for i, p := range all {
+					kind := []string{"ours", "theirs"}[i%2]
+					for line := p.receive(); line != "end"; line = p.receive() {
+						ns, err := strconv.Atoi(line)
+						if err != nil {
+							b.Fatal(err)
+						}
+						took[kind] = append(took[kind], time.Duration(ns))
+					}
+				}
+			}
+			for kind, times := range took {
+				slices.Sort(times)
+				ms := func(i int) float64 { return float64(times[i].Microseconds()) / 1000 }
+				b.ReportMetric(float64(len(times))/contended.Seconds()/float64(b.N), kind+"-puts/s")
+				b.ReportMetric(ms(len(times)/2), kind+"-median-ms")
+				b.ReportMetric(ms(len(times)*99/100), kind+"-p99-ms")
+				b.ReportMetric(ms(len(times)-1), kind+"-worst-ms")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package avisofile
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint/internal/group"
@@ -11,11 +10,6 @@ import (
 )
 
 const (
-	// The pauses between tries for the lock grow with the time already waited, between
-	// these bounds.
-	minLockPause = 100 * time.Microsecond
-	maxLockPause = 25 * time.Millisecond
-
 	// After each commit the store leaves the lock free for a share of the time that the
 	// commit took, between these bounds. Other programs can take the lock meanwhile, and
 	// callers that were just answered can join the next commit.
@@ -47,7 +41,7 @@ func (s *Store) run() {
 	for {
 		time.Sleep(time.Until(s.next))
 		start := time.Now()
-		h, err := s.acquire(start)
+		h, err := s.acquire()
 		if h == nil && err == nil {
 			return
 		}
@@ -76,18 +70,12 @@ func (s *Store) run() {
 
 // acquire takes the lock. If it returns neither a lock nor an error, no call waits any
 // more and the goroutine must end.
-func (s *Store) acquire(start time.Time) (*hold, error) {
-	for {
-		if !s.callsWait() {
-			return nil, nil
-		}
-		h, err := tryHold(s.path, s.opts.AllowNetwork, s.opts.Unsafe)
-		if h != nil || err != nil {
-			return h, store.MarkNotApplied(denied(err))
-		}
-		limit := min(max(time.Since(start)/16, 2*minLockPause), maxLockPause)
-		time.Sleep(minLockPause + rand.N(limit))
+func (s *Store) acquire() (*hold, error) {
+	if !s.callsWait() {
+		return nil, nil
 	}
+	h, err := s.lock.acquire(nil, s.callsWait)
+	return h, store.MarkNotApplied(denied(err))
 }
 
 // commit carries out the batch under the lock. Its error concerns the whole batch, and

@@ -37,9 +37,10 @@
 // exception: if the sync of the directory fails after the rename, the outcome is unknown,
 // the store reads the file anew, and the next change rewrites it.
 //
-// Concurrent calls share one lock, one rewrite and one sync (group commit). A context
-// bounds its own call. If it ends while the call waits for the lock, nothing is written
-// for that call. If it ends during the write, the write continues without its caller.
+// Concurrent calls share one lock, one rewrite and one sync (group commit). They wait for
+// the lock in the kernel, in line with other programs. A context bounds its own call. If it
+// ends while the call waits for the lock, nothing is written for that call. If it ends
+// during the write, the write continues without its caller.
 //
 // The store checks before it replaces the state file that the lock file was not replaced
 // (which the format forbids), and checks again afterwards. In the second case the outcome

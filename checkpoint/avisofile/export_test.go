@@ -17,3 +17,13 @@ func RewriteFences(b []byte) ([]byte, error) {
 	}
 	return f.encode()
 }
+
+// Waiting returns how many calls wait for the lock.
+func Waiting(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.Len()
+}
+
+// MaxWaits is how many locks a process waits for in the kernel.
+const MaxWaits = maxWaits

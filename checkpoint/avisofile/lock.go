@@ -18,50 +18,64 @@ type hold struct {
 	locks []*os.File
 }
 
-// tryHold tries once to lock the state file that path leads to. The result is nil if
-// another program has the lock, or if links or lock files changed meanwhile. If it cannot
-// get all locks it keeps none, so that no two programs wait for each other.
-func tryHold(path string, network bool, unsafe []string) (_ *hold, err error) {
+// lockFile is an open lock file beside a name.
+type lockFile struct {
+	name string
+	file *os.File // nil: none
+}
+
+// tryHold tries once to lock the state file that path leads to. have is a lock file that is
+// locked already, if its file is not nil; tryHold uses it or releases it. The result is nil
+// if another program has one of the locks, which is then returned, open and not locked; or
+// if links or lock files changed meanwhile. If tryHold cannot get all locks it keeps none, so
+// that no two programs wait for each other.
+func tryHold(path string, network bool, unsafe []string, have lockFile) (_ *hold, busy lockFile, err error) {
+	h := &hold{}
+	kept := false
+	defer func() {
+		if !kept {
+			h.release()
+		}
+		giveBack(have.file)
+	}()
 	p, err := resolve(path)
 	if err != nil {
-		return nil, err
+		return nil, busy, err
 	}
 	if err := p.check(network, unsafe); err != nil {
-		return nil, err
+		return nil, busy, err
 	}
-	h := &hold{place: p}
-	defer func() {
-		if err != nil {
-			h.release()
-		}
-	}()
+	h.place = p
 	for _, name := range p.names {
+		if have.file != nil && have.name == name && isNamed(have.file, name+lockSuffix) {
+			h.locks = append(h.locks, have.file)
+			have.file = nil
+			continue
+		}
 		f, err := openLock(name)
 		if err != nil {
-			return nil, denied(err)
+			return nil, busy, denied(err)
 		}
-		ok, err := tryLock(f)
+		ok, err := lock(f, false)
 		if err != nil {
 			f.Close()
-			return nil, err
+			return nil, busy, err
 		}
 		if !ok {
-			f.Close()
-			h.release()
-			return nil, nil
+			return nil, lockFile{name, f}, nil
 		}
 		h.locks = append(h.locks, f)
 	}
 	// Now, under the lock: are these still the lock files, and does path still lead here?
 	again, err := resolve(path)
 	if err != nil {
-		return nil, err
+		return nil, busy, err
 	}
 	if !h.valid() || !again.equal(p) {
-		h.release()
-		return nil, nil
+		return nil, busy, nil
 	}
-	return h, nil
+	kept = true
+	return h, busy, nil
 }
 
 // openLock opens the lock file beside name, and creates it if it does not exist. It is
@@ -104,23 +118,27 @@ func (h *hold) valid() bool {
 		return false
 	}
 	for i, f := range h.locks {
-		mine, err := f.Stat()
-		if err != nil {
-			return false
-		}
-		now, err := os.Lstat(h.place.names[i] + lockSuffix)
-		if err != nil || !os.SameFile(mine, now) {
+		if !isNamed(f, h.place.names[i]+lockSuffix) {
 			return false
 		}
 	}
 	return true
 }
 
+// isNamed reports whether path names the open file f.
+func isNamed(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, now)
+}
+
 // release releases the lock.
 func (h *hold) release() {
 	for _, f := range slices.Backward(h.locks) {
-		unlock(f)
-		f.Close() // nothing was written to it
+		giveBack(f)
 	}
 	h.locks = nil
 }

@@ -10,8 +10,12 @@ import (
 
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
-		{"no lock is taken", "lock.go", "		ok, err := tryLock(f)\n", "		ok, err := true, error(nil)\n", "TestReplacedLock"},
-		{"a replaced lock is not noticed", "lock.go", "!os.SameFile(mine, now)", "!os.SameFile(mine, now) && f == nil", "TestLockReplacedDuringAWrite"},
+		{"no lock is taken", "lock.go", "		ok, err := lock(f, false)\n", "		ok, err := true, error(nil)\n", "TestReplacedLock"},
+		{"a waiter polls", "wait.go", "	case waits <- struct{}{}:\n	default:\n", "	default:\n", "TestWaiterGetsItsTurn"},
+		{"a lock that comes too late is kept", "wait.go", "		if w.left {\n			back = w.take()", "		if false {\n			back = w.take()", "TestGivenUpWaitsAreBounded"},
+		{"a wait is not resumed", "wait.go", "	if l.wait != nil && !l.wait.resume() { // it was left\n", "	if l.wait != nil {\n", "TestGivenUpWaitsAreBounded"},
+		{"a replaced lock is not noticed while it is waited for", "wait.go", "isNamed(w.file, w.name+lockSuffix)", "true", "TestReplacedLock"},
+		{"a replaced lock is not noticed", "lock.go", "err == nil && os.SameFile(mine, now)", "err == nil && (os.SameFile(mine, now) || f != nil)", "TestLockReplacedDuringAWrite"},
 		{"only the file's own name is locked", "place.go", "		p.names = append(p.names, name)\n", "		p.names = []string{name}\n", "TestLinkModeAndOwnerAreKept"},
 		{"links in the lock's place are followed", "sys_unix.go", "noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK", "noFollow = syscall.O_NONBLOCK", "TestBadPlaces"},
 		{"a change is made on what is in memory", "commit.go", "	v, p, err := s.fresh(nil)\n", "	v, p, err := s.memory(), h.place, error(nil)\n	if v == nil {\n		v, p, err = s.fresh(nil)\n	}\n", "TestStaleHandleBringsNothingBack"},

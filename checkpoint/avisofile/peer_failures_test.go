@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -323,28 +322,26 @@ func TestGroupCommit(t *testing.T) {
 			fill(t, path, keys)
 			const callers = 64
 			var commits []avisofile.Commit
-			synctest.Test(t, func(t *testing.T) {
-				s, err := avisofile.Open(path, &avisofile.Options{OnCommit: func(c avisofile.Commit) { commits = append(commits, c) }})
-				do(t, err)
-				unlock := lockFile(t, path)
-				var wg sync.WaitGroup
-				for i := range callers {
-					wg.Go(func() {
-						r, err := s.Advance(t.Context(), resumeKey(fmt.Sprint("caller", i)), at(uint64(i)), nil)
-						if err != nil || r.Status != checkpoint.Advanced {
-							t.Errorf("got %v, %v", r.Status, err)
-						}
-					})
-				}
-				synctest.Wait() // they all wait for the lock
-				unlock()
-				wg.Wait()
-				do(t, s.Close(t.Context()))
-			})
+			s, err := avisofile.Open(path, &avisofile.Options{OnCommit: func(c avisofile.Commit) { commits = append(commits, c) }})
+			do(t, err)
+			unlock := lockFile(t, path)
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() {
+					r, err := s.Advance(t.Context(), resumeKey(fmt.Sprint("caller", i)), at(uint64(i)), nil)
+					if err != nil || r.Status != checkpoint.Advanced {
+						t.Errorf("got %v, %v", r.Status, err)
+					}
+				})
+			}
+			waitFor(t, "all callers to wait", func() bool { return avisofile.Waiting(s) == callers })
+			unlock()
+			wg.Wait()
+			do(t, s.Close(t.Context()))
 			if len(commits) != 1 || commits[0].Calls != callers || commits[0].Rewrites != 1 || commits[0].FenceRewrites != 0 || commits[0].Err != nil {
 				t.Errorf("got %+v, want one commit with one rewrite", commits)
 			}
-			s := open(t, path, nil)
+			s = open(t, path, nil)
 			for i := range callers {
 				wantAt(t, s, resumeKey(fmt.Sprint("caller", i)), uint64(i))
 			}

@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		serve(storeCommands())
 	case "bench":
 		benchProcess(os.Args[1], os.Args[2], os.Args[3])
+	case "contend":
+		contend(os.Args[1], os.Args[2], os.Args[3])
 	case "careless":
 		careless(os.Args[1])
 	case "writers":

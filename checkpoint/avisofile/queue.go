@@ -60,10 +60,12 @@ func (s *Store) callsWait() bool {
 		s.mu.Unlock()
 		return true
 	}
+	back := s.lock.leave() // before another goroutine can use s.lock
 	s.running = false
 	idle := s.idle
 	last := s.dispose()
 	s.mu.Unlock()
+	giveBack(back)
 	last.closeUnless(nil)
 	close(idle)
 	return false

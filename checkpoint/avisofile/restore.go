@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
@@ -79,26 +78,22 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 		plan.close()
 		return plan.result, store.MarkNotApplied(err)
 	}
-	for {
-		h, err := tryHold(path, opts.AllowNetwork, opts.Unsafe)
-		if err != nil {
-			return Restored{}, store.MarkNotApplied(err)
-		}
-		if h != nil {
-			defer h.release()
-			plan, err := planRestore(h.place, opts.Force)
-			defer plan.close()
-			if err != nil {
-				return plan.result, store.MarkNotApplied(err)
-			}
-			return plan.result, plan.carryOut(h)
-		}
-		select {
-		case <-ctx.Done():
-			return Restored{}, store.MarkNotApplied(context.Cause(ctx))
-		case <-time.After(maxLockPause):
-		}
+	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe}
+	h, err := l.acquire(ctx.Done(), func() bool { return ctx.Err() == nil })
+	if err != nil {
+		return Restored{}, store.MarkNotApplied(err)
 	}
+	if h == nil {
+		giveBack(l.leave())
+		return Restored{}, store.MarkNotApplied(context.Cause(ctx))
+	}
+	defer h.release()
+	plan, err := planRestore(h.place, opts.Force)
+	defer plan.close()
+	if err != nil {
+		return plan.result, store.MarkNotApplied(err)
+	}
+	return plan.result, plan.carryOut(h)
 }
 
 // restoring is a restore that is possible, with the files that it needs.

@@ -76,8 +76,11 @@ func (o *Options) checked() (Options, error) {
 
 // Store keeps checkpoints in a state file. See [checkpoint.Keeper] for what the methods
 // do, and the package comment for what is promised. All methods may be called from any
-// number of goroutines; it runs one goroutine while calls wait for a write, and none
-// otherwise. Close the store after use: it keeps its two files open.
+// number of goroutines; it runs one goroutine while calls wait for a write, and another one
+// while the lock is waited for in the kernel. The second one stays if the calls are given
+// up, also after Close, until the lock is free; it then releases the lock at once. At most
+// 64 such goroutines, each with its thread, are in a process; what waits beyond them polls.
+// Close the store after use: it keeps its two files open.
 type Store struct {
 	path string // absolute
 	opts Options
@@ -85,6 +88,7 @@ type Store struct {
 	loading chan struct{} // one slot: one call reads the files at a time
 
 	// Only the goroutine that commits uses these.
+	lock  locker
 	next  time.Time // the lock is not taken again before this time
 	swept bool      // no leftovers of this package are beside the file
 
@@ -127,6 +131,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	if s.path, err = absolute(path); err != nil {
 		return nil, err
 	}
+	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe}
 	p, err := resolve(s.path)
 	if err != nil {
 		return nil, denied(err)

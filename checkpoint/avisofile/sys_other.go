@@ -15,8 +15,8 @@ const (
 	keepOpen = false
 )
 
-// tryLock fails: this system has no flock, so nothing would exclude the others.
-func tryLock(*os.File) (bool, error) {
+// lock fails: this system has no flock, so nothing would exclude the others.
+func lock(*os.File, bool) (bool, error) {
 	return false, fmt.Errorf("%w: %s has no flock", store.ErrUnsafe, runtime.GOOS)
 }
 

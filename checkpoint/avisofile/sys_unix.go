@@ -21,10 +21,14 @@ const (
 	keepOpen = true
 )
 
-// tryLock takes an exclusive flock. A false answer means that another has it.
-func tryLock(f *os.File) (bool, error) {
+// lock takes an exclusive flock. Without wait, a false answer means that another has it.
+func lock(f *os.File, wait bool) (bool, error) {
+	how := syscall.LOCK_EX | syscall.LOCK_NB
+	if wait {
+		how = syscall.LOCK_EX
+	}
 	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+		switch err := syscall.Flock(int(f.Fd()), how); err {
 		case nil:
 			return true, nil
 		case syscall.EINTR:

@@ -22,11 +22,16 @@ const (
 	errLockViolation = syscall.Errno(33)
 )
 
-// tryLock locks the whole file, and so every part of it that another program may lock.
-func tryLock(f *os.File) (bool, error) {
+// lock locks the whole file, and so every part of it that another program may lock.
+// Without wait, a false answer means that another has it.
+func lock(f *os.File, wait bool) (bool, error) {
 	var at syscall.Overlapped
+	how := uintptr(lockExclusive | lockFailImmediately)
+	if wait {
+		how = lockExclusive
+	}
 	ok, _, err := syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx").Call(
-		f.Fd(), lockExclusive|lockFailImmediately, 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
+		f.Fd(), how, 0, 0xffffffff, 0xffffffff, uintptr(unsafe.Pointer(&at)))
 	switch {
 	case ok != 0:
 		return true, nil

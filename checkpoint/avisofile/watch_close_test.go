@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -103,44 +102,47 @@ func TestClose(t *testing.T) {
 }
 
 // TestCloseWhileLocked closes while calls wait for a lock that another has: they
-// are told, and nothing is left running.
+// are told, and nothing is left running once the lock is free.
 func TestCloseWhileLocked(t *testing.T) {
 	path := statePath(t)
 	before := runtime.NumGoroutine()
-	synctest.Test(t, func(t *testing.T) {
-		s, err := avisofile.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
+	s, err := avisofile.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock := lockFile(t, path)
+	errs := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := s.Advance(t.Context(), keyA, at(1), nil)
+			errs <- err
+		}()
+	}
+	waitFor(t, "the calls to wait", func() bool { return avisofile.Waiting(s) == 3 })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	for range 3 {
+		if err := <-errs; !errors.Is(err, checkpoint.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("got %v", err)
 		}
-		unlock := lockFile(t, path)
-		defer unlock()
-		errs := make(chan error, 3)
-		for range 3 {
-			go func() {
-				_, err := s.Advance(t.Context(), keyA, at(1), nil)
-				errs <- err
-			}()
-		}
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the context's error", err)
-		}
-		for range 3 {
-			if err := <-errs; !errors.Is(err, checkpoint.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
-				t.Errorf("got %v", err)
-			}
-		}
-		synctest.Wait()
-	})
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
+	}
+	unlock()
+	waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// waitFor waits until is returns true.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 1000 {
+		if is() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+	t.Fatalf("waited in vain for %s", what)
 }
 
 // TestDescriptors changes the file in turn with others, and reads it meanwhile: the
