@@ -23,7 +23,7 @@ const (
 )
 
 // keys are the table's keys.
-func keys() dynamocall.Keys { return dynamocall.Keys{attrPart, attrKey} }
+func keys() dynamocall.Keys { return dynamocall.Strings(attrPart, attrKey) }
 
 // parts are the values of the partition key.
 const parts = "0123456789abcdef"

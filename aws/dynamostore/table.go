@@ -78,7 +78,10 @@ func (s *Store) Describe(ctx context.Context) (Table, error) {
 		return Table{}, err
 	}
 	found.TTL, found.TTLUnknown = s.t.TTL(ctx)
-	return Table(found), nil
+	return Table{
+		Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys.String(), Replicas: found.Replicas, OneOrder: found.OneOrder,
+		TTL: found.TTL, TTLUnknown: found.TTLUnknown, Protected: found.Protected,
+	}, nil
 }
 
 // check looks at the table, before the first write.
@@ -90,8 +93,8 @@ func (t *table) check(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !found.KeysRight:
-		return fmt.Errorf("%w: %s: the keys of the table are %sbut must be %s (HASH, S) and %s (RANGE, S); use another table, holdfast init makes it",
-			store.ErrMisconfigured, t.Where, found.Keys, attrPart, attrKey)
+		return fmt.Errorf("%w: %s: the keys of the table are %v but must be %v; use another table, holdfast init makes it",
+			store.ErrMisconfigured, t.Where, found.Keys, t.Keys)
 	case len(found.Replicas) > 0 && !found.OneOrder:
 		return t.insists(&UnsafeError{t.Where, GlobalTable, "it is a global table whose regions do not share one order of writes"})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
 )
 
 // Config is a URL dynamodb://TABLE/PREFIX?PARAMETERS taken apart. The parameters:
@@ -48,15 +49,7 @@ func ParseURL(raw string) (*Config, error) {
 
 // Client makes a client of the SDK. It sends nothing.
 func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
-	cfg, err := c.params.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		o.BaseEndpoint = c.params.BaseEndpoint(o.BaseEndpoint)
-		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
-	})
-	return client, awsconfig.CheckRegion(client.Options().Region)
+	return dynamocall.NewClient(ctx, c.params)
 }
 
 // Options returns opts with what the URL says, which wins.

@@ -51,7 +51,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
 		return nil, fmt.Errorf("reservation: %w: Options.Timeout is %v, at least 100ms is needed", store.ErrInvalid, o.Timeout)
 	}
 	const tries = 5 // of what only reads
-	t, err := dynamocall.New(client, name, dynamocall.Keys{attrPath, attrETag}, o.Timeout, tries, o.Log)
+	t, err := dynamocall.New(client, name, dynamocall.Strings(attrPath, attrETag), o.Timeout, tries, o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("reservation: %w: %w", store.ErrInvalid, err)
 	}
@@ -153,7 +153,7 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys, Replicas: found.Replicas, OneOrder: found.OneOrder}
+	d := Description{Status: found.Status, KeysRight: found.KeysRight, Keys: found.Keys.String(), Replicas: found.Replicas, OneOrder: found.OneOrder}
 	d.TTL, d.TTLUnknown = t.t.TTL(ctx)
 	return d, nil
 }

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
 	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
 	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/store"
@@ -22,17 +25,50 @@ import (
 // FirstPause is the pause before the second try of a request.
 const FirstPause = 25 * time.Millisecond
 
-// Keys are the names of the partition key and of the sort key, both strings.
-type Keys [2]string
+// Keys are the attributes of the key of a table: the partition key and, where there is
+// one, the sort key.
+type Keys []Key
+
+// Key is an attribute of the key of a table.
+type Key struct {
+	Name string
+	Type types.ScalarAttributeType
+}
+
+// Strings returns keys that are all strings.
+func Strings(names ...string) Keys {
+	var keys Keys
+	for _, name := range names {
+		keys = append(keys, Key{name, types.ScalarAttributeTypeS})
+	}
+	return keys
+}
+
+// String returns the keys for people.
+func (k Keys) String() string {
+	var all []string
+	for i, key := range k {
+		all = append(all, fmt.Sprintf("%s (%s, %s)", key.Name, kinds[min(i, 1)], key.Type))
+	}
+	return strings.Join(all, " and ")
+}
+
+// kinds are the kinds of the first and of the second attribute of a key.
+var kinds = [2]types.KeyType{types.KeyTypeHash, types.KeyTypeRange}
 
 // Table is a table, reached through a client.
 type Table struct {
 	Client  *dynamodb.Client
 	Name    string
-	Where   string // the table and its endpoint, for people
-	Keys    Keys
+	Where   string        // the table and its endpoint, for people
+	Keys    Keys          // that the table must have; nil if any will do
+	Init    string        // the command that makes such a table
 	Timeout time.Duration // of a request
 	Tries   int           // of what changes nothing
+
+	// Invalid is what the error matches when the server finds a request invalid. Nil means
+	// that a wrong table is the reason: one with other keys.
+	Invalid error
 
 	http *transport.Client
 }
@@ -43,13 +79,26 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 		return nil, errors.New("a client and the name of a table are needed")
 	}
 	t := &Table{
-		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Timeout: timeout, Tries: tries,
+		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Init: "holdfast init", Timeout: timeout, Tries: tries,
 		http: transport.Guard(client.Options().HTTPClient, log),
 	}
 	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
 		t.Where += " at " + host
 	}
 	return t, nil
+}
+
+// NewClient makes a client of the SDK with the parameters of a URL. It sends nothing.
+func NewClient(ctx context.Context, params awsconfig.Params) (*dynamodb.Client, error) {
+	cfg, err := params.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		o.BaseEndpoint = params.BaseEndpoint(o.BaseEndpoint)
+		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
+	})
+	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
 // Request sends one request with these options of the SDK.

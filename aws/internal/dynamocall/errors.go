@@ -23,7 +23,7 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		"TransactionConflictException", "ReplicatedWriteConflictException":
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s", text)
 	case "ResourceNotFoundException":
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; holdfast init makes it (is the region or the endpoint right?)")
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "there is no such table here; %s makes it (is the region or the endpoint right?)", t.Init)
 	case "ValidationException":
 		if strings.Contains(text, "able/index name") || strings.Contains(strings.ToLower(text), "tablename") {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "this cannot be the name of a table (%s)", text)
@@ -31,7 +31,13 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 		if strings.Contains(strings.ReplaceAll(strings.ToLower(text), " ", ""), "timetolive") {
 			return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "%s", text)
 		}
-		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %s and %s, both strings (%s)", t.Keys[0], t.Keys[1], text)
+		if strings.Contains(text, "Item size") {
+			return c.Fail(err, store.ErrTooLarge, store.NotApplied, "%s", text)
+		}
+		if t.Invalid != nil {
+			return c.Fail(err, t.Invalid, store.NotApplied, "%s", text)
+		}
+		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the table does not take our items; its keys must be %v (%s)", t.Keys, text)
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,7 +19,7 @@ import (
 type Description struct {
 	Status     string
 	KeysRight  bool
-	Keys       string
+	Keys       Keys
 	Replicas   []string
 	OneOrder   bool
 	TTL        string
@@ -27,8 +27,8 @@ type Description struct {
 	Protected  bool
 }
 
-// Describe looks at the table, in one request that leaves TTL out.
-func (t *Table) Describe(ctx context.Context) (Description, error) {
+// Raw returns what the server tells of the table, in one request.
+func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 	var out *dynamodb.DescribeTableOutput
 	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = t.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.Name}, opt)
@@ -39,25 +39,39 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 		err = t.wrong(": the answer describes no table; is the endpoint right?")
 	}
 	if err != nil {
+		return nil, err
+	}
+	return out.Table, nil
+}
+
+// Describe looks at the table, in one request that leaves TTL out.
+func (t *Table) Describe(ctx context.Context) (Description, error) {
+	d, err := t.Raw(ctx)
+	if err != nil {
 		return Description{}, err
 	}
-	d := out.Table
 	found := Description{Status: string(d.TableStatus), Protected: aws.ToBool(d.DeletionProtectionEnabled)}
-	kinds := make(map[string]types.ScalarAttributeType)
-	for _, a := range d.AttributeDefinitions {
-		kinds[aws.ToString(a.AttributeName)] = a.AttributeType
-	}
-	found.KeysRight = len(d.KeySchema) == len(t.Keys)
-	for i, k := range d.KeySchema {
-		name := aws.ToString(k.AttributeName)
-		found.Keys += fmt.Sprintf("%s (%s, %s) ", name, k.KeyType, kinds[name])
-		found.KeysRight = found.KeysRight && name == t.Keys[i] && kinds[name] == types.ScalarAttributeTypeS
-	}
+	found.Keys = KeysOf(d)
+	found.KeysRight = slices.Equal(found.Keys, t.Keys)
 	for _, r := range d.Replicas {
 		found.Replicas = append(found.Replicas, aws.ToString(r.RegionName))
 	}
 	found.OneOrder = d.MultiRegionConsistency == types.MultiRegionConsistencyStrong
 	return found, nil
+}
+
+// KeysOf returns the keys of a table.
+func KeysOf(d *types.TableDescription) Keys {
+	kind := make(map[string]types.ScalarAttributeType)
+	for _, a := range d.AttributeDefinitions {
+		kind[aws.ToString(a.AttributeName)] = a.AttributeType
+	}
+	var keys Keys
+	for _, k := range d.KeySchema {
+		name := aws.ToString(k.AttributeName)
+		keys = append(keys, Key{name, kind[name]})
+	}
+	return keys
 }
 
 // TTL returns the attribute by which the table removes items; empty if it does not.
@@ -94,7 +108,7 @@ func (t *Table) Create(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("creating the table: %w", err)
 		case !found.KeysRight:
-			return t.wrong(" is there, with the keys %s; they must be %s (HASH, S) and %s (RANGE, S): use another table", strings.TrimSpace(found.Keys), t.Keys[0], t.Keys[1])
+			return t.wrong(" is there, with the keys %v; they must be %v: use another table", found.Keys, t.Keys)
 		case found.Status == string(types.TableStatusActive):
 			return nil
 		}
@@ -105,16 +119,10 @@ func (t *Table) Create(ctx context.Context) error {
 }
 
 func (t *Table) input() *dynamodb.CreateTableInput {
-	return &dynamodb.CreateTableInput{
-		TableName:   &t.Name,
-		BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: aws.String(t.Keys[0]), AttributeType: types.ScalarAttributeTypeS},
-			{AttributeName: aws.String(t.Keys[1]), AttributeType: types.ScalarAttributeTypeS},
-		},
-		KeySchema: []types.KeySchemaElement{
-			{AttributeName: aws.String(t.Keys[0]), KeyType: types.KeyTypeHash},
-			{AttributeName: aws.String(t.Keys[1]), KeyType: types.KeyTypeRange},
-		},
+	in := &dynamodb.CreateTableInput{TableName: &t.Name, BillingMode: types.BillingModePayPerRequest}
+	for i, key := range t.Keys {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: &key.Name, AttributeType: key.Type})
+		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: &key.Name, KeyType: kinds[i]})
 	}
+	return in
 }

@@ -26,7 +26,7 @@ const (
 	MaxXML = 8 << 20
 
 	// MaxJSON bounds an answer of DynamoDB: a page of a query has at most 1 MiB, an
-	// item 400 KiB.
+	// item 400 KiB. See [ExpectItems] for items of the user's own.
 	MaxJSON = 2 << 20
 
 	// MaxOther bounds other answers: those of the services that give credentials.
@@ -88,6 +88,16 @@ func ExpectStream(ctx context.Context) context.Context {
 	return context.WithValue(ctx, kindKey{}, stream)
 }
 
+type itemsKey struct{}
+
+// ExpectItems returns the context of a request whose answer may have items of any form,
+// of so many bytes together as DynamoDB counts them. In JSON a byte takes up to 9, and is
+// up to 2 values here: an empty text in a list counts as one byte, and is written as
+// {"S":""} with a comma.
+func ExpectItems(ctx context.Context, size int64) context.Context {
+	return context.WithValue(ctx, itemsKey{}, size)
+}
+
 // bound bounds the answer to r.
 func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 	fail := func(err error) (*http.Response, error) {
@@ -118,7 +128,8 @@ func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 	switch {
 	case b.limit == 0:
 	case k == document && isJSON: // a refusal may hold an item
-		b.limit, b.scan = MaxJSON, new(jsonScan)
+		items, _ := r.Context().Value(itemsKey{}).(int64)
+		b.limit, b.scan = MaxJSON+9*items, &jsonScan{limit: MaxValues + 2*int(items)}
 		if sum := resp.Header.Get("X-Amz-Crc32"); sum != "" {
 			// The SDK looks at it only where there is no error.
 			b.sum, b.want = crc32.NewIEEE(), sum

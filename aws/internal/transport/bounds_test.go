@@ -40,6 +40,7 @@ func times(n int, text string) string { return strings.Repeat(text, n) }
 func TestBounds(t *testing.T) {
 	const kib, mib = 1 << 10, 1 << 20
 	documents, streams, others := transport.ExpectDocument, transport.ExpectStream, func(ctx context.Context) context.Context { return ctx }
+	items := func(ctx context.Context) context.Context { return transport.ExpectItems(documents(ctx), 400*kib) }
 	long := times(1024, "&#x7F;")
 	for _, c := range []struct {
 		name   string
@@ -64,6 +65,10 @@ func TestBounds(t *testing.T) {
 		{"a page of the smallest items", documents, "D.Query", 200, strings.NewReader(`{"Items":[` + times(29_000, `{"key":{"S":"k"}},`) + `{}]}`), ""},
 		{"an item of the largest size", documents, "D.GetItem", 200, strings.NewReader(`{"Item":{"value":{"B":"` + times(534*kib, "A") + `"}}}`), ""},
 		{"a refusal with such an item", documents, "D.PutItem", 400, strings.NewReader(`{"Item":{"value":{"B":"` + times(534*kib, "A") + `"}}}`), ""},
+		{"an item of texts that are empty", items, "D.GetItem", 200, strings.NewReader(`{"Item":{"v":{"L":[` + times(399*kib, `{"S":""},`) + `{"S":""}]}}}`), ""},
+		{"an item of control characters", items, "D.GetItem", 200, strings.NewReader(`{"Item":{"v":{"S":"` + times(399*kib, `\u0001`) + `"}}}`), ""},
+		{"an endless list of items", items, "D.Scan", 200, &forever{head: `{"Items":[`, more: "{},"}, "more than 919200 values"},
+		{"an endless item", items, "D.Scan", 200, &forever{head: `{"Items":"`, more: "x"}, "more than 5783552 bytes"},
 		{"an endless list", documents, "D.Query", 200, &forever{head: `{"Items":[`, more: "{},"}, "more than 100000 values"},
 		{"an endless string", documents, "D.Query", 200, &forever{head: `{"Items":"`, more: `{[\"`}, "more than 2097152 bytes"},
 		{"5 million deep", documents, "D.Query", 200, strings.NewReader(times(5_000_000, "[") + times(5_000_000, "]")), "100 deep"},

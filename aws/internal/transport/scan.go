@@ -59,6 +59,7 @@ func (s *xmlScan) scan(p []byte) error {
 // jsonScan counts the values of a document of JSON.
 type jsonScan struct {
 	values, depth   int
+	limit           int // of values
 	inText, escaped bool
 }
 
@@ -83,8 +84,8 @@ func (s *jsonScan) scan(p []byte) error {
 			s.values++
 		}
 	}
-	if s.values > MaxValues {
-		return damaged("it has more than %d values", MaxValues)
+	if s.values > s.limit {
+		return damaged("it has more than %d values", s.limit)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/aws/reservation"
 	"github.com/holdfast-go/holdfast/store"
@@ -50,7 +49,7 @@ func (p *reservations) look(ctx context.Context) []Check {
 	case err != nil:
 		return p.e.failed(c, err)
 	case !t.KeysRight:
-		return c.unsafe("they are "+strings.TrimSpace(t.Keys), needKeys)
+		return c.unsafe("they are "+t.Keys, needKeys)
 	default:
 		checks = slices.Concat(c.ok("path and etag, as needed"), p.ttl(t),
 			finding("reservations-global", "reservations: global table", false).

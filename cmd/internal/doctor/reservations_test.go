@@ -23,7 +23,7 @@ func TestReservations(t *testing.T) {
 		{"no table", func(d *awstest.DynamoDB) { d.Add("DescribeTable", 0, -1, refused("ResourceNotFoundException")) },
 			found(doctor.NotSafe, "reservations-keys=unsafe"), "holdfast init makes it"},
 		{"other keys", func(d *awstest.DynamoDB) { d.AddTable("locks", "etag", "path") },
-			found(doctor.NotSafe, "reservations-keys=unsafe"), "they are etag (HASH, S) path (RANGE, S)"},
+			found(doctor.NotSafe, "reservations-keys=unsafe"), "they are etag (HASH, S) and path (RANGE, S)"},
 		{"no TTL", func(d *awstest.DynamoDB) { d.SetTTL("locks", "") },
 			found(doctor.Safe, "reservations-keys=ok reservations-ttl=warning"), "a row for ever: holdfast init"},
 		{"another TTL", func(d *awstest.DynamoDB) { d.SetTTL("locks", "expires") },

@@ -93,7 +93,7 @@ func (p *table) table(ctx context.Context) []Check {
 	case err != nil:
 		return p.e.failed(c, err)
 	case !t.KeysRight:
-		return c.unsafe("they are "+strings.TrimSpace(t.Keys), "part (HASH, S) and key (RANGE, S) are needed: use another table, holdfast init makes it")
+		return c.unsafe("they are "+t.Keys, "part (HASH, S) and key (RANGE, S) are needed: use another table, holdfast init makes it")
 	}
 	checks := c.ok("part and key, as needed")
 	c = finding("table-global", "global table", true)
