@@ -190,6 +190,15 @@ func GetMany(ctx context.Context, t Table, keys []Key, opts *GetOptions) ([]Attr
 	return items, nil
 }
 
+// ExprReader is a table that tells which attributes an expression in its own language is
+// about. It sends nothing.
+type ExprReader interface {
+	// ExprAttributes returns the attributes that a [Change].Expr or a [Condition].Expr
+	// names, to write or to read them. If it is none that the table can use, the error
+	// matches [ErrInvalid].
+	ExprAttributes(expr any) ([]string, error)
+}
+
 // RefusedError says that the condition of a write of an item did not hold. It matches
 // [store.ErrConflict]; its outcome is NotApplied, for the one request that got this answer.
 type RefusedError struct {
