@@ -28,14 +28,17 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// Write reports whether the operation can change a register, or an object.
+// Write reports whether the operation can change a register, an object, or an item of a
+// table.
 func (k Kind) Write() bool {
-	return k == OpPut || k == OpPutVolatile || k == OpDelete || k == "copy" || k == "rename"
+	return k == OpPut || k == OpPutVolatile || k == OpDelete || k == "copy" || k == "rename" || k == "update"
 }
 
-// Read reports whether the operation is one of this package, or of a bucket, and
-// changes nothing.
-func (k Kind) Read() bool { return k == "stat" || slices.Contains(Kinds(), k) && !k.Write() }
+// Read reports whether the operation is one of this package, of a bucket or of a table of
+// items, and changes nothing.
+func (k Kind) Read() bool {
+	return k == "stat" || k == "scan" || slices.Contains(Kinds(), k) && !k.Write()
+}
 
 // Op is one operation that passes through a decorator. It holds the arguments, and the
 // results once the next handler has returned.

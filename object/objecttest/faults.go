@@ -1,0 +1,146 @@
+package objecttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Fault is what happens to a call of a [Faulty] bucket.
+type Fault int
+
+const (
+	// Pass: nothing happens to the call.
+	Pass Fault = iota
+
+	// Fail: the bucket below does not get the call. The caller gets an error of unknown
+	// outcome.
+	Fail
+
+	// Lose: the bucket below carries the call out. The caller gets the same error as with
+	// Fail.
+	Lose
+
+	// Repeat: the bucket below gets the call twice, as by a proxy. The caller gets the
+	// second answer.
+	Repeat
+
+	// Late: the caller gets the same error as with Fail. The bucket below gets the call
+	// later, when [Faults.Deliver] is called.
+	Late
+
+	// Cut: the process has died. The bucket below gets neither this call nor any later
+	// one, and nor does anything else with the same [Faults].
+	Cut
+)
+
+// ErrFault is the error of a call that met a fault. It matches store.ErrUnavailable.
+var ErrFault = fmt.Errorf("%w: a fault of the test", store.ErrUnavailable)
+
+// Call is a call that a [Faults] decides about.
+type Call struct {
+	N    int        // from 1
+	Op   store.Kind // get, stat, put, delete, copy, list; of tables of items also update and scan
+	Key  string     // of a copy the destination, of a list the prefix
+	Dead bool       // a call before it was Cut
+}
+
+// Write reports whether the call changes something.
+func (c Call) Write() bool { return c.Op.Write() }
+
+// Faults are the faults of one process: of the calls of one bucket, or of everything that
+// one process calls, numbered together. It may be used by any number of goroutines.
+type Faults struct {
+	decide func(Call) Fault
+
+	mu    sync.Mutex
+	n     int
+	calls []Call
+	dead  bool
+	late  []func()
+}
+
+// NewFaults returns faults in which decide tells what becomes of each call. decide may be
+// called by several goroutines at once. Nil lets all calls pass.
+func NewFaults(decide func(Call) Fault) *Faults { return &Faults{decide: decide} }
+
+// Nth returns a decision: the n-th call meets the fault.
+func Nth(n int, fault Fault) func(Call) Fault {
+	return func(c Call) Fault {
+		if c.N == n {
+			return fault
+		}
+		return Pass
+	}
+}
+
+// maxCalls is how many calls are remembered.
+const maxCalls = 10_000
+
+// Len returns the number of calls so far, those of a dead process too.
+func (f *Faults) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// Calls returns the first 10,000 calls.
+func (f *Faults) Calls() []Call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Call(nil), f.calls...)
+}
+
+// Deliver carries out the calls that are late, and forgets them.
+func (f *Faults) Deliver() {
+	f.mu.Lock()
+	late := f.late
+	f.late = nil
+	f.mu.Unlock()
+	for _, call := range late {
+		call()
+	}
+}
+
+// Call makes a call with its fault, for decorators. It calls run up to two times, or
+// later, with ctx or one that ends no earlier.
+func (f *Faults) Call(ctx context.Context, op store.Kind, key string, run func(context.Context) error) error {
+	f.mu.Lock()
+	f.n++
+	c := Call{N: f.n, Op: op, Key: key, Dead: f.dead}
+	if len(f.calls) < maxCalls {
+		f.calls = append(f.calls, c)
+	}
+	f.mu.Unlock()
+	fault := Pass
+	if f.decide != nil && !c.Dead {
+		fault = f.decide(c)
+	}
+	failed := &store.OpError{Op: op, Key: key, Err: ErrFault}
+	switch {
+	case c.Dead || fault == Cut:
+		f.mu.Lock()
+		f.dead = true
+		f.mu.Unlock()
+		return failed
+	case fault == Pass:
+		return run(ctx)
+	case !c.Write() || fault == Fail:
+		return failed
+	case fault == Repeat:
+		_ = run(ctx)
+		return run(ctx)
+	case fault == Late:
+		f.mu.Lock()
+		f.late = append(f.late, func() { _ = run(context.WithoutCancel(ctx)) })
+		f.mu.Unlock()
+		return failed
+	}
+	if err := run(ctx); store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
+		return err // it was refused before it was sent
+	}
+	return failed
+}
