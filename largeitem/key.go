@@ -1,7 +1,10 @@
 package largeitem
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -116,6 +119,62 @@ func (v KeyValue) Any() any {
 		return Number(v.Text)
 	}
 	return v.Text
+}
+
+// MarshalText writes the key as a JSON array of its one or two values, texts as strings and
+// numbers as numbers: ["a"], or ["a",7]. Equal keys have equal texts.
+func (k Key) MarshalText() ([]byte, error) {
+	if err := k.Check(); err != nil {
+		return nil, err
+	}
+	text := appendKeyValue([]byte{'['}, k.Partition)
+	if k.HasSort() {
+		text = appendKeyValue(append(text, ','), k.Sort)
+	}
+	return append(text, ']'), nil
+}
+
+func appendKeyValue(text []byte, v KeyValue) []byte {
+	if v.Number {
+		return append(text, v.Text...)
+	}
+	return appendString(text, v.Text)
+}
+
+// appendString appends a JSON string. HTML characters stay as they are.
+func appendString(text []byte, s string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string is always written
+	return append(text, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// UnmarshalText reads what MarshalText wrote. The error matches [ErrKey].
+func (k *Key) UnmarshalText(text []byte) error {
+	bad := func(why any) error { return fmt.Errorf("%w: %.80q: %v", ErrKey, text, why) }
+	if err := checkJSONText(text); err != nil {
+		return bad(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var list []any
+	if err := dec.Decode(&list); err != nil {
+		return bad(err)
+	}
+	if _, err := dec.Token(); err != io.EOF || len(list) == 0 {
+		return bad("a key is a JSON array of one or two values")
+	}
+	for i, v := range list {
+		if n, ok := v.(json.Number); ok {
+			list[i] = Number(n)
+		}
+	}
+	key, err := NewKey(list[0], list[1:]...)
+	if err == nil {
+		*k = key
+	}
+	return err
 }
 
 func canonicalInteger(digits string) string {

@@ -1,0 +1,282 @@
+package largeitem
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// MaxDepth is how deep lists and maps may lie in each other: an attribute that is a
+	// text has depth 1, a list of texts 2.
+	MaxDepth = 32
+
+	// MaxName is the longest name of an attribute, in bytes.
+	MaxName = 64<<10 - 1
+)
+
+// Check reports which attribute has a name or a value that no table keeps; the error
+// matches [ErrInvalid].
+func (a Attributes) Check() error {
+	for name, value := range a {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		if err := checkValue(value, 1); err != nil {
+			return fmt.Errorf("the attribute %.80q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: an attribute has an empty name", ErrInvalid)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: the name of an attribute has %d bytes, at most %d are allowed", ErrInvalid, len(name), MaxName)
+	}
+	return checkText(name)
+}
+
+func checkText(text string) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%w: %.60q is not valid UTF-8", ErrInvalid, text)
+	}
+	return nil
+}
+
+func checkValue(v any, depth int) error {
+	if depth > MaxDepth {
+		return fmt.Errorf("%w: lists and maps lie in each other deeper than %d", ErrInvalid, MaxDepth)
+	}
+	switch v := v.(type) {
+	case nil, bool, []byte:
+		return nil
+	case string:
+		return checkText(v)
+	case Number:
+		_, err := v.Canonical()
+		return err
+	case []any:
+		for _, element := range v {
+			if err := checkValue(element, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case map[string]any:
+		for name, element := range v {
+			if err := checkText(name); err != nil {
+				return err
+			}
+			if err := checkValue(element, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case StringSet:
+		return checkSet(v, func(text string) (string, error) { return text, checkText(text) })
+	case NumberSet:
+		return checkSet(v, numberText)
+	case BinarySet:
+		return checkSet(v, bytesText)
+	}
+	return fmt.Errorf("%w: a value of the type %T; use string, Number, []byte, bool, nil, []any, map[string]any, StringSet, NumberSet or BinarySet", ErrInvalid, v)
+}
+
+func checkSet[T any](set []T, text func(T) (string, error)) error {
+	if len(set) == 0 {
+		return fmt.Errorf("%w: a set is empty", ErrInvalid)
+	}
+	_, err := setOf(set, text)
+	return err
+}
+
+// Check reports what is wrong with a schema; the error matches [ErrInvalid].
+func (s Schema) Check() error {
+	for _, a := range []KeyAttribute{s.Partition, s.Sort} {
+		if a == (KeyAttribute{}) {
+			continue
+		}
+		if err := checkName(a.Name); err != nil {
+			return fmt.Errorf("the key of the table %s: %w", s.Name, err)
+		}
+	}
+	switch {
+	case s.Partition.Name == "":
+		return fmt.Errorf("%w: the table %s has no partition key", ErrInvalid, s.Name)
+	case s.Partition.Name == s.Sort.Name:
+		return fmt.Errorf("%w: both parts of the key of the table %s are %q", ErrInvalid, s.Name, s.Sort.Name)
+	case s.MaxItem < 0 || s.MaxItem > MaxItem:
+		return fmt.Errorf("%w: MaxItem of the table %s is %d, at most %d is possible", ErrInvalid, s.Name, s.MaxItem, MaxItem)
+	}
+	return nil
+}
+
+// ItemSize returns the size of an item with its key, in bytes; see [Attributes].Size.
+func (s Schema) ItemSize(key Key, item Attributes) int {
+	n := item.Size()
+	for name, v := range map[string]KeyValue{s.Partition.Name: key.Partition, s.Sort.Name: key.Sort} {
+		if v != (KeyValue{}) {
+			n += len(name) + sizeOf(v.Any())
+		}
+	}
+	return n
+}
+
+// CheckItem reports why the table cannot keep an item: its key, an attribute, one that is
+// of the key, or its size. The error matches [ErrKey], [ErrInvalid] or
+// [store.ErrTooLarge].
+func (s Schema) CheckItem(key Key, item Attributes) error {
+	if err := s.CheckKey(key); err != nil {
+		return err
+	}
+	if err := s.checkNames(item); err != nil {
+		return err
+	}
+	limit := s.MaxItem
+	if limit == 0 {
+		limit = MaxItem
+	}
+	if size := s.ItemSize(key, item); size > limit {
+		return fmt.Errorf("%w: the item %.200v has %d bytes, and the table %s keeps at most %d; large attributes belong into the bucket",
+			store.ErrTooLarge, key, size, s.Name, limit)
+	}
+	return nil
+}
+
+// CheckChange reports what is wrong with a change, apart from its Expr; the error matches
+// [ErrInvalid].
+func (s Schema) CheckChange(c Change) error {
+	if err := s.checkNames(c.Set, c.Remove...); err != nil {
+		return err
+	}
+	for i, name := range c.Remove {
+		if _, set := c.Set[name]; set || slices.Contains(c.Remove[:i], name) {
+			return fmt.Errorf("%w: the change names the attribute %.80q twice", ErrInvalid, name)
+		}
+	}
+	return nil
+}
+
+// CheckCondition reports what is wrong with a condition, apart from its Expr, also that it
+// can never hold; the error matches [ErrInvalid]. Nil is no condition.
+func (s Schema) CheckCondition(c *Condition) error {
+	if c == nil {
+		return nil
+	}
+	if err := s.checkNames(c.Equal, c.Missing...); err != nil {
+		return err
+	}
+	if c.Absent && (c.Exists || len(c.Equal) > 0) {
+		return fmt.Errorf("%w: the condition wants that there is no item, and something of the item", ErrInvalid)
+	}
+	for _, name := range c.Missing {
+		if _, equal := c.Equal[name]; equal {
+			return fmt.Errorf("%w: the condition wants a value of the attribute %.80q, and that it is missing", ErrInvalid, name)
+		}
+	}
+	return nil
+}
+
+// checkNames checks attributes and further names, none of which may be of the key.
+func (s Schema) checkNames(a Attributes, names ...string) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	for _, k := range []KeyAttribute{s.Partition, s.Sort} {
+		if _, set := a[k.Name]; k.Name != "" && (set || slices.Contains(names, k.Name)) {
+			return fmt.Errorf("%w: the attribute %.80q is of the key, and stands there", ErrInvalid, k.Name)
+		}
+	}
+	return nil
+}
+
+// ConditionFunc is the [Condition].Expr of the tables that decide in this process:
+// memtable and storetable. It tells whether the condition holds for an item, nil if there
+// is none. It must not change the item, and may be called several times.
+type ConditionFunc func(item Attributes) bool
+
+// ChangeFunc is the [Change].Expr of the tables that decide in this process: memtable and
+// storetable. It changes the item in place, and is called before the rest of the change is
+// made. Nothing is written if it returns an error. It may be called several times.
+type ChangeFunc func(item Attributes) error
+
+// Holds reports whether the condition holds for an item, nil if there is none. A nil
+// condition holds. If Expr is no [ConditionFunc], the error matches [ErrInvalid].
+func (c *Condition) Holds(item Attributes) (bool, error) {
+	if c == nil {
+		return true, nil
+	}
+	if c.Absent && item != nil || c.Exists && item == nil {
+		return false, nil
+	}
+	for name, want := range c.Equal {
+		if got, ok := item[name]; !ok || !Equal(got, want) {
+			return false, nil
+		}
+	}
+	for _, name := range c.Missing {
+		if _, ok := item[name]; ok {
+			return false, nil
+		}
+	}
+	if c.Expr == nil {
+		return true, nil
+	}
+	f, ok := c.Expr.(ConditionFunc)
+	if !ok {
+		return false, fmt.Errorf("%w: this table cannot use a condition of the type %T", ErrInvalid, c.Expr)
+	}
+	return f(item.Clone()), nil
+}
+
+// Apply returns what the change makes of an item, nil if there is none. The result shares
+// nothing with the item, nor with the change. If Expr is no [ChangeFunc], or changes an
+// attribute that Set or Remove names, the error matches [ErrInvalid].
+func (c Change) Apply(item Attributes) (Attributes, error) {
+	next := item.Clone()
+	if next == nil {
+		next = Attributes{}
+	}
+	if c.Expr != nil {
+		f, ok := c.Expr.(ChangeFunc)
+		if !ok {
+			return nil, fmt.Errorf("%w: this table cannot make a change of the type %T", ErrInvalid, c.Expr)
+		}
+		if err := f(next); err != nil {
+			return nil, store.MarkNotApplied(err)
+		}
+		for _, name := range c.names() {
+			before, was := item[name]
+			after, is := next[name]
+			if was != is || was && !Equal(before, after) {
+				return nil, fmt.Errorf("%w: the expression changes the attribute %.80q, which the change names too", ErrInvalid, name)
+			}
+		}
+	}
+	for name, value := range c.Set {
+		next[name] = cloneValue(value)
+	}
+	for _, name := range c.Remove {
+		delete(next, name)
+	}
+	return next, nil
+}
+
+// names returns the attributes that Set and Remove name.
+func (c Change) names() []string {
+	names := slices.Clone(c.Remove)
+	for name := range c.Set {
+		names = append(names, name)
+	}
+	return names
+}
