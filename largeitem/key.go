@@ -141,15 +141,6 @@ func appendKeyValue(text []byte, v KeyValue) []byte {
 	return appendString(text, v.Text)
 }
 
-// appendString appends a JSON string. HTML characters stay as they are.
-func appendString(text []byte, s string) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string is always written
-	return append(text, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
-}
-
 // UnmarshalText reads what MarshalText wrote. The error matches [ErrKey].
 func (k *Key) UnmarshalText(text []byte) error {
 	bad := func(why any) error { return fmt.Errorf("%w: %.80q: %v", ErrKey, text, why) }
