@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/holdfast-go/holdfast/largeitem"
 )
 
 // DynamoDBBroken is what a server does wrong.
@@ -28,8 +30,8 @@ type DynamoDBBroken struct {
 }
 
 // DynamoDB is a stand-in for Amazon DynamoDB: an [http.RoundTripper] that answers
-// any host. It knows the requests and expressions that this module sends. A read
-// that does not ask to be consistent lags one write behind.
+// any host. It knows the requests that this module sends, and the expressions of
+// conditions and updates. A read that does not ask to be consistent lags one write behind.
 type DynamoDB struct {
 	server
 	Broken DynamoDBBroken
@@ -37,8 +39,13 @@ type DynamoDB struct {
 	// PageSize bounds the pages of queries and scans; 0 means 1,000 items.
 	PageSize int
 
+	// BatchSize bounds how many items a BatchGetItem reads; it leaves the others for later.
+	// 0 means 100, and less than 0 none.
+	BatchSize int
+
 	mu     sync.Mutex
 	tables map[string]*dynamoTable
+	made   int // tables, so that each has an id of its own
 }
 
 // avItem is an item as it goes over the wire: attributes by name, each with one
@@ -48,6 +55,7 @@ type avItem map[string]map[string]any
 type dynamoTable struct {
 	description map[string]any
 	hash, sort  string
+	types       map[string]string // of the attributes of the key: S or N
 	items       map[string]avItem
 	before      map[string]avItem // the items before the last write of each
 	ttl         string
@@ -67,21 +75,32 @@ func (d *DynamoDB) Client(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, opts...)
 }
 
-// AddTable makes a table with these string keys; sort may be empty.
-func (d *DynamoDB) AddTable(name, hash, sort string) {
+// AddTable makes a table with these keys; sort may be empty. They are strings, but for
+// those that numbers names.
+func (d *DynamoDB) AddTable(name, hash, sort string, numbers ...string) {
+	types := map[string]string{hash: "S", sort: "S"}
+	for _, number := range numbers {
+		types[number] = "N"
+	}
 	keys := []map[string]any{{"AttributeName": hash, "KeyType": "HASH"}}
-	attrs := []map[string]any{{"AttributeName": hash, "AttributeType": "S"}}
+	attrs := []map[string]any{{"AttributeName": hash, "AttributeType": types[hash]}}
 	if sort != "" {
 		keys = append(keys, map[string]any{"AttributeName": sort, "KeyType": "RANGE"})
-		attrs = append(attrs, map[string]any{"AttributeName": sort, "AttributeType": "S"})
+		attrs = append(attrs, map[string]any{"AttributeName": sort, "AttributeType": types[sort]})
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tables[name] = newTable(map[string]any{"TableName": name, "KeySchema": keys, "AttributeDefinitions": attrs}, hash, sort)
+	d.addTable(map[string]any{"TableName": name, "KeySchema": keys, "AttributeDefinitions": attrs}, hash, sort, types)
 }
 
-func newTable(description map[string]any, hash, sort string) *dynamoTable {
-	return &dynamoTable{description: description, hash: hash, sort: sort, items: make(map[string]avItem), before: make(map[string]avItem)}
+func (d *DynamoDB) addTable(description map[string]any, hash, sort string, types map[string]string) *dynamoTable {
+	d.made++
+	name := description["TableName"].(string)
+	description["TableArn"] = "arn:aws:dynamodb:us-east-1:000000000000:table/" + name
+	description["TableId"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", d.made)
+	t := &dynamoTable{description: description, hash: hash, sort: sort, types: types, items: make(map[string]avItem), before: make(map[string]avItem)}
+	d.tables[name] = t
+	return t
 }
 
 // SetReplicas makes a table a global one, whose regions share one order of writes
@@ -107,7 +126,8 @@ func (d *DynamoDB) SetTTL(table, attribute string) {
 }
 
 // Item returns an item as JSON has it: attributes by name, each a map from its type
-// to its value. It is nil if there is none.
+// to its value. It is nil if there is none. Of a number in the key it takes the text that
+// [largeitem.Number.Canonical] returns.
 func (d *DynamoDB) Item(table, hash, sort string) map[string]map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,13 +163,18 @@ type dynamoRequest struct {
 	Item                                avItem
 	ConsistentRead                      bool
 	ConditionExpression                 string
+	UpdateExpression                    string
+	ProjectionExpression                string
 	FilterExpression                    string
 	KeyConditionExpression              string
 	ExpressionAttributeNames            map[string]string
-	ExpressionAttributeValues           map[string]map[string]any
+	ExpressionAttributeValues           avItem
+	ReturnValues                        string
 	ReturnValuesOnConditionCheckFailure string
 	ExclusiveStartKey                   avItem
 	Limit                               int
+	Keys                                []avItem
+	RequestItems                        map[string]dynamoRequest
 	KeySchema                           []struct{ AttributeName, KeyType string }
 	AttributeDefinitions                []struct{ AttributeName, AttributeType string }
 	TimeToLiveSpecification             struct {
@@ -198,8 +223,24 @@ func dynamoAnswer(v any) *http.Response {
 }
 
 func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {
-	if op == "CreateTable" {
+	resp, err := d.answer(op, q)
+	if err != nil {
+		return dynamoFail(http.StatusBadRequest, "ValidationException", err.Error(), nil)
+	}
+	return resp
+}
+
+func (d *DynamoDB) answer(op string, q dynamoRequest) (resp *http.Response, err error) {
+	defer caught(&err)
+	return d.operate(op, q), nil
+}
+
+func (d *DynamoDB) operate(op string, q dynamoRequest) *http.Response {
+	switch op {
+	case "CreateTable":
 		return d.createTable(q)
+	case "BatchGetItem":
+		return d.batchGet(q)
 	}
 	t := d.tables[q.TableName]
 	if t == nil {
@@ -229,7 +270,7 @@ func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {
 		return dynamoAnswer(map[string]any{"TimeToLiveSpecification": q.TimeToLiveSpecification})
 	case "GetItem":
 		return d.getItem(t, q)
-	case "PutItem", "DeleteItem":
+	case "PutItem", "UpdateItem", "DeleteItem":
 		return d.write(t, op, q)
 	case "Query", "Scan":
 		return d.query(t, q)
@@ -242,16 +283,19 @@ func (d *DynamoDB) createTable(q dynamoRequest) *http.Response {
 		return dynamoFail(http.StatusBadRequest, "ResourceInUseException", "Table already exists: "+q.TableName, nil)
 	}
 	description := map[string]any{"TableName": q.TableName, "KeySchema": q.KeySchema, "AttributeDefinitions": q.AttributeDefinitions}
-	t := newTable(description, "", "")
+	var hash, sort string
 	for _, k := range q.KeySchema {
 		if k.KeyType == "HASH" {
-			t.hash = k.AttributeName
+			hash = k.AttributeName
 		} else {
-			t.sort = k.AttributeName
+			sort = k.AttributeName
 		}
 	}
-	t.creating = 2
-	d.tables[q.TableName] = t
+	types := make(map[string]string)
+	for _, a := range q.AttributeDefinitions {
+		types[a.AttributeName] = a.AttributeType
+	}
+	d.addTable(description, hash, sort, types).creating = 2
 	return dynamoAnswer(map[string]any{"TableDescription": description})
 }
 
@@ -264,64 +308,152 @@ func (t *dynamoTable) describe() *http.Response {
 	return dynamoAnswer(map[string]any{"Table": t.description})
 }
 
-// id returns what names the item of these attributes; not ok if they are no key of
-// this table.
-func (t *dynamoTable) id(attrs avItem) (id string, ok bool) {
-	hash, ok1 := attrs[t.hash]["S"].(string)
-	sort, ok2 := attrs[t.sort]["S"].(string)
-	if hash == "" || !ok1 || t.sort != "" && (sort == "" || !ok2) {
-		return "", false
+// id returns what names the item of these attributes. It refuses them if they are no key
+// of this table; alone says that they must be nothing else.
+func (t *dynamoTable) id(attrs avItem, alone bool) string {
+	want := 1
+	id := t.part(attrs, t.hash, 2048) + "\x00"
+	if t.sort != "" {
+		want++
+		id += t.part(attrs, t.sort, 1024)
 	}
-	return hash + "\x00" + sort, true
+	if alone && len(attrs) != want {
+		refuse("The provided key element does not match the schema")
+	}
+	return id
+}
+
+// part returns the text that stands for an attribute of the key.
+func (t *dynamoTable) part(attrs avItem, name string, limit int) string {
+	kind := t.types[name]
+	text, ok := attrs[name][kind].(string)
+	switch {
+	case !ok:
+		refuse("One or more parameter values were invalid: Missing the key %s in the item, or the provided key element does not match the schema", name)
+	case kind == "N":
+		n, err := largeitem.Number(text).Canonical()
+		if err != nil {
+			refuse("The parameter cannot be converted to a numeric value: %s", text)
+		}
+		text = string(n)
+	case text == "":
+		refuse("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: %s", name)
+	case len(text) > limit:
+		refuse("One or more parameter values were invalid: Size of a key has exceeded the maximum size limit of %d bytes", limit)
+	}
+	return text
 }
 
 func (d *DynamoDB) getItem(t *dynamoTable, q dynamoRequest) *http.Response {
-	id, ok := t.id(q.Key)
-	if !ok || len(q.Key) > 2 || t.sort == "" && len(q.Key) > 1 {
-		return dynamoFail(http.StatusBadRequest, "ValidationException", "The provided key element does not match the schema", nil)
-	}
-	item := t.items[id]
-	if d.stale(q) {
-		item = t.before[id]
-	}
 	answer := make(map[string]any)
-	if item != nil {
+	e := newExpressions(d.Broken, q, nil)
+	e.projected(avItem{}, q.ProjectionExpression) // also of no item it must be valid
+	e.allUsed()
+	if item := e.projected(d.read(t, q.Key, q.ConsistentRead), q.ProjectionExpression); item != nil {
 		answer["Item"] = item
 	}
 	return dynamoAnswer(answer)
 }
 
-// stale reports whether a read sees what was there before the last write.
-func (d *DynamoDB) stale(q dynamoRequest) bool { return d.Broken.StaleReads || !q.ConsistentRead }
+// read returns an item, nil if there is none.
+func (d *DynamoDB) read(t *dynamoTable, key avItem, consistent bool) avItem {
+	id := t.id(key, true)
+	if d.Broken.StaleReads || !consistent {
+		return t.before[id]
+	}
+	return t.items[id]
+}
+
+// maxBatch is how many keys a BatchGetItem may have.
+const maxBatch = 100
+
+func (d *DynamoDB) batchGet(q dynamoRequest) *http.Response {
+	found, later := make(map[string][]avItem), make(map[string]map[string]any)
+	keys, read := 0, 0
+	for name, r := range q.RequestItems {
+		t := d.tables[name]
+		if t == nil {
+			return dynamoFail(http.StatusBadRequest, "ResourceNotFoundException", "Requested resource not found", nil)
+		}
+		e := newExpressions(d.Broken, r, nil)
+		e.projected(avItem{}, r.ProjectionExpression)
+		e.allUsed()
+		seen := make(map[string]bool)
+		found[name] = []avItem{}
+		var rest []avItem
+		for _, key := range r.Keys {
+			id := t.id(key, true)
+			if seen[id] {
+				refuse("Provided list of item keys contains duplicates")
+			}
+			seen[id] = true
+			if keys++; keys > maxBatch {
+				refuse("Too many items requested for the BatchGetItem call")
+			}
+			if read == max(0, cmp.Or(d.BatchSize, maxBatch)) {
+				rest = append(rest, key)
+				continue
+			}
+			read++
+			if item := e.projected(d.read(t, key, r.ConsistentRead), r.ProjectionExpression); item != nil {
+				found[name] = append(found[name], item)
+			}
+		}
+		if rest != nil {
+			later[name] = map[string]any{"Keys": rest, "ConsistentRead": r.ConsistentRead}
+		}
+	}
+	if keys == 0 {
+		refuse("The list of keys in RequestItems for BatchGetItem is required")
+	}
+	return dynamoAnswer(map[string]any{"Responses": found, "UnprocessedKeys": later})
+}
+
+// maxItem is the largest item, in bytes.
+const maxItem = 400 << 10
 
 func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Response {
 	attrs := q.Item
-	if op == "DeleteItem" {
+	if op != "PutItem" {
 		attrs = q.Key
 	}
-	id, ok := t.id(attrs)
-	if !ok {
-		return dynamoFail(http.StatusBadRequest, "ValidationException", "One or more parameter values were invalid: Missing the key", nil)
-	}
+	id := t.id(attrs, op != "PutItem")
 	current := t.items[id]
-	holds := true
-	if q.ConditionExpression != "" && !d.Broken.IgnoreConditions {
-		e := expression{broken: d.Broken, names: q.ExpressionAttributeNames, values: q.ExpressionAttributeValues, item: current}
-		var err error
-		if holds, err = e.eval(q.ConditionExpression); err != nil {
-			return dynamoFail(http.StatusBadRequest, "ValidationException", err.Error(), nil)
+	e := newExpressions(d.Broken, q, current)
+	holds := e.holds(q.ConditionExpression) || d.Broken.IgnoreConditions
+	next := q.Item
+	switch op {
+	case "DeleteItem":
+		next = nil
+	case "UpdateItem":
+		if holds || d.Broken.RefuseAndWrite {
+			next = updated(e, q)
+		} else if _, err := e.parser.Update(cmp.Or(q.UpdateExpression, "REMOVE a")); err != nil {
+			refuse("Invalid UpdateExpression: %v", err)
 		}
+	}
+	e.allUsed()
+	checkItem(next)
+	if plainItem(next).Size() > maxItem {
+		refuse("Item size has exceeded the maximum allowed size")
 	}
 	if holds || d.Broken.RefuseAndWrite {
 		t.before[id] = current
-		if op == "PutItem" {
-			t.items[id] = attrs
+		if next != nil {
+			t.items[id] = next
 		} else {
 			delete(t.items, id)
 		}
 	}
 	if holds {
-		return dynamoAnswer(map[string]any{})
+		answer := make(map[string]any)
+		switch {
+		case q.ReturnValues == "ALL_OLD" && current != nil:
+			answer["Attributes"] = current
+		case q.ReturnValues == "ALL_NEW":
+			answer["Attributes"] = next
+		}
+		return dynamoAnswer(answer)
 	}
 	if q.ReturnValuesOnConditionCheckFailure != "ALL_OLD" || d.Broken.NoOldItem {
 		current = nil
@@ -329,38 +461,40 @@ func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Respo
 	return dynamoFail(http.StatusBadRequest, "ConditionalCheckFailedException", "The conditional request failed", current)
 }
 
+// updated returns what an update makes of an item.
+func updated(e *expressions, q dynamoRequest) avItem {
+	next := e.update(q.UpdateExpression, q.Key)
+	maps.Copy(next, q.Key)
+	return next
+}
+
 func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {
-	start, _ := t.id(q.ExclusiveStartKey)
+	start := ""
+	if q.ExclusiveStartKey != nil {
+		start = t.id(q.ExclusiveStartKey, true)
+	}
 	limit := cmp.Or(q.Limit, d.PageSize, 1000)
 	items := []avItem{}
 	answer := make(map[string]any)
 	seen := 0
 	from := t.items
-	if d.stale(q) {
+	if d.Broken.StaleReads || !q.ConsistentRead {
 		from = t.before
 	}
+	e := newExpressions(DynamoDBBroken{}, q, nil)
+	e.projected(avItem{}, q.ProjectionExpression)
 	for _, id := range slices.Sorted(maps.Keys(from)) {
 		if id <= start || from[id] == nil {
 			continue
 		}
 		item := from[id]
-		matches := true
-		for _, text := range []string{q.KeyConditionExpression, q.FilterExpression} {
-			if text == "" || !matches {
-				continue
-			}
-			e := expression{names: q.ExpressionAttributeNames, values: q.ExpressionAttributeValues, item: item}
-			var err error
-			if matches, err = e.eval(text); err != nil {
-				return dynamoFail(http.StatusBadRequest, "ValidationException", err.Error(), nil)
-			}
-			// What the key leaves out is not read; what the filter leaves out is.
-			if text == q.KeyConditionExpression && matches {
-				seen++
-			}
+		// What the key leaves out is not read; what the filter leaves out is.
+		if e.item = item; !e.holds(q.KeyConditionExpression) {
+			continue
 		}
-		if matches {
-			items = append(items, item)
+		seen++
+		if e.holds(q.FilterExpression) {
+			items = append(items, e.projected(item, q.ProjectionExpression))
 		}
 		if seen == limit {
 			last := avItem{t.hash: item[t.hash]}
@@ -370,6 +504,9 @@ func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {
 			answer["LastEvaluatedKey"] = last
 			break
 		}
+	}
+	if seen > 0 {
+		e.allUsed()
 	}
 	answer["Items"] = items
 	answer["Count"] = len(items)

@@ -1,162 +1,251 @@
 package awstest
 
 import (
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/aws/internal/dynamoexpr"
+	"github.com/holdfast-go/holdfast/largeitem"
 )
 
-// expression evaluates conditions and filters on one item: AND, OR, NOT,
-// parentheses, comparisons, attribute_exists, attribute_not_exists and begins_with.
-type expression struct {
+// attribute is a value as it goes over the wire: one type and what has it.
+type attribute = map[string]any
+
+// expressions are those of one request, evaluated on one item.
+type expressions struct {
 	broken DynamoDBBroken
-	names  map[string]string
-	values map[string]map[string]any
+	parser dynamoexpr.Parser
+	values map[string]attribute
 	item   avItem
-
-	tokens []string
 }
 
-func (e *expression) eval(text string) (holds bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("invalid expression %q: %v", text, p)
+// invalid is what the server calls a ValidationException.
+type invalid struct{ text string }
+
+func (e invalid) Error() string { return e.text }
+
+// refuse ends an evaluation: the request is not valid.
+func refuse(format string, args ...any) { panic(invalid{fmt.Sprintf(format, args...)}) }
+
+// caught sets *err to what was refused.
+func caught(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case invalid:
+		*err = p
+	default:
+		panic(p)
+	}
+}
+
+// newExpressions checks names and values of a request.
+func newExpressions(broken DynamoDBBroken, q dynamoRequest, item avItem) *expressions {
+	if q.ExpressionAttributeNames != nil && len(q.ExpressionAttributeNames) == 0 {
+		refuse("ExpressionAttributeNames must not be empty")
+	}
+	if q.ExpressionAttributeValues != nil && len(q.ExpressionAttributeValues) == 0 {
+		refuse("ExpressionAttributeValues must not be empty")
+	}
+	checkItem(q.ExpressionAttributeValues)
+	return &expressions{broken: broken, parser: dynamoexpr.Parser{Names: q.ExpressionAttributeNames}, values: q.ExpressionAttributeValues, item: item}
+}
+
+// allUsed refuses names and values that no expression has.
+func (e *expressions) allUsed() {
+	for _, p := range append(slices.Sorted(maps.Keys(e.parser.Names)), slices.Sorted(maps.Keys(e.values))...) {
+		if !e.parser.Used[p] {
+			refuse("Value provided in ExpressionAttributeNames or ExpressionAttributeValues unused in expressions: keys: {%s}", p)
 		}
-	}()
-	for _, sign := range []string{"(", ")", ",", "<>", "<=", ">="} {
-		text = strings.ReplaceAll(text, sign, " "+sign+" ")
 	}
-	if !strings.ContainsAny(text, "<>") {
-		text = strings.ReplaceAll(text, "=", " = ")
-	}
-	e.tokens = strings.Fields(text)
-	holds = e.or()
-	if len(e.tokens) > 0 {
-		panic("at " + e.tokens[0])
-	}
-	return holds, nil
 }
 
-func (e *expression) next() string {
-	if len(e.tokens) == 0 {
-		panic("it ends too early")
-	}
-	t := e.tokens[0]
-	e.tokens = e.tokens[1:]
-	return t
-}
-
-func (e *expression) accept(word string) bool {
-	if len(e.tokens) > 0 && strings.EqualFold(e.tokens[0], word) {
-		e.tokens = e.tokens[1:]
+// holds evaluates a condition; an empty one holds.
+func (e *expressions) holds(text string) bool {
+	if text == "" {
 		return true
 	}
+	n, err := e.parser.Condition(text)
+	if err != nil {
+		refuse("Invalid ConditionExpression: %v", err)
+	}
+	return e.condition(n)
+}
+
+func (e *expressions) condition(n dynamoexpr.Node) bool {
+	switch n.Op {
+	case "AND":
+		left, right := e.condition(n.Args[0]), e.condition(n.Args[1])
+		return left && right
+	case "OR":
+		left, right := e.condition(n.Args[0]), e.condition(n.Args[1])
+		return left || right
+	case "NOT":
+		return !e.condition(n.Args[0])
+	case "call":
+		return e.function(n)
+	case "BETWEEN":
+		return e.compare(n.Args[0], ">=", n.Args[1]) && e.compare(n.Args[0], "<=", n.Args[2])
+	case "IN":
+		return slices.ContainsFunc(n.Args[1:], func(a dynamoexpr.Node) bool { return e.compare(n.Args[0], "=", a) })
+	}
+	return e.compare(n.Args[0], n.Op, n.Args[1])
+}
+
+func (e *expressions) function(n dynamoexpr.Node) bool {
+	first := e.operand(n.Args[0])
+	switch n.Name {
+	case "attribute_exists":
+		return first != nil
+	case "attribute_not_exists":
+		return first == nil || e.broken.IgnoreNotExists
+	}
+	second := e.operand(n.Args[1])
+	switch n.Name {
+	case "attribute_type":
+		kind, _ := second["S"].(string)
+		_, ok := first[kind]
+		return ok
+	case "begins_with":
+		s, ok1 := first["S"].(string)
+		prefix, ok2 := second["S"].(string)
+		return ok1 && ok2 && strings.HasPrefix(s, prefix)
+	case "contains":
+		for kind, v := range first {
+			switch elements, isList := v.([]any); {
+			case kind == "S":
+				part, ok := second["S"].(string)
+				return ok && strings.Contains(v.(string), part)
+			case isList:
+				return slices.ContainsFunc(elements, func(x any) bool {
+					if kind != "L" { // a set
+						x = attribute{kind[:1]: x}
+					}
+					return largeitem.Equal(plain(x), plain(second))
+				})
+			}
+		}
+		return false
+	}
+	refuse("%s is no condition", n.Name)
 	return false
 }
 
-func (e *expression) expect(word string) {
-	if !e.accept(word) {
-		panic("no " + word)
-	}
-}
-
-func (e *expression) or() bool {
-	holds := e.and()
-	for e.accept("OR") {
-		right := e.and()
-		holds = holds || right
-	}
-	return holds
-}
-
-func (e *expression) and() bool {
-	holds := e.not()
-	for e.accept("AND") {
-		right := e.not()
-		holds = holds && right
-	}
-	return holds
-}
-
-func (e *expression) not() bool {
-	if e.accept("NOT") {
-		return !e.not()
-	}
-	if e.accept("(") {
-		holds := e.or()
-		e.expect(")")
-		return holds
-	}
-	return e.primary()
-}
-
-func (e *expression) primary() bool {
-	switch first := e.next(); first {
-	case "attribute_exists", "attribute_not_exists":
-		e.expect("(")
-		there := e.operand(e.next()) != nil
-		e.expect(")")
-		if first == "attribute_not_exists" {
-			return !there || e.broken.IgnoreNotExists
-		}
-		return there
-	case "begins_with":
-		e.expect("(")
-		s, ok1 := e.operand(e.next())["S"].(string)
-		e.expect(",")
-		prefix, ok2 := e.operand(e.next())["S"].(string)
-		e.expect(")")
-		return ok1 && ok2 && strings.HasPrefix(s, prefix)
-	default:
-		left := e.operand(first)
-		sign := e.next()
-		return e.compare(left, sign, e.operand(e.next()))
-	}
-}
-
-// operand returns a value of the request or an attribute of the item.
-func (e *expression) operand(token string) map[string]any {
-	if strings.HasPrefix(token, ":") {
-		v, ok := e.values[token]
+// operand returns a value; nil if there is none.
+func (e *expressions) operand(n dynamoexpr.Node) attribute {
+	switch n.Op {
+	case "value":
+		v, ok := e.values[n.Name]
 		if !ok {
-			panic("no value " + token)
+			refuse("An expression attribute value used in expression is not defined; attribute value: %s", n.Name)
 		}
 		return v
+	case "path":
+		return at(e.item, n.Path)
+	case "+", "-":
+		return e.sum(n)
 	}
-	if strings.HasPrefix(token, "#") {
-		name, ok := e.names[token]
-		if !ok {
-			panic("no name " + token)
+	args := make([]attribute, len(n.Args))
+	for i, arg := range n.Args {
+		args[i] = e.operand(arg)
+	}
+	switch n.Name {
+	case "if_not_exists":
+		if args[0] == nil {
+			return args[1]
 		}
-		token = name
+		return args[0]
+	case "list_append":
+		a, ok1 := args[0]["L"].([]any)
+		b, ok2 := args[1]["L"].([]any)
+		if !ok1 || !ok2 {
+			refuse("An operand in the update expression has an incorrect data type")
+		}
+		return attribute{"L": append(slices.Clone(a), b...)}
+	case "size":
+		for kind, v := range args[0] {
+			switch v := v.(type) {
+			case string:
+				if kind == "B" {
+					b, _ := base64.StdEncoding.DecodeString(v)
+					v = string(b)
+				}
+				return attribute{"N": strconv.Itoa(len(v))}
+			case []any:
+				return attribute{"N": strconv.Itoa(len(v))}
+			case map[string]any:
+				return attribute{"N": strconv.Itoa(len(v))}
+			}
+		}
+		return nil
 	}
-	return e.item[token]
+	refuse("%s is no operand", n.Name)
+	return nil
 }
 
-func (e *expression) compare(left map[string]any, sign string, right map[string]any) bool {
-	if sign == "=" && e.broken.IgnoreEqual {
-		return true
-	}
-	if left == nil || right == nil {
-		return sign == "<>" && (left != nil || right != nil)
-	}
-	a, _ := json.Marshal(left)
-	b, _ := json.Marshal(right)
-	if sign == "=" || sign == "<>" {
-		return (string(a) == string(b)) == (sign == "=")
-	}
-	order := 0
-	if x, ok := left["N"].(string); ok {
-		l, ok1 := new(big.Float).SetString(x)
-		y, _ := right["N"].(string)
-		r, ok2 := new(big.Float).SetString(y)
-		if !ok1 || !ok2 {
-			return false
+func (e *expressions) sum(n dynamoexpr.Node) attribute {
+	var all [2]*big.Rat
+	for i, arg := range n.Args {
+		v := e.operand(arg)
+		if v == nil {
+			refuse("The provided expression refers to an attribute that does not exist in the item")
 		}
-		order = l.Cmp(r)
-	} else {
-		order = strings.Compare(fmt.Sprint(left["S"]), fmt.Sprint(right["S"]))
+		text, _ := v["N"].(string)
+		number, ok := new(big.Rat).SetString(text)
+		if !ok {
+			refuse("An operand in the update expression has an incorrect data type")
+		}
+		all[i] = number
+	}
+	if n.Op == "-" {
+		all[1].Neg(all[1])
+	}
+	return number(all[0].Add(all[0], all[1]))
+}
+
+// number returns a number as the server writes it.
+func number(r *big.Rat) attribute {
+	n, err := largeitem.Number(r.FloatString(130)).Canonical()
+	if err != nil {
+		refuse("Number overflow or more than 38 digits: %v", err)
+	}
+	return attribute{"N": string(n)}
+}
+
+func (e *expressions) compare(l dynamoexpr.Node, sign string, r dynamoexpr.Node) bool {
+	left, right := e.operand(l), e.operand(r)
+	switch {
+	case sign == "=" && e.broken.IgnoreEqual:
+		return true
+	case left == nil || right == nil:
+		return sign == "<>" && (left != nil || right != nil)
+	case sign == "=":
+		return largeitem.Equal(plain(left), plain(right))
+	case sign == "<>":
+		return !largeitem.Equal(plain(left), plain(right))
+	}
+	order, ok := 0, false
+	switch x := plain(left).(type) {
+	case largeitem.Number:
+		var y largeitem.Number
+		if y, ok = plain(right).(largeitem.Number); ok {
+			order = rational(x).Cmp(rational(y))
+		}
+	case string:
+		var y string
+		y, ok = plain(right).(string)
+		order = strings.Compare(x, y)
+	case []byte:
+		var y []byte
+		y, ok = plain(right).([]byte)
+		order = strings.Compare(string(x), string(y))
+	}
+	if !ok {
+		return false
 	}
 	switch sign {
 	case "<":
@@ -165,8 +254,274 @@ func (e *expression) compare(left map[string]any, sign string, right map[string]
 		return order <= 0
 	case ">":
 		return order > 0
-	case ">=":
-		return order >= 0
 	}
-	panic("no comparison " + sign)
+	return order >= 0
+}
+
+func rational(n largeitem.Number) *big.Rat {
+	r, ok := new(big.Rat).SetString(string(n))
+	if !ok {
+		refuse("The parameter cannot be converted to a numeric value: %s", n)
+	}
+	return r
+}
+
+// at returns what lies at a path; nil if there is nothing.
+func at(item avItem, path dynamoexpr.Path) attribute {
+	v := item[path[0].Name]
+	for _, step := range path[1:] {
+		if m, ok := v["M"].(map[string]any); ok && step.Name != "" {
+			v, _ = m[step.Name].(attribute)
+			continue
+		}
+		list, _ := v["L"].([]any)
+		if step.Name != "" || step.Index >= len(list) {
+			return nil
+		}
+		v, _ = list[step.Index].(attribute)
+	}
+	return v
+}
+
+// update returns the item with this key after an update; e.item stays as it is.
+func (e *expressions) update(text string, key avItem) avItem {
+	next := copied(e.item)
+	if text == "" {
+		return next
+	}
+	actions, err := e.parser.Update(text)
+	if err != nil {
+		refuse("Invalid UpdateExpression: %v", err)
+	}
+	for i, a := range actions {
+		if name := a.Path[0].Name; key[name] != nil {
+			refuse("Cannot update attribute %s. This attribute is part of the key", name)
+		}
+		for _, b := range actions[:i] {
+			if n := min(len(a.Path), len(b.Path)); slices.Equal(a.Path[:n], b.Path[:n]) {
+				refuse("Invalid UpdateExpression: Two document paths overlap with each other")
+			}
+		}
+	}
+	// A removal from a list moves what follows it: the last element first.
+	slices.SortStableFunc(actions, func(a, b dynamoexpr.Action) int {
+		if a.Kind != "REMOVE" || b.Kind != "REMOVE" {
+			return strings.Compare(order[a.Kind], order[b.Kind])
+		}
+		return b.Path[len(b.Path)-1].Index - a.Path[len(a.Path)-1].Index
+	})
+	for _, a := range actions {
+		switch a.Kind {
+		case "SET":
+			v := e.operand(a.Node)
+			if v == nil {
+				refuse("The provided expression refers to an attribute that does not exist in the item")
+			}
+			put(next, a.Path, v)
+		case "REMOVE":
+			put(next, a.Path, nil)
+		default:
+			e.add(next, a)
+		}
+	}
+	return next
+}
+
+var order = map[string]string{"SET": "1", "ADD": "2", "DELETE": "3", "REMOVE": "4"}
+
+// copied returns a copy that shares nothing that put changes.
+func copied(item avItem) avItem {
+	next := make(avItem, len(item))
+	for name, v := range item {
+		next[name] = deep(v).(attribute)
+	}
+	return next
+}
+
+func deep(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, x := range v {
+			m[name] = deep(x)
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = deep(x)
+		}
+		return list
+	}
+	return v
+}
+
+// put writes v at a path, or with nil removes what is there.
+func put(item avItem, path dynamoexpr.Path, v attribute) {
+	last := path[len(path)-1]
+	if len(path) == 1 {
+		if v == nil {
+			delete(item, last.Name)
+		} else {
+			item[last.Name] = deep(v).(attribute)
+		}
+		return
+	}
+	parent := at(item, path[:len(path)-1])
+	m, isMap := parent["M"].(map[string]any)
+	list, isList := parent["L"].([]any)
+	switch {
+	case isMap && last.Name != "" && v == nil:
+		delete(m, last.Name)
+	case isMap && last.Name != "":
+		m[last.Name] = deep(v)
+	case isList && last.Name == "" && v == nil:
+		if last.Index < len(list) {
+			parent["L"] = slices.Delete(list, last.Index, last.Index+1)
+		}
+	case isList && last.Name == "" && last.Index < len(list):
+		list[last.Index] = deep(v)
+	case isList && last.Name == "":
+		parent["L"] = append(list, deep(v))
+	default:
+		refuse("The document path provided in the update expression is invalid for update")
+	}
+}
+
+// add carries out ADD and DELETE, of numbers and sets.
+func (e *expressions) add(item avItem, a dynamoexpr.Action) {
+	v, now := e.operand(a.Node), at(item, a.Path)
+	for kind, x := range v {
+		have, same := now[kind]
+		elements, isSet := x.([]any)
+		isSet = isSet && kind != "L"
+		switch {
+		case now != nil && !same, !isSet && (kind != "N" || a.Kind == "DELETE"):
+			refuse("An operand in the update expression has an incorrect data type")
+		case kind == "N" && now == nil:
+			put(item, a.Path, v)
+		case kind == "N":
+			put(item, a.Path, number(new(big.Rat).Add(rational(largeitem.Number(have.(string))), rational(largeitem.Number(x.(string))))))
+		default:
+			old, _ := have.([]any)
+			set := slices.DeleteFunc(slices.Clone(old), func(y any) bool {
+				return slices.ContainsFunc(elements, func(z any) bool { return largeitem.Equal(plain(attribute{kind[:1]: y}), plain(attribute{kind[:1]: z})) })
+			})
+			if a.Kind == "ADD" {
+				set = append(set, elements...)
+			}
+			if len(set) == 0 {
+				put(item, a.Path, nil)
+				continue
+			}
+			put(item, a.Path, attribute{kind: set})
+		}
+	}
+}
+
+// projected returns those attributes of an item that a projection names; all if it is empty.
+func (e *expressions) projected(item avItem, text string) avItem {
+	if text == "" || item == nil {
+		return item
+	}
+	paths, err := e.parser.Projection(text)
+	if err != nil {
+		refuse("Invalid ProjectionExpression: %v", err)
+	}
+	part := avItem{}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		name := path[0].Name
+		if len(path) > 1 {
+			refuse("this server projects whole attributes only")
+		}
+		if seen[name] {
+			refuse("Invalid ProjectionExpression: Two document paths overlap with each other")
+		}
+		seen[name] = true
+		if v := item[name]; v != nil {
+			part[name] = v
+		}
+	}
+	return part
+}
+
+// checkItem refuses an item with values that the server does not take.
+func checkItem(item avItem) {
+	if err := plainItem(item).Check(); err != nil {
+		refuse("One or more parameter values were invalid: %v", err)
+	}
+}
+
+// plainItem returns an item as package largeitem has it.
+func plainItem(item avItem) largeitem.Attributes {
+	a := make(largeitem.Attributes, len(item))
+	for name, v := range item {
+		a[name] = plain(v)
+	}
+	return a
+}
+
+// plain returns a value as package largeitem has it.
+func plain(v any) any {
+	a, _ := v.(attribute)
+	if len(a) != 1 {
+		refuse("Supplied AttributeValue has more than one datatypes set, or none")
+	}
+	for kind, x := range a {
+		list, isList := x.([]any)
+		switch text, isText := x.(string); {
+		case kind == "S" && isText:
+			return text
+		case kind == "N" && isText:
+			return largeitem.Number(text)
+		case kind == "B" && isText:
+			return decoded(text)
+		case kind == "BOOL":
+			return x
+		case kind == "NULL" && x == true:
+			return nil
+		case kind == "L" && isList:
+			all := make([]any, len(list))
+			for i := range list {
+				all[i] = plain(list[i])
+			}
+			return all
+		case kind == "M":
+			m, _ := x.(map[string]any)
+			all := make(map[string]any, len(m))
+			for name, element := range m {
+				all[name] = plain(element)
+			}
+			return all
+		case kind == "SS" && isList:
+			return set[largeitem.StringSet](list, func(s string) string { return s })
+		case kind == "NS" && isList:
+			return set[largeitem.NumberSet](list, func(s string) largeitem.Number { return largeitem.Number(s) })
+		case kind == "BS" && isList:
+			return set[largeitem.BinarySet](list, decoded)
+		}
+		refuse("a value of the type %q", kind)
+	}
+	return nil
+}
+
+func set[S ~[]T, T any](list []any, f func(string) T) S {
+	var all S
+	for _, x := range list {
+		text, ok := x.(string)
+		if !ok {
+			refuse("an element of a set is no text")
+		}
+		all = append(all, f(text))
+	}
+	return all
+}
+
+func decoded(text string) []byte {
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		refuse("Base64 encoded length is unexpected: %v", err)
+	}
+	return b
 }

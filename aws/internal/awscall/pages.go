@@ -22,6 +22,8 @@ const maxPages = 100_000
 // Pages watches the pages of one listing: each must lead to one that was not there
 // before.
 type Pages struct {
+	Endless bool // it may have any number of pages, since who reads it keeps none
+
 	seen    string // a token of one of the pages before
 	since   int    // pages since then
 	until   int    // so many, then another is remembered
@@ -43,7 +45,7 @@ func (p *Pages) Next(token string, entries int) error {
 	switch {
 	case p.empty > maxEmpty:
 		return fmt.Errorf("%w: %d pages without an entry followed each other", ErrEndless, p.empty)
-	case p.pages > maxPages:
+	case p.pages > maxPages && !p.Endless:
 		return fmt.Errorf("%w: it has more than %d pages", ErrEndless, maxPages)
 	}
 	// The distance doubles each time, so that a circle of any length is found.

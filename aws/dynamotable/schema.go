@@ -1,0 +1,79 @@
+package dynamotable
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Schema implements [largeitem.Table], by one DescribeTable. Goroutines that make the first
+// calls at the same time may each send one. The ID is the ARN of the table and its TableId.
+func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
+	if s := t.schema.Load(); s != nil {
+		return *s, nil
+	}
+	d, err := t.calls.Raw(ctx)
+	if err != nil {
+		return largeitem.Schema{}, err
+	}
+	if len(d.Replicas) > 0 && d.MultiRegionConsistency != types.MultiRegionConsistencyStrong && !t.globalTable {
+		return largeitem.Schema{}, fmt.Errorf("%w: %s: it is a global table whose regions do not share one order of writes: "+
+			"a reference to a deleted object could come back (unsafe=global-table uses it all the same, which is safe while all programs use one region)",
+			store.ErrUnsafe, t.calls.Where)
+	}
+	s := largeitem.Schema{Name: t.calls.Where, Table: cmp.Or(aws.ToString(d.TableName), t.calls.Name), MaxItem: largeitem.MaxItem}
+	s.ID = endpoint.DynamoDBID(t.calls.Client.Options(), t.calls.Name)
+	if d.TableId != nil {
+		s.ID = aws.ToString(d.TableArn) + "/" + *d.TableId
+	}
+	keys := dynamocall.KeysOf(d)
+	for i, key := range keys {
+		a := largeitem.KeyAttribute{Name: key.Name, Number: key.Type == types.ScalarAttributeTypeN}
+		switch {
+		case i > 1 || !a.Number && key.Type != types.ScalarAttributeTypeS:
+			return largeitem.Schema{}, fmt.Errorf("%w: %s: the keys of the table are %v; each must be a text (S) or a number (N)", store.ErrMisconfigured, t.calls.Where, keys)
+		case i == 0:
+			s.Partition = a
+		default:
+			s.Sort = a
+		}
+	}
+	if err := s.Check(); err != nil {
+		return largeitem.Schema{}, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+	}
+	t.schema.Store(&s)
+	return s, nil
+}
+
+// CreateTable makes a table for items, paid by request, and waits until it can be used.
+// sort may be the zero value. If a table of this name is there already, it is checked, and
+// left as it is; the error matches [store.ErrMisconfigured] if its keys are others. Of opts
+// it uses Timeout and Tries.
+func CreateTable(ctx context.Context, client *dynamodb.Client, name string, partition, sort largeitem.KeyAttribute, opts *Options) error {
+	t, err := New(client, name, opts)
+	if err != nil {
+		return err
+	}
+	if err := (largeitem.Schema{Name: t.calls.Where, Partition: partition, Sort: sort}).Check(); err != nil {
+		return err
+	}
+	for _, a := range []largeitem.KeyAttribute{partition, sort} {
+		kind := types.ScalarAttributeTypeS
+		if a.Number {
+			kind = types.ScalarAttributeTypeN
+		}
+		if a.Name != "" {
+			t.calls.Keys = append(t.calls.Keys, dynamocall.Key{Name: a.Name, Type: kind})
+		}
+	}
+	return t.calls.Create(ctx)
+}

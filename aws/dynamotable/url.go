@@ -1,0 +1,80 @@
+package dynamotable
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/holdfast-go/holdfast/aws/internal/awsconfig"
+	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+)
+
+// Config is a URL dynamodb://TABLE?PARAMETERS taken apart. The parameters:
+//
+//	endpoint    http://HOST:PORT or https://HOST:PORT of a server other than AWS
+//	region      us-east-1 if there is an endpoint, else as the AWS command has it
+//	profile     of the files of the AWS command
+//	anonymous   sends no signature
+//	fips, dualstack   the kind of AWS endpoint
+//	timeout     of a request, such as 10s
+//	unsafe      what the user insists on: global-table
+//
+// Credentials come from where the AWS command has them, never from the URL.
+type Config struct {
+	Table string
+
+	params      awsconfig.Params
+	timeout     time.Duration
+	globalTable bool
+}
+
+// ParseURL takes a URL apart. Its errors match store.ErrMisconfigured.
+func ParseURL(raw string) (*Config, error) {
+	u, err := awsconfig.Parse(raw, "dynamodb")
+	if err != nil {
+		return nil, err
+	}
+	if u.Prefix != "" {
+		return nil, awsconfig.Wrong("the URL of a table of items is of the form dynamodb://TABLE, without a prefix")
+	}
+	c := &Config{Table: u.Host, params: u.Params(), timeout: u.Duration("timeout")}
+	for _, name := range u.List("unsafe") {
+		if name != "global-table" {
+			return nil, awsconfig.Wrong("the parameter unsafe of the table's URL is global-table")
+		}
+		c.globalTable = true
+	}
+	return c, u.Rest()
+}
+
+// Client makes a client of the SDK. It sends nothing.
+func (c *Config) Client(ctx context.Context) (*dynamodb.Client, error) {
+	return dynamocall.NewClient(ctx, c.params)
+}
+
+// Options returns opts with what the URL says, which wins.
+func (c *Config) Options(opts *Options) *Options {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if c.timeout != 0 {
+		o.Timeout = c.timeout
+	}
+	o.GlobalTable = o.GlobalTable || c.globalTable
+	return &o
+}
+
+// Open returns the table that a URL names; see [Config]. It sends nothing.
+func Open(ctx context.Context, rawURL string, opts *Options) (*Table, error) {
+	c, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, c.Table, c.Options(opts))
+}
