@@ -177,21 +177,38 @@ func PutAndSettle(ctx context.Context, s Store, key string, prev Version, value 
 // SettlePut is the rest of [PutAndSettle] after its first Put, which returned v and err:
 // for callers that give the first try another time than what may follow.
 func SettlePut(ctx context.Context, s Store, key string, prev Version, value []byte, v Version, err error) (Settlement, error) {
+	return settleWrite(ctx, s, Entry{key, value, v}, prev, err, func() (Version, error) { return s.Put(ctx, key, prev, value) })
+}
+
+// DeleteAndSettle deletes the state prev as [PutAndSettle] replaces it. It also ends as
+// that does. With FateApplied, Current is absent.
+func DeleteAndSettle(ctx context.Context, s Store, key string, prev Version) (Settlement, error) {
+	return SettleDelete(ctx, s, key, prev, s.Delete(ctx, key, prev))
+}
+
+// SettleDelete is the rest of [DeleteAndSettle] after its first Delete, which returned err.
+func SettleDelete(ctx context.Context, s Store, key string, prev Version, err error) (Settlement, error) {
+	return settleWrite(ctx, s, Entry{Key: key}, prev, err, func() (Version, error) { return "", s.Delete(ctx, key, prev) })
+}
+
+// settleWrite sends a write again, after a first try that returned err, until the outcome
+// is known. made is the state that the write makes, with the version from the first try.
+func settleWrite(ctx context.Context, s Store, made Entry, prev Version, err error, send func() (Version, error)) (Settlement, error) {
 	var attempts []Version
 	var lost error // of the first try whose outcome was unknown
 	for pause := time.Millisecond; ; pause = min(2*pause, maxSettlePause) {
 		if err == nil {
-			return Settlement{Fate: FateApplied, Write: v, Current: Entry{Key: key, Value: value, Version: v}}, nil
+			return Settlement{Fate: FateApplied, Write: made.Version, Current: made}, nil
 		}
 		if OutcomeOf(err) == Unknown {
 			attempts = append(attempts, AttemptOf(err))
 			lost = cmp.Or(lost, err)
 		}
-		found, over := settleAfter(ctx, s, key, prev, attempts, err)
+		found, over := settleAfter(ctx, s, made.Key, prev, attempts, err)
 		if over || sleepUpTo(ctx, pause) != nil {
 			return found.orError(err, lost)
 		}
-		v, err = s.Put(ctx, key, prev, value)
+		made.Version, err = send()
 	}
 }
 

@@ -112,6 +112,57 @@ func TestPutAndSettle(t *testing.T) {
 	}
 }
 
+// TestDeleteAndSettle: a delete ends as a put does.
+func TestDeleteAndSettle(t *testing.T) {
+	for _, c := range []struct {
+		schedule string
+		fate     store.Fate
+		failed   bool
+		outcome  store.Outcome
+		there    bool
+	}{
+		{"", store.FateApplied, false, store.Applied, false},
+		{"delete k #1 lose", store.FateApplied, false, store.Applied, false},
+		{"delete k #1-3 drop", store.FateApplied, false, store.Applied, false},
+		{"delete k #1 fail", store.FateNever, true, store.NotApplied, true},
+		{"delete k drop", store.FateNotYet, true, store.Unknown, true},
+	} {
+		t.Run(c.schedule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := memstore.New()
+				v, err := m.Put(t.Context(), "k", "", []byte("before"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				schedule, err := faultstore.Parse(c.schedule)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := store.DeleteAndSettle(ctx, faultstore.New(m, schedule), "k", v)
+				if found.Fate != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome {
+					t.Errorf("got %v, %v (%v); want %v", found.Fate, err, store.OutcomeOf(err), c.fate)
+				}
+				if _, _, err := m.Get(t.Context(), "k"); errors.Is(err, store.ErrNotFound) == c.there {
+					t.Errorf("get: %v", err)
+				}
+			})
+		})
+	}
+	m := memstore.New()
+	v, err := m.Put(t.Context(), "k", "", nil)
+	if err == nil {
+		_, err = m.Put(t.Context(), "k", v, []byte("theirs"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := store.DeleteAndSettle(t.Context(), m, "k", v); err != nil || found.Fate != store.FateNever || string(found.Current.Value) != "theirs" {
+		t.Errorf("of another state: got %v with %q, %v", found.Fate, found.Current.Value, err)
+	}
+}
+
 // TestPutAndSettleConflict: a conflict is told with the state in the way, also by a store
 // whose conflicts do not tell it.
 func TestPutAndSettleConflict(t *testing.T) {
