@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func scanCases() []testCase {
@@ -31,6 +32,14 @@ func scanCases() []testCase {
 			e.expectScan([]string{}, map[largeitem.Key]attributes{e.key(0): {}, e.key(1): {}, e.key(2): {}})
 		}},
 		{"ScanContinued", "A scan of many items can be continued behind each row that has a position, and misses nothing.", caseScanContinued},
+		{"ScanBadPosition", "A position that no scan gave is refused with ErrInvalid.", func(e *env) {
+			e.put(e.key(0), nil)
+			var last error
+			for _, err := range e.t.Scan(e.ctx, &largeitem.ScanOptions{After: "\x00 no position"}) {
+				last = err
+			}
+			e.invalid("scan", last, store.ErrInvalid)
+		}},
 		{"ScanMoving", "A scan yields every item that is there throughout, whatever else is written and deleted meanwhile.", caseScanMoving},
 	}
 }

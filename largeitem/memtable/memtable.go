@@ -181,6 +181,10 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 		o = *opts
 	}
 	return func(yield func(largeitem.Row, error) bool) {
+		if o.After != "" && new(largeitem.Key).UnmarshalText([]byte(o.After)) != nil {
+			yield(largeitem.Row{}, fmt.Errorf("%w: %.60q is no position in a table of this kind", largeitem.ErrInvalid, o.After))
+			return
+		}
 		t.mu.Lock()
 		rows := make([]largeitem.Row, 0, len(t.items))
 		for _, key := range slices.Collect(maps.Keys(t.items)) {

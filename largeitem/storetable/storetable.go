@@ -1,0 +1,327 @@
+// Package storetable keeps items as registers of any [store.Store]: in a directory, on S3,
+// in DynamoDB, or in memory. It is for tables of some thousand items that need no server of
+// their own.
+//
+//	st, err := filestore.Open("/var/lib/app/items", nil)
+//	...
+//	err = storetable.Create(ctx, st, nil) // once
+//	...
+//	table, err := storetable.New(st, nil)
+//
+// # What is stored
+//
+// Below the name of the table lie the registers
+//
+//	TABLE/schema        the attributes of the key, and the random ID of the table
+//	TABLE/pk=P          an item, or TABLE/pk=P/sk=S if the table has a sort key
+//	TABLE/key=SHA256    an item whose name would have more than 256 bytes
+//
+// What is no letter, digit or one of -_. in P and S is written as an exclamation mark and
+// two hexadecimal digits for each byte. The value of an item is JSON with its key and its
+// attributes, each with its type: see [largeitem.MarshalTyped]. A copy of the registers,
+// such as a backup, has the same ID.
+//
+// # Bounds
+//
+// A value of a register has at most 64 KiB. So an item has less: its JSON decides, in which
+// bytes take a third more and every value has a type. An item that does not fit is refused
+// with [store.ErrTooLarge].
+//
+// # Outcomes
+//
+// A write reads the register, decides, and replaces the state that it has read. So it takes
+// two requests, and no more than one try of it can take effect. Where a reply is lost, the
+// table asks the store for up to ten seconds what became of the write, and repeats it only
+// while the register has the state that it replaces. So nearly every outcome is known. An
+// outcome stays unknown where the store cannot be reached, or cannot tell its own writes
+// from those of others.
+//
+// When another writer was faster, a write decides again, after a random pause.
+//
+// # Expressions
+//
+// The expressions of conditions and changes are [largeitem.ConditionFunc] and
+// [largeitem.ChangeFunc]. They may be called several times.
+package storetable
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/internal/rewrite"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// DefaultTable is the name of a table without one; see [Options].
+	DefaultTable = "items"
+
+	// settleTime is how long a write whose reply was lost is settled.
+	settleTime = 10 * time.Second
+
+	// maxPause is the longest pause of a write that lost against another one.
+	maxPause = 250 * time.Millisecond
+)
+
+// Options are the options of [New] and [Create].
+type Options struct {
+	// Table is the name of the table: letters, digits, hyphens, underscores and dots, at
+	// most 100, beginning with a letter, a digit or an underscore. Default: "items".
+	Table string
+
+	// Partition and Sort are the attributes of the key, for [Create]: [New] ignores them,
+	// and reads what Create has written. Default: a text "pk", and no sort key.
+	Partition, Sort largeitem.KeyAttribute
+
+	// Name names the table for people. Default: the name of the store and of the table.
+	Name string
+}
+
+// Table is a table in a store. It may be used by any number of goroutines and needs no
+// closing.
+type Table struct {
+	st     store.Store
+	o      Options
+	schema atomic.Pointer[largeitem.Schema] // nil until it was read
+	page   int                              // how many names a scan holds
+}
+
+var _ largeitem.Table = (*Table)(nil)
+
+// New returns a table that [Create] has made. It sends nothing.
+func New(st store.Store, opts *Options) (*Table, error) {
+	t := &Table{st: st, page: namesAtOnce}
+	if opts != nil {
+		t.o = *opts
+	}
+	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
+	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
+	switch {
+	case st == nil:
+		return nil, fmt.Errorf("storetable: %w: a store is needed", largeitem.ErrInvalid)
+	case !validTable.MatchString(t.o.Table):
+		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; a name has letters, digits, hyphens, underscores and dots, at most 100", largeitem.ErrInvalid, t.o.Table)
+	}
+	if t.o.Name == "" {
+		t.o.Name = t.o.Table
+		if name := store.TraitsOf(st).Name; name != "" {
+			t.o.Name = name + ", table " + t.o.Table
+		}
+	}
+	return t, nil
+}
+
+// description is the value of the schema's register.
+type description struct {
+	Format    int           `json:"holdfastItems"`
+	ID        string        `json:"id"`
+	Partition keyAttribute  `json:"partition"`
+	Sort      *keyAttribute `json:"sort,omitempty"`
+}
+
+type keyAttribute struct {
+	Name   string `json:"name"`
+	Number bool   `json:"number,omitempty"`
+}
+
+// format is that of all registers of a table.
+const format = 1
+
+// Create makes a table: it writes the schema. If there is a table of that name with the
+// same key, Create leaves it as it is; with another key, the error matches
+// [store.ErrMisconfigured].
+func Create(ctx context.Context, st store.Store, opts *Options) error {
+	t, err := New(st, opts)
+	if err != nil {
+		return err
+	}
+	d := description{Format: format, ID: "registers:" + rand.Text(), Partition: keyAttribute(t.o.Partition)}
+	if t.o.Sort != (largeitem.KeyAttribute{}) {
+		d.Sort = (*keyAttribute)(&t.o.Sort)
+	}
+	want := t.described(d)
+	if err := want.Check(); err != nil {
+		return fmt.Errorf("storetable: %w", err)
+	}
+	value, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("storetable: %w", store.MarkNotApplied(err))
+	}
+	v, err := st.Put(ctx, t.schemaKey(), "", value)
+	settling, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	found, err := store.SettlePut(settling, st, t.schemaKey(), "", value, v, err)
+	if err != nil || found.Fate != store.FateNever {
+		return err
+	}
+	is, err := t.Schema(ctx)
+	if err != nil {
+		return err
+	}
+	if is.Partition != want.Partition || is.Sort != want.Sort {
+		return fmt.Errorf("%w: there is a table %s with another key", store.ErrMisconfigured, t.o.Name)
+	}
+	return nil
+}
+
+func (t *Table) described(d description) largeitem.Schema {
+	s := largeitem.Schema{Name: t.o.Name, Table: t.o.Table, ID: d.ID, Partition: largeitem.KeyAttribute(d.Partition), MaxItem: store.MaxValue}
+	if d.Sort != nil {
+		s.Sort = largeitem.KeyAttribute(*d.Sort)
+	}
+	return s
+}
+
+// Schema implements [largeitem.Table].
+func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
+	if s := t.schema.Load(); s != nil {
+		return *s, nil
+	}
+	value, _, err := t.st.Get(ctx, t.schemaKey())
+	if errors.Is(err, store.ErrNotFound) {
+		return largeitem.Schema{}, fmt.Errorf("%w: there is no table %s; holdfast items init, or storetable.Create, makes it", store.ErrMisconfigured, t.o.Name)
+	}
+	if err != nil {
+		return largeitem.Schema{}, store.MarkNotApplied(err)
+	}
+	var d description
+	if err := json.Unmarshal(value, &d); err != nil || d.Format != format || d.ID == "" || t.described(d).Check() != nil {
+		return largeitem.Schema{}, store.MarkNotApplied(fmt.Errorf("%w: the schema of the table %s, %.100q", store.ErrCorrupt, t.o.Name, value))
+	}
+	s := t.described(d)
+	t.schema.Store(&s)
+	return s, nil
+}
+
+// Get implements [largeitem.Table].
+func (t *Table) Get(ctx context.Context, key largeitem.Key, opts *largeitem.GetOptions) (largeitem.Attributes, error) {
+	schema, err := t.Schema(ctx)
+	if err == nil {
+		err = schema.CheckKey(key)
+	}
+	var item largeitem.Attributes
+	if err == nil {
+		item, _, err = t.read(ctx, key)
+	}
+	if err == nil && item == nil {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, t.failed(store.OpGet, key, err)
+	}
+	if opts != nil {
+		item = item.Select(opts.Attributes)
+	}
+	return item, nil
+}
+
+// read returns an item and the version of its register, both zero where there is none.
+func (t *Table) read(ctx context.Context, key largeitem.Key) (largeitem.Attributes, store.Version, error) {
+	value, v, err := t.st.Get(ctx, t.register(key))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	_, item, err := t.decode(t.register(key), value)
+	return item, v, err
+}
+
+// Put implements [largeitem.Table].
+func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := t.write(ctx, rewrite.Put(key, item, cond))
+	return old, err
+}
+
+// Update implements [largeitem.Table].
+func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	_, next, err := t.write(ctx, rewrite.Update(key, change, cond))
+	return next, err
+}
+
+// Delete implements [largeitem.Table].
+func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := t.write(ctx, rewrite.Delete(key, cond))
+	return old, err
+}
+
+// write returns the item before and after.
+func (t *Table) write(ctx context.Context, w rewrite.Write) (old, next largeitem.Attributes, err error) {
+	schema, err := t.Schema(ctx)
+	if err == nil {
+		err = w.Check(schema)
+	}
+	if err == nil {
+		old, next, err = t.swap(ctx, schema, w)
+	}
+	if err != nil {
+		return nil, nil, t.failed(w.Op, w.Key, err)
+	}
+	return old, next, nil
+}
+
+// swap reads, decides and replaces what it has read, until no other writer is faster.
+func (t *Table) swap(ctx context.Context, schema largeitem.Schema, w rewrite.Write) (old, next largeitem.Attributes, err error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+		var v store.Version
+		if old, v, err = t.read(ctx, w.Key); err != nil {
+			return nil, nil, store.MarkNotApplied(err)
+		}
+		if next, err = w.Next(schema, old); err != nil {
+			return nil, nil, err
+		}
+		faster, err := t.replace(ctx, w.Key, v, next)
+		if err != nil || !faster {
+			return old, next, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, store.MarkNotApplied(context.Cause(ctx))
+		case <-time.After(mathrand.N(pause)):
+		}
+	}
+}
+
+// replace replaces the state v by an item, nil to delete it. It reports whether another
+// writer was faster, and nothing was written.
+func (t *Table) replace(ctx context.Context, key largeitem.Key, v store.Version, next largeitem.Attributes) (faster bool, err error) {
+	if next == nil && v == "" {
+		return false, nil
+	}
+	register := t.register(key)
+	var value []byte
+	var made store.Version
+	if next == nil {
+		err = t.st.Delete(ctx, register, v)
+	} else {
+		if value, err = encode(key, next); err != nil {
+			return false, err
+		}
+		made, err = t.st.Put(ctx, register, v, value)
+	}
+	settling, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	var found store.Settlement
+	if next == nil {
+		found, err = store.SettleDelete(settling, t.st, register, v, err)
+	} else {
+		found, err = store.SettlePut(settling, t.st, register, v, value, made, err)
+	}
+	if found.Fate == store.FateNever && (err == nil || errors.Is(err, store.ErrConflict)) {
+		return true, nil
+	}
+	return false, err
+}
+
+func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
+	return &store.OpError{Op: op, Key: key.String(), Store: t.o.Name, Err: err}
+}
