@@ -164,9 +164,14 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	}
 }
 
-// asNobody runs the store's commands as a user without rights. The test binary lies
-// where only its owner may go, so it runs from a copy in dir.
+// asNobody runs the store's commands as a user without rights.
 func asNobody(t *testing.T, dir string) *process {
+	return start(t, asUser(t, dir, "store", 65534))
+}
+
+// asUser returns a command that runs a role as another user, whose only group is 65534. The
+// test binary lies where only its owner may go, so it runs from a copy in dir.
+func asUser(t *testing.T, dir, role string, user uint32) *exec.Cmd {
 	t.Helper()
 	suitetest.NeedRoot(t, "a process of another user")
 	self, err := os.Executable()
@@ -178,12 +183,12 @@ func asNobody(t *testing.T, dir string) *process {
 	for d := dir; d != "/"; d = filepath.Dir(d) {
 		info, err := os.Stat(d)
 		do(t, err)
-		do(t, os.Chmod(d, info.Mode().Perm()|0o055))
+		do(t, os.Chmod(d, info.Mode().Perm()|0o055|info.Mode()&os.ModeSticky))
 	}
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = append(os.Environ(), roleVariable+"=store")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	return start(t, cmd)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: 65534}}
+	return cmd
 }
 
 func TestNoRights(t *testing.T) {
@@ -207,8 +212,8 @@ func TestNoRights(t *testing.T) {
 
 	// Another's file may not be taken away from its owner by replacing it.
 	do(t, os.Chown(dir, 0, 65534))
-	do(t, os.Chmod(dir, 0o775))
-	denied("another's file", "put a 1 null")
+	do(t, os.Chmod(dir, 0o775|os.ModeSticky))
+	denied("another's file in a sticky directory", "put a 1 null")
 
 	do(t, os.Chmod(path, 0o600))
 	denied("no rights to read", "read a")
@@ -217,6 +222,7 @@ func TestNoRights(t *testing.T) {
 	}
 	wantAt(t, open(t, path, nil), keyA, 1)
 
+	do(t, os.Chmod(dir, 0o775))
 	// In a group it may: every user who could write the file can still.
 	do(t, os.Chmod(path, 0o664))
 	do(t, os.Chown(path, 0, 65534))

@@ -51,6 +51,20 @@ func decode(b []byte) (state, error) {
 	return settle(doc.checkpoints), nil
 }
 
+// salvage returns the entries that can be read in a damaged state file, for people: those
+// before the fault whose keys are valid.
+func salvage(b []byte) state {
+	doc, _ := (&parser{b: b}).document()
+	valid := doc.checkpoints[:0]
+	for _, c := range doc.checkpoints {
+		var err error
+		if c.key, err = parseDigest(c.name); err == nil {
+			valid = append(valid, c)
+		}
+	}
+	return settle(valid)
+}
+
 // settle sorts the entries and keeps one for each key.
 func settle(all []spelled) state {
 	order := func(a, b spelled) int {
@@ -131,7 +145,9 @@ func (p *parser) checkpoints() ([]spelled, error) {
 			return err
 		}
 		e, err := p.entry()
-		all = append(all, spelled{name, e})
+		if err == nil {
+			all = append(all, spelled{name, e})
+		}
 		return err
 	})
 	return all, err

@@ -10,13 +10,17 @@
 //     read-change-write. It is never truncated or removed. Readers do not take it.
 //   - FILE.fence: fencing tokens and epochs, for which the format has no place; see
 //     below.
-//   - FILE.good: the state before the last change, the last good copy for [Restore].
+//   - FILE.good: the state before the last change of this package, the last good copy for
+//     [Restore].
 //   - FILE.bad: what the last Restore replaced.
 //   - .FILE.holdfast-*.tmp: a file that is being made. The next process that writes
 //     removes, under the lock, what a killed process left.
 //
 // New files are for their owner alone (0600); files that are replaced keep owner, group
-// and mode, but not access lists and other extended attributes. Where the path is a
+// and mode, but not access lists and other extended attributes. A user who cannot keep the
+// owner of another user's file makes it a file of its own, if the other user can read and
+// replace that one: as any user, or as a member of the directory's group, which then gets
+// the owner's rights. Otherwise the change is refused with [store.ErrDenied]. Where the path is a
 // symbolic link, the link stays and the file that it leads to is replaced. The store then
 // takes the lock beside every name on the way, and so also excludes programs that know
 // the file by another name.
@@ -62,7 +66,11 @@
 //     writes are not fenced. If it moves a key back or deletes it, no new epoch begins; a
 //     Store that has shown a higher sequence then answers RolledBack.
 //   - It replaces a symbolic link by a plain file. The file that the link led to, with
-//     its fence file, is then no longer used.
+//     its fence file, is then no longer used. A Store that is open warns of that
+//     (Options.Log); one that is opened later cannot know.
+//   - It follows a link in the place of FILE.lock. This package refuses it with
+//     [store.ErrUnsafe].
+//   - It gives the file its own owner, and a mode by its umask.
 //   - It drops fields that it does not know; so does this package.
 //   - If it is killed it may leave a directory of temporary files. This package does not
 //     remove it, since its name does not identify its owner.

@@ -48,6 +48,16 @@ func (f fences) guard(key digest) guard {
 	return guard{epoch: 1}
 }
 
+// below returns how many keys have a lower token or epoch than in before.
+func (f fences) below(before fences) (keys int) {
+	for key, was := range before.guards {
+		if now := f.guard(key); now.token < was.token || now.epoch < was.epoch {
+			keys++
+		}
+	}
+	return keys
+}
+
 // with returns the fences after changes.
 func (f fences) with(changes map[digest]guard) fences {
 	next := maps.Clone(f.guards)

@@ -16,6 +16,7 @@ import (
 type hold struct {
 	place place
 	locks []*os.File
+	tell  *teller
 }
 
 // lockFile is an open lock file beside a name.
@@ -80,17 +81,27 @@ func tryHold(path string, network bool, unsafe []string, have lockFile) (_ *hold
 
 // openLock opens the lock file beside name, and creates it if it does not exist. It is
 // never truncated, written to or removed. A link in its place is refused: it could lead
-// this process to create a file anywhere.
+// this process to create a file anywhere. A user who may only read the lock file can lock
+// it, too.
 func openLock(name string) (*os.File, error) {
 	path := name + lockSuffix
 	for range 100 {
 		f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+		if errors.Is(err, fs.ErrPermission) {
+			if only, readErr := os.OpenFile(path, os.O_RDONLY|noFollow, 0); readErr == nil {
+				f, err = only, nil
+			}
+		}
 		if err == nil {
 			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 				f.Close()
 				return nil, errors.Join(fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path), err)
 			}
 			return f, nil
+		}
+		if target, linkErr := os.Readlink(path); linkErr == nil {
+			return nil, fmt.Errorf("%w: %s is a symbolic link (to %.200q), and holdfast follows none in the place of a lock file; other programs that follow it lock what it leads to, so stop them before you put a plain file in its place",
+				store.ErrUnsafe, path, target)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -105,7 +116,7 @@ func openLock(name string) (*os.File, error) {
 		// A user who may write the state file must be able to lock it. If keepOwner
 		// fails, such users get a permission error.
 		if info, err := os.Stat(name); err == nil {
-			_ = keepOwner(f, info)
+			_, _ = keepOwner(f, info)
 		}
 		return f, nil
 	}

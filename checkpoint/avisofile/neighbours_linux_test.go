@@ -14,9 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// alice is a user that nothing else has.
-const alice = 54322
-
 // TestStrangersDirectory: a state file where strangers could change or exchange it is
 // refused, for reading, writing and restoring, and nothing is made there; unless it is
 // accepted.

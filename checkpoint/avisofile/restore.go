@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
@@ -19,6 +21,9 @@ type RestoreOptions struct {
 
 	// Unsafe lists the accepted risks of a directory, as in [Options].
 	Unsafe []string
+
+	// Log gets the warnings that [Options] describe. Default: none.
+	Log *slog.Logger
 
 	// Force replaces even a state file that can be read. Default: Restore refuses that,
 	// and the error matches [ErrReadable].
@@ -35,13 +40,34 @@ type Restored struct {
 
 	// Kept is the path of the file that was replaced; empty if there was none.
 	Kept string
+
+	// Changed is when the replaced file was last changed, by the clock of the machine. What
+	// programs wrote between Copy.Written and then is lost, whatever it was. It is zero if
+	// there was no file.
+	Changed time.Time
+
+	// Compared is how many keys can be read in both files; a damaged file can be read up to
+	// its fault.
+	Compared int
+
+	// Back are the keys that can be read in the replaced file and go back, in the order of
+	// the keys.
+	Back []Step
+}
+
+// Step is a checkpoint that goes back in a [Restore].
+type Step struct {
+	Key      string
+	From, To uint64 // sequences
+	Gone     bool   // the copy has no such key: To means nothing
 }
 
 // Restore replaces the state file at path by its last good copy. It keeps the replaced
 // file beside it, under the name in the result, and overwrites an older one of that name.
 //
 // The copy holds the state before the last change of a Holdfast program. Checkpoints lose
-// what came after it. So a new epoch begins for every key, and an Advance whose work
+// what came after it, and so all that other programs wrote since; the result tells as much
+// of that as the replaced file shows. So a new epoch begins for every key, and an Advance whose work
 // began before gets RolledBack. Stop other programs that write the file first: they know
 // no epochs.
 //
@@ -78,7 +104,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (Restored, 
 		plan.close()
 		return plan.result, store.MarkNotApplied(err)
 	}
-	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe}
+	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe, tell: newTeller(opts.Log)}
 	h, err := l.acquire(ctx.Done(), func() bool { return ctx.Err() == nil })
 	if err != nil {
 		return Restored{}, store.MarkNotApplied(err)
@@ -133,6 +159,7 @@ func planRestore(p place, force bool) (*restoring, error) {
 
 	var wrong *LoadError
 	r.old, r.lost, err = readState(p)
+	r.compare(p)
 	switch {
 	case errors.As(err, &wrong):
 		r.result.Kept = p.file() + badSuffix
@@ -151,6 +178,25 @@ func planRestore(p place, force bool) (*restoring, error) {
 	}
 	r.fences, err = decodeFences(fencePath, content)
 	return r, err
+}
+
+// compare finds out what the restored state lacks, as far as the file to replace shows it.
+func (r *restoring) compare(p place) {
+	m, content, err := readImage(p.file(), MaxFile)
+	if err != nil || m.info == nil {
+		return
+	}
+	defer m.close()
+	r.result.Changed = m.info.ModTime()
+	for _, e := range salvage(content) {
+		to, ok := r.good.find(e.key)
+		if ok {
+			r.result.Compared++
+		}
+		if !ok || to.sequence < e.sequence {
+			r.result.Back = append(r.result.Back, Step{e.key.String(), e.sequence, to.sequence, !ok})
+		}
+	}
 }
 
 // carryOut replaces the state file: it writes the new epochs, then gives the old file its

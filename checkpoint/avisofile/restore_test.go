@@ -5,8 +5,10 @@ package avisofile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,4 +127,52 @@ func TestGoodCopyIsTheStateBefore(t *testing.T) {
 		}
 	}
 	assertNoLeftOvers(t, path)
+}
+
+// TestRestoreTellsTheDistance: other programs wrote for long after the last change of ours.
+// Restore tells what of that the damaged file shows.
+func TestRestoreTellsTheDistance(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, nil)
+	keys := []string{resumeKey("0"), resumeKey("1"), resumeKey("2"), resumeKey("3")}
+	slices.Sort(keys)
+	for _, key := range keys[:3] {
+		advance(t, s, key, at(41), checkpoint.Advanced)
+	}
+	advance(t, s, keys[0], at(42), checkpoint.Advanced)
+	p := mustPeer(t, path)
+	for n := uint64(43); n <= 100; n++ {
+		do(t, p.put(keys[0], mark{Sequence: n}))
+	}
+	do(t, p.put(keys[3], mark{Sequence: 5}))
+	whole, err := loadPeer(path)
+	do(t, err)
+	one := func(i int) string {
+		return fmt.Sprintf(`"%s":{"last_committed_sequence":%d}`, keys[i], whole[keys[i]].Sequence)
+	}
+	begin := `{"version":1,"key_format_version":1,"checkpoints":{`
+	first := avisofile.Step{Key: keys[0], From: 100, To: 41}
+	last := avisofile.Step{Key: keys[3], From: 5, Gone: true}
+	for name, tt := range map[string]struct {
+		damaged  string
+		compared int
+		back     []avisofile.Step
+	}{
+		"cut in the last":    {begin + one(3) + "," + one(0) + "," + one(1) + "," + one(2)[:90], 2, []avisofile.Step{first, last}},
+		"cut in the first":   {begin + one(0)[:90], 0, nil},
+		"of another version": {strings.Replace(begin, "1", "2", 1) + one(0) + "," + one(1) + "," + one(2) + "}}", 3, []avisofile.Step{first}},
+		"empty":              {"", 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(t, os.WriteFile(path, []byte(tt.damaged), 0o600))
+			changed := time.Now().Add(-time.Hour).Truncate(time.Second)
+			do(t, os.Chtimes(path, changed, changed))
+			for _, dry := range []bool{true, false} {
+				r, err := avisofile.Restore(t.Context(), path, &avisofile.RestoreOptions{DryRun: dry})
+				if err != nil || r.Compared != tt.compared || !slices.Equal(r.Back, tt.back) || !r.Changed.Equal(changed) {
+					t.Errorf("got %+v, %v, want %d compared, back %+v, changed %v", r, err, tt.compared, tt.back, changed)
+				}
+			}
+		})
+	}
 }

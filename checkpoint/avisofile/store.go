@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -52,6 +53,12 @@ type Options struct {
 	// once. Default: [DefaultPoll].
 	Poll time.Duration
 
+	// Log gets two warnings, each once for a Store: that another user has replaced the file,
+	// and this user cannot keep its owner; and that fencing tokens or epochs went back, since
+	// a program put a file in the place of a link, or the fence file was removed or replaced.
+	// Default: none.
+	Log *slog.Logger
+
 	// OnCommit, if not nil, is called each time the store has released the lock, by the
 	// goroutine that commits: it delays the next commit. Default: none.
 	OnCommit func(Commit)
@@ -86,6 +93,7 @@ type Store struct {
 	opts Options
 
 	loading chan struct{} // one slot: one call reads the files at a time
+	fences  fences        // those that were read last; for the call that reads the files
 
 	// Only the goroutine that commits uses these.
 	lock  locker
@@ -131,7 +139,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	if s.path, err = absolute(path); err != nil {
 		return nil, err
 	}
-	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe}
+	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe, tell: newTeller(o.Log)}
 	p, err := resolve(s.path)
 	if err != nil {
 		return nil, denied(err)

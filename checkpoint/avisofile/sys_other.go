@@ -26,6 +26,8 @@ func rename(from, to string) error { return os.Rename(from, to) }
 
 func syncDir(string) error { return nil }
 
-func keepOwner(f *os.File, old os.FileInfo) error { return f.Chmod(old.Mode().Perm()) }
+func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
+	return "", f.Chmod(old.Mode().Perm())
+}
 
 func cannotSync(error) bool { return false }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -59,27 +61,58 @@ func syncDir(dir string) error {
 	return f.Sync()
 }
 
-// keepOwner gives f the owner, group and mode of the file that it replaces. Where this
-// user may not change the owner, all users who could write the old file must be able to
-// write the new one by its group and mode; otherwise keepOwner fails.
-func keepOwner(f *os.File, old os.FileInfo) error {
+// keepOwner gives f the owner, group and mode of the file that it replaces.
+//
+// Where this user may not change the owner, the file keeps the mode if all users who could
+// write the old file can write the new one by its group. Otherwise it becomes a file of this
+// user, and changed says what became of it, if the old owner can still read it and replace
+// it: the directory lets each of its users replace files of others, and the old owner reads
+// the new file as any user, or by its group, which is that of the directory. Such a group
+// gets the owner's rights. No user gets a right to read that the old file did not give.
+// Otherwise keepOwner fails.
+func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 	was, ok := old.Sys().(*syscall.Stat_t)
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return "", err
 	}
 	is, ok2 := info.Sys().(*syscall.Stat_t)
-	if !ok || !ok2 {
-		return f.Chmod(old.Mode().Perm())
+	mode := old.Mode().Perm()
+	if !ok || !ok2 || is.Uid == was.Uid && is.Gid == was.Gid {
+		return "", f.Chmod(mode)
 	}
-	if is.Uid != was.Uid || is.Gid != was.Gid {
-		err := f.Chown(int(was.Uid), int(was.Gid))
-		if err != nil && (f.Chown(-1, int(was.Gid)) != nil || old.Mode().Perm()&0o060 != 0o060) {
-			return fmt.Errorf("%w: %s belongs to user %d and group %d, who could not write its replacement: %w",
-				store.ErrDenied, old.Name(), was.Uid, was.Gid, err)
-		}
+	chown := f.Chown(int(was.Uid), int(was.Gid))
+	if chown == nil {
+		return "", f.Chmod(mode)
 	}
-	return f.Chmod(old.Mode().Perm())
+	refused := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: %s belongs to user %d and group %d, who %s: %w", store.ErrDenied, old.Name(), was.Uid, was.Gid, why, chown)
+	}
+	group := was.Gid
+	keptGroup := is.Gid == was.Gid || f.Chown(-1, int(was.Gid)) == nil
+	if keptGroup && mode&0o060 == 0o060 {
+		return "", f.Chmod(mode)
+	}
+	dir, err := os.Stat(filepath.Dir(f.Name()))
+	if err != nil {
+		return "", err
+	}
+	if dir.Mode()&fs.ModeSticky != 0 && trust.OwnerOf(dir) != os.Geteuid() {
+		return refused("alone may replace it, since its directory has the sticky bit")
+	}
+	if !keptGroup {
+		group = is.Gid
+		mode = mode&^0o070 | mode&0o007<<3
+	}
+	shared := dir.Mode()&0o020 != 0 && trust.GroupOf(dir) == int(group)
+	if mode&0o004 == 0 && !(shared && keptGroup && mode&0o040 != 0) {
+		return refused("could not read its replacement")
+	}
+	if shared {
+		mode |= mode >> 3 & 0o060
+	}
+	return fmt.Sprintf("user %d, group %d, mode %v before; user %d, group %d, mode %v now",
+		was.Uid, was.Gid, old.Mode().Perm(), is.Uid, group, mode), f.Chmod(mode)
 }
 
 // cannotSync reports whether err says that this user or this file system has no way to

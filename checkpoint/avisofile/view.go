@@ -193,6 +193,13 @@ func (s *Store) reload(p place) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v != nil {
+		s.fences = v.fences
+	}
+	if lost := next.fences.below(s.fences); lost > 0 {
+		s.lock.tell.fencesWentBack(p.file(), lost)
+	}
+	s.fences = next.fences
 	return s.install(v, next)
 }
 

@@ -123,6 +123,7 @@ type locker struct {
 	path    string
 	network bool
 	unsafe  []string
+	tell    *teller
 
 	wait *wait // the last wait in the kernel; nil: none that can be resumed
 }
@@ -138,6 +139,9 @@ func (l *locker) acquire(end <-chan struct{}, wanted func() bool) (*hold, error)
 	for {
 		if l.wait == nil {
 			h, busy, err := tryHold(l.path, l.network, l.unsafe, have)
+			if h != nil {
+				h.tell = l.tell
+			}
 			if h != nil || err != nil {
 				return h, err
 			}

@@ -59,7 +59,8 @@ func (h *hold) sweep() error {
 		if removeErr == nil && info.Mode().IsRegular() {
 			removeErr = d.Remove(name)
 		}
-		if !errors.Is(removeErr, fs.ErrNotExist) {
+		// Where the directory has the sticky bit, another user's file stays for that user.
+		if !errors.Is(removeErr, fs.ErrNotExist) && !errors.Is(removeErr, fs.ErrPermission) {
 			err = removeErr
 		}
 	}
@@ -68,7 +69,7 @@ func (h *hold) sweep() error {
 
 // create makes a file with this content, and syncs it, but not its name. like, if not
 // nil, gives owner and mode.
-func create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
+func (h *hold) create(path string, content []byte, like os.FileInfo) (_ *image, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 	if err != nil {
 		return nil, err
@@ -87,8 +88,12 @@ func create(path string, content []byte, like os.FileInfo) (_ *image, err error)
 		return nil, err
 	}
 	if like != nil {
-		if err := keepOwner(f, like); err != nil {
+		changed, err := keepOwner(f, like)
+		if err != nil {
 			return nil, err
+		}
+		if changed != "" {
+			h.tell.ownerChanged(h.place.file(), changed)
 		}
 	}
 	if err := f.Sync(); err != nil {
@@ -112,7 +117,7 @@ func (h *hold) replace(path string, content []byte, before func() error) (*image
 		return nil, store.MarkNotApplied(denied(err))
 	}
 	temporary := h.temporary()
-	m, err := create(temporary, content, like)
+	m, err := h.create(temporary, content, like)
 	if err != nil {
 		return nil, store.MarkNotApplied(denied(err))
 	}
@@ -176,7 +181,7 @@ func (h *hold) keepGood(v *view) error {
 	if err != nil {
 		return err
 	}
-	m, err := create(temporary, encode(v.state), like)
+	m, err := h.create(temporary, encode(v.state), like)
 	if err != nil {
 		return err
 	}

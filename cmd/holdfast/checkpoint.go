@@ -122,7 +122,7 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 
 // withFile is withKeeper for a state file.
 func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Keeper) error) error {
-	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe}
+	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Log: a.log()}
 	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
 		return usagef("--file and --store name two places: give one; only reset and rm ask the store for who holds the lock")
 	}
@@ -141,6 +141,13 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 	if err != nil {
 		return err
 	}
+	err = a.waitingForFile(ctx, f, func(ctx context.Context) error { return do(ctx, keeper) })
+	return errors.Join(err, keeper.Close(context.WithoutCancel(ctx)))
+}
+
+// waitingForFile calls do, which waits for the lock of the state file for as long as the
+// flags allow, and tells of a wait.
+func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(context.Context) error) error {
 	if f.wait >= 0 {
 		// With a wait of zero, allow the time that it takes to lock a free file.
 		var cancel context.CancelFunc
@@ -153,11 +160,11 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		})
 		defer waits.Stop()
 	}
-	err = do(ctx, keeper)
+	err := do(ctx)
 	if context.Cause(ctx) == errFileBusy && err != nil && !store.InDoubt(err) {
 		err = &statusError{statusBusy, fmt.Errorf("%w: %s: another program has had its lock for %v", errFileBusy, f.file, f.wait)}
 	}
-	return errors.Join(err, keeper.Close(context.WithoutCancel(ctx)))
+	return err
 }
 
 // errFileBusy ends the wait for the lock of a state file.
@@ -438,48 +445,4 @@ func (a *app) printLine(v checkpointView) error {
 		return a.printCheckpoint(v)
 	}
 	return printable.JSON(a.stdout).Encode(v)
-}
-
-func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
-	opts := &avisofile.RestoreOptions{}
-	cmd := &cobra.Command{
-		Use:   "restore --file FILE",
-		Short: "Put the last good copy of a damaged state file in its place",
-		Long: `Put the last good copy of a damaged state file in its place. The copy holds the state
-before the last change, so that checkpoints go back by what came after it, and some
-events will be seen again. The damaged file is kept beside it. Stop other programs
-that use the file first.`,
-		Example: `  holdfast checkpoint restore --file state.json`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.file == "" {
-				return usagef("name the state file: --file FILE")
-			}
-			opts.AllowNetwork, opts.Unsafe = f.network, f.unsafe
-			r, err := avisofile.Restore(cmd.Context(), f.file, opts)
-			if errors.Is(err, os.ErrNotExist) {
-				return &statusError{statusNotFound, err}
-			}
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(map[string]any{
-					"file": f.file, "copy": r.Copy.Path, "keys": r.Copy.Keys, "written": r.Copy.Written, "kept": r.Kept, "dry_run": opts.DryRun,
-				})
-			}
-			verb := "is restored"
-			if opts.DryRun {
-				verb = "would be restored"
-			}
-			a.notef("%s %s from %s: %d keys, as of %s", f.file, verb, filepath.Base(r.Copy.Path), r.Copy.Keys, r.Copy.Written.Local().Format(time.RFC3339))
-			if r.Kept != "" {
-				a.notef("what was there is kept in %s", r.Kept)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only tell what would be restored")
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "also when the file can be read")
-	return cmd
 }

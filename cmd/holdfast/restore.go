@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+)
+
+func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
+	opts := &avisofile.RestoreOptions{}
+	cmd := &cobra.Command{
+		Use:   "restore --file FILE",
+		Short: "Put the last good copy of a damaged state file in its place",
+		Long: `Put the last good copy of a damaged state file in its place. The copy holds the state
+before the last change of holdfast, so that checkpoints go back by what came after it, also
+by what other programs wrote, and some events will be seen again. It tells how far they go
+back, as far as the damaged file can be read; --dry-run tells it beforehand. The damaged file
+is kept beside it. Stop other programs that use the file first.`,
+		Example: `  holdfast checkpoint restore --file state.json --dry-run
+  holdfast checkpoint restore --file state.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.file == "" {
+				return usagef("name the state file: --file FILE")
+			}
+			opts.AllowNetwork, opts.Unsafe, opts.Log = f.network, f.unsafe, a.log()
+			var r avisofile.Restored
+			err := a.waitingForFile(cmd.Context(), f, func(ctx context.Context) (err error) {
+				r, err = avisofile.Restore(ctx, f.file, opts)
+				return err
+			})
+			if errors.Is(err, os.ErrNotExist) {
+				return &statusError{statusNotFound, err}
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(viewRestored(f.file, r, opts.DryRun))
+			}
+			verb, kept := "is restored", "is"
+			if opts.DryRun {
+				verb, kept = "would be restored", "would be"
+			}
+			a.notef("%s %s from %s: %d keys, as of %s (%s ago)", f.file, verb, filepath.Base(r.Copy.Path), r.Copy.Keys, r.Copy.Written.Local().Format(time.RFC3339), ago(time.Since(r.Copy.Written)))
+			if r.Kept != "" {
+				a.notef("what was there %s kept in %s", kept, r.Kept)
+				a.notef("%s", goesBack(r))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only tell what would be restored")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "also when the file can be read")
+	return cmd
+}
+
+// goesBack says how far checkpoints go back in a restore, as far as that can be known.
+func goesBack(r avisofile.Restored) string {
+	gap := "nothing shows how much was written to it since"
+	if d := r.Changed.Sub(r.Copy.Written); d > 0 {
+		gap = fmt.Sprintf("what programs wrote to it in the %s until %s is lost", max(d, time.Second).Round(time.Second), r.Changed.Local().Format(time.RFC3339))
+	}
+	text := fmt.Sprintf("%s; %d of the %d keys can be compared", gap, r.Compared, r.Copy.Keys)
+	var gone int
+	var furthest avisofile.Step
+	for _, s := range r.Back {
+		if s.Gone {
+			gone++
+		} else if s.From-s.To > furthest.From-furthest.To {
+			furthest = s
+		}
+	}
+	if n := len(r.Back) - gone; n > 0 {
+		text += fmt.Sprintf(", and %d of them go back, the furthest by %d, from %d to %d (%s)", n, furthest.From-furthest.To, furthest.From, furthest.To, furthest.Key)
+	}
+	if gone > 0 {
+		text += fmt.Sprintf("; %d keys of the old file are not in the copy", gone)
+	}
+	return text
+}
+
+// restoredView is a restore as it is printed with --json.
+type restoredView struct {
+	File     string     `json:"file"`
+	Copy     string     `json:"copy"`
+	Keys     int        `json:"keys"`
+	Written  time.Time  `json:"written"`
+	Kept     string     `json:"kept"`
+	DryRun   bool       `json:"dry_run"`
+	Changed  *time.Time `json:"changed,omitempty"`
+	Compared int        `json:"compared"`
+	Back     []stepView `json:"back"`
+}
+
+// stepView is a checkpoint that goes back.
+type stepView struct {
+	Key  string  `json:"key"`
+	From uint64  `json:"from"`
+	To   *uint64 `json:"to"` // null: it is not in the copy
+}
+
+func viewRestored(file string, r avisofile.Restored, dryRun bool) restoredView {
+	v := restoredView{
+		File: file, Copy: r.Copy.Path, Keys: r.Copy.Keys, Written: r.Copy.Written, Kept: r.Kept, DryRun: dryRun,
+		Compared: r.Compared, Back: []stepView{},
+	}
+	if !r.Changed.IsZero() {
+		v.Changed = &r.Changed
+	}
+	for _, s := range r.Back {
+		step := stepView{Key: s.Key, From: s.From}
+		if !s.Gone {
+			step.To = &s.To
+		}
+		v.Back = append(v.Back, step)
+	}
+	return v
+}
