@@ -10,6 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fold"
 )
 
+// TestSumsAgree: a program goes over from slow sums to fast ones while it runs.
+func TestSumsAgree(t *testing.T) {
+	for n := range 300 {
+		text := bytes.Repeat([]byte{byte(n), 0x5a}, n)
+		if slow, fast := fold.Sums(text); slow != fast {
+			t.Fatalf("%d bytes: %08x and %08x", len(text), slow, fast)
+		}
+	}
+}
+
 func TestApply(t *testing.T) {
 	base := fold.Entry{Kind: fold.Base, Number: 4, Nonce: "b", Value: []byte("4")}
 	v := func(n uint64, nonce, prev string) fold.Entry {

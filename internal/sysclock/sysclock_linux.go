@@ -3,6 +3,7 @@ package sysclock
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -30,11 +31,18 @@ func Boottime() (time.Duration, bool) { return clockGettime(clockBoottime) }
 // Epoch identifies the boot and the time namespace within which processes can compare
 // readings of these clocks. It is empty where that cannot be known.
 func Epoch() string {
+	if epoch := known.Load(); epoch != nil {
+		return *epoch
+	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
 	// Kernels before 5.6 have no time namespaces, and no such file.
 	namespace, _ := os.Readlink("/proc/self/ns/time")
-	return strings.TrimSpace(string(boot)) + " " + namespace
+	epoch := strings.TrimSpace(string(boot)) + " " + namespace
+	known.Store(&epoch)
+	return epoch
 }
+
+var known atomic.Pointer[string] // it cannot change while this process lives
