@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -68,7 +67,12 @@ type table struct {
 	o       Options
 }
 
-var validTable = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+// validTable reports whether name is a name of at most 40 lower-case letters, digits and
+// underscores that does not begin with a digit.
+func validTable(name string) bool {
+	return name != "" && len(name) <= 40 && (name[0] < '0' || name[0] > '9') &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	t := &table{db: db, dialect: dialect}
@@ -84,7 +88,7 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	switch {
 	case db == nil:
 		return nil, errors.New("sqlstore: a database is needed")
-	case !validTable.MatchString(t.o.Table):
+	case !validTable(t.o.Table):
 		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has lower-case letters, digits and underscores, at most 40", t.o.Table)
 	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
 		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
