@@ -16,8 +16,8 @@ import (
 
 // Sighting is what a process saw of a lock, for later processes on the same
 // machine: with it, short tries of which none lives as long as a TTL together see
-// that a holder is dead, and a lock that this machine released last is taken again
-// without reading first.
+// that a holder is dead. On a store that is reached over a network a lock that this machine
+// released last is also taken again without reading first.
 type Sighting struct {
 	Store   string        `json:"store"` // the ID of its traits; see store.Traits
 	Key     string        `json:"key"`   // with the prefix of its traits
@@ -170,7 +170,7 @@ func (h *Handle) recall() *seen {
 func (h *Handle) keep(s *seen) {
 	m := h.c.memory
 	id, key := h.register()
-	if m == nil || s.rec == nil || id == "" {
+	if m == nil || s.rec == nil || id == "" || !h.worthKeeping(s.rec) {
 		return
 	}
 	rec := *s.rec
@@ -185,4 +185,15 @@ func (h *Handle) keep(s *seen) {
 		sighting.Monotonic = now - ago
 	}
 	m.Save(sighting)
+}
+
+// worthKeeping reports whether a sighting can help a later process. On a local store it
+// reads faster than a file is written, so that there only the time of a sight counts: of a
+// record whose holder others may have to wait out, or that keeps the next grant away. The
+// presence of this process says whether it lives.
+func (h *Handle) worthKeeping(r *Record) bool {
+	if !h.c.set.traits.Local || !r.NotBefore.IsZero() {
+		return true
+	}
+	return r.State != Free && (r.Process != processID() || r.Presence == "")
 }

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // TestMemorySweep: sightings that no process used for long are removed, with what a
@@ -44,6 +46,64 @@ func TestMemorySweep(t *testing.T) {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", filepath.Base(path), err == nil, want)
 		}
+	}
+}
+
+// TestMemoryOfLocalStore: on a local store a process that announces itself writes no
+// sighting of its own grants, nor of a free lock. It writes one of what others may have to
+// wait out: another's grant, and the time before which no grant may follow.
+func TestMemoryOfLocalStore(t *testing.T) {
+	open := func() *filestore.Store {
+		st, err := filestore.Open(t.TempDir(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { st.Close() })
+		return st
+	}
+	kept := func(st store.Store, o lease.Options) int {
+		memory := &sightings{}
+		o.Memory = memory
+		c := client(t, st, &o)
+		if g, err := c.TryAcquire(t.Context(), "job"); err == nil {
+			mustRelease(t, g)
+		} else if !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		return len(memory.m)
+	}
+	st := open()
+	if _, err := st.Announce(t.Context()); err != nil {
+		t.Skip(err) // on this system each grant is worth a sighting
+	}
+	if n := kept(st, lease.Options{}); n != 0 {
+		t.Errorf("%d sightings of a lock that was free all the time", n)
+	}
+	if n := kept(st, lease.Options{AtLeast: time.Hour}); n != 1 {
+		t.Errorf("%d sightings of a lock with a time before which it may not be taken, want 1", n)
+	}
+	if n := kept(open(), lease.Options{NoPresence: true}); n != 1 {
+		t.Errorf("%d sightings of a grant whose holder cannot be told dead, want 1", n)
+	}
+	other := open()
+	mustTry(t, client(t, other, &lease.Options{Manual: true}), "job")
+	value, v, err := other.Get(t.Context(), "lock/job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record map[string]any
+	if err := json.Unmarshal(value, &record); err != nil {
+		t.Fatal(err)
+	}
+	record["process"] = "ANOTHER"
+	if value, err = json.Marshal(record); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Put(t.Context(), "lock/job", v, value); err != nil {
+		t.Fatal(err)
+	}
+	if n := kept(other, lease.Options{}); n != 1 {
+		t.Errorf("%d sightings of another's grant, want 1", n)
 	}
 }
 
