@@ -20,7 +20,7 @@ import (
 
 // child is the command of run and the process group that it leads.
 type child struct {
-	cmd    *exec.Cmd
+	pid    int
 	events chan unix.WaitStatus // changes of the child's state; the last one is its end
 
 	// tty is the terminal that the child reads from, -1 if none.
@@ -35,7 +35,7 @@ type child struct {
 // started the child. So the caller must lock its goroutine to its thread, and keep it
 // there.
 func startChild(cmd *exec.Cmd) (*child, error) {
-	c := &child{cmd: cmd, events: make(chan unix.WaitStatus, 8), tty: -1}
+	c := &child{events: make(chan unix.WaitStatus, 8), tty: -1}
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
 	if f, ok := cmd.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -47,7 +47,8 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 		}
 	}
 	cmd.SysProcAttr = attr
-	if err := cmd.Start(); err != nil {
+	var err error
+	if c.pid, err = startProcess(cmd); err != nil {
 		if attr.Foreground {
 			// The child had the terminal for a moment before it failed.
 			signal.Ignore(syscall.SIGTTOU)
@@ -62,6 +63,26 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 	}
 	go c.reap()
 	return c, nil
+}
+
+// startProcess starts cmd and returns its process id. The caller reaps the process.
+//
+// [exec.Cmd.Start] would first find out, with a process of its own, whether the system has
+// descriptors for processes. run needs none: it reaps the child itself.
+func startProcess(cmd *exec.Cmd) (int, error) {
+	var files []uintptr
+	for _, stream := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		f, ok := stream.(*os.File)
+		if !ok {
+			return 0, fmt.Errorf("start %s: stdin, stdout and stderr must be files, not %T", cmd.Path, stream)
+		}
+		files = append(files, f.Fd())
+	}
+	pid, _, err := syscall.StartProcess(cmd.Path, cmd.Args, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: files, Sys: cmd.SysProcAttr})
+	if err != nil {
+		return 0, &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: err}
+	}
+	return pid, nil
 }
 
 // forwardable returns the signals that run passes on to the child: all that can be caught,
@@ -87,7 +108,7 @@ func forwardable() []os.Signal {
 // container it also reaps orphans, even after the child has ended. An orphan that no
 // process reaps would count as a living process of the group.
 func (c *child) reap() {
-	pid := c.cmd.Process.Pid
+	pid := c.pid
 	if os.Getpid() != 1 {
 		c.wait(pid)
 		close(c.events)
@@ -104,7 +125,7 @@ func (c *child) reap() {
 
 // wait reports each change of the child's state, until the child ends. It reaps target.
 func (c *child) wait(target int) {
-	pid := c.cmd.Process.Pid
+	pid := c.pid
 	for {
 		var ws unix.WaitStatus
 		got, err := unix.Wait4(target, &ws, unix.WUNTRACED, nil)
@@ -125,7 +146,7 @@ func (c *child) wait(target int) {
 
 // signal sends sig to the whole group. It fails with EPERM if this process may signal no
 // process of the group, because all of them now run as another user.
-func (c *child) signal(sig syscall.Signal) error { return unix.Kill(-c.cmd.Process.Pid, sig) }
+func (c *child) signal(sig syscall.Signal) error { return unix.Kill(-c.pid, sig) }
 
 // forward passes on to the child a signal that this process received. An error says that
 // the system refused it.
@@ -160,13 +181,13 @@ func (c *child) stopped(still func() bool) {
 		return
 	}
 	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == unix.Getpgrp() {
-		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.cmd.Process.Pid)
+		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.pid)
 	}
 	_ = c.signal(syscall.SIGCONT)
 }
 
 func (c *child) takeTerminal() {
-	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == c.cmd.Process.Pid {
+	if owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && owner == c.pid {
 		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
 	}
 }
@@ -200,7 +221,7 @@ func (c *child) gone(d time.Duration) bool {
 // left describes the living processes of the group. It is empty if there are none. With
 // refusing, it names only those that this process may not signal.
 func (c *child) left(refusing bool) string {
-	group := c.cmd.Process.Pid
+	group := c.pid
 	all := c.signal(0)
 	if errors.Is(all, unix.ESRCH) {
 		return ""
@@ -273,7 +294,7 @@ func (c *child) close() {
 	defer func() { c.tty = -1 }()
 	// Do not do this from the background: then another process has the terminal.
 	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
-	if err != nil || owner != c.cmd.Process.Pid && owner != unix.Getpgrp() {
+	if err != nil || owner != c.pid && owner != unix.Getpgrp() {
 		return
 	}
 	c.takeTerminal()

@@ -44,7 +44,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 			cmd.ValidArgsFunction = f
 		}
 		for name, choice := range values {
-			if cmd.LocalFlags().Lookup(name) == nil {
+			if cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
 				continue
 			}
 			directive := cobra.ShellCompDirectiveNoFileComp

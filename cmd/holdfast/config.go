@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/trust"
@@ -28,7 +27,12 @@ type config struct {
 	standard string            // the name of the store to use if none is given; may be empty
 }
 
-var storeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+// storeName reports whether name can name a store: it has letters, digits, and _ . - after
+// the first.
+func storeName(name string) bool {
+	const first = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	return name != "" && strings.IndexByte(first, name[0]) >= 0 && strings.Trim(name, first+"_.-") == ""
+}
 
 // configPaths are the files that are read. The earlier file takes precedence: the user's
 // own before that of the machine. HOLDFAST_CONFIG names another file in place of both.
@@ -109,7 +113,7 @@ func (c *config) line(text string) error {
 		c.standard = value
 	case !isStore:
 		return fmt.Errorf("%.40q is neither store NAME nor default", key)
-	case !storeName.MatchString(name):
+	case !storeName(name):
 		return fmt.Errorf("a store's name has letters, digits, and _ . - within, not %.40q", name)
 	case c.stores[name] != "":
 		return fmt.Errorf("store %q is named twice", name)
@@ -125,7 +129,7 @@ func (c *config) line(text string) error {
 // for. It returns a URL as it is. If nothing is given, it returns the default of the first
 // file that has one, or else the empty string.
 func (a *app) named(given string) (url string, err error) {
-	if given != "" && !storeName.MatchString(given) {
+	if given != "" && !storeName(given) {
 		return given, nil // a URL, or a text that cannot be a name in the files
 	}
 	paths, err := configPaths()

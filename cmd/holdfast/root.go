@@ -109,7 +109,6 @@ func (a *app) command() *cobra.Command {
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast ls
   holdfast --store file:/shared/locks run deploy --wait 5m -- make deploy`,
-		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -136,13 +135,48 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but results and errors, nor that a lock is busy")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell every event of a lease")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
-	root.AddCommand(a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(),
-		a.lsCommand(), a.showCommand(), a.watchCommand(), a.breakCommand(), a.gcCommand(),
-		a.putCommand(), a.getCommand(), a.statCommand(), a.cpCommand(), a.mvCommand(), a.rmCommand(), a.fenceCommand(), a.objectsCommand(), a.logCommand(), a.sweepCommand(),
-		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
+	makers := a.makers()
+	if m := makers[firstCommand(a.args)]; m != nil {
+		root.AddCommand(m())
+		return root
+	}
+	root.Version = versionText()
+	for _, m := range makers {
+		root.AddCommand(m())
+	}
 	root.AddCommand(a.topicCommands(root)...)
 	a.addCompletions(root)
 	return root
+}
+
+// makers makes the subcommands, by name. A command line that begins with a name gets that
+// subcommand alone: to make all takes as long as to take a lock.
+func (a *app) makers() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"run": a.runCommand, "hold": a.holdCommand, "lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
+		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "break": a.breakCommand, "gc": a.gcCommand,
+		"put": a.putCommand, "get": a.getCommand, "stat": a.statCommand, "cp": a.cpCommand, "mv": a.mvCommand, "rm": a.rmCommand,
+		"fence": a.fenceCommand, "objects": a.objectsCommand, "log": a.logCommand, "sweep": a.sweepCommand,
+		"checkpoint": a.checkpointCommand, "init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand,
+	}
+}
+
+// firstCommand returns the first argument that is not a global flag, nor its value. It is
+// empty if the arguments begin in another way, and need not be the name of a command.
+func firstCommand(args []string) string {
+	for len(args) > 0 {
+		switch first := args[0]; {
+		case first == "--store" && len(args) > 1:
+			args = args[2:]
+		case strings.HasPrefix(first, "--store="), slices.Contains([]string{"--json", "--quiet", "-q", "--verbose", "-v"}, first):
+			args = args[1:]
+		case strings.HasPrefix(first, "-"):
+			return ""
+		default:
+			return first
+		}
+	}
+	return ""
 }
 
 // resolveStore replaces the name of a store by its URL. If no store is given, it uses the

@@ -224,8 +224,11 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	// From here on this process handles signals. While run waits for the lock, they end the
 	// wait. Later run passes them on to the child. No signal is lost in between.
 	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
-	defer signal.Stop(signals)
+	handled := handleSignals(signals)
+	defer func() {
+		<-handled
+		signal.Stop(signals)
+	}()
 
 	tally := &tally{file: f.metrics, names: names, began: time.Now()}
 	if f.metrics != "" {
@@ -250,6 +253,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	report.acquired(set, urls(handles))
 	environment(cmd, handles[0], set, urls(handles))
 	status, ran := 0, false
+	<-handled
 	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
 		status, ran, err = a.supervise(f, cmd, set, signals, presence)
 	}
@@ -272,6 +276,28 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 		return &statusError{status: status}
 	}
 	return nil
+}
+
+// handleSignals makes all signals that run passes on come to the channel: those that end or
+// suspend the wait for the lock at once, the others by the time at which the returned
+// channel is closed. Each costs two changes of thread, all of them half a millisecond, in
+// which the lock is taken.
+func handleSignals(signals chan os.Signal) (handled chan struct{}) {
+	handled = make(chan struct{})
+	first := func(sig os.Signal) bool { return terminating(sig) || suspends(sig) }
+	all := forwardable()
+	now := slices.DeleteFunc(slices.Clone(all), func(sig os.Signal) bool { return !first(sig) })
+	later := slices.DeleteFunc(all, first)
+	if len(now) > 0 { // no signal would mean all
+		signal.Notify(signals, now...)
+	}
+	go func() {
+		defer close(handled)
+		if len(later) > 0 {
+			signal.Notify(signals, later...)
+		}
+	}()
+	return handled
 }
 
 // lookUp finds the command before run takes any lock.
