@@ -1,0 +1,156 @@
+package largeitem
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DeleteOptions are the options of [Store.Delete].
+type DeleteOptions struct {
+	// If is a condition. If it does not hold, the error is a [RefusedError], or matches
+	// [store.ErrNotFound] if there is no item.
+	If Condition
+
+	// Base is the item as it was read: it is deleted only if all its large attributes are
+	// still those.
+	Base *Item
+}
+
+// Delete removes an item, and then, with [Options].RemoveSuperseded, its objects. Deleting
+// what does not exist succeeds, unless the options have a condition; then the error
+// matches [store.ErrNotFound], and the outcome is unknown: a request can have been repeated
+// on its way.
+//
+// It is one request for the item. Without a condition, a delete whose reply was lost has
+// succeeded if there is no item; if there is one, the outcome is unknown: another program
+// may have created it since.
+func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
+	schema, key, err := s.item(ctx, key)
+	if err != nil {
+		return nil, failed(opDelete, schema, key, err)
+	}
+	var o DeleteOptions
+	if opts != nil {
+		o = *opts
+	}
+	d := &deletion{s: s, schema: schema, key: key}
+	result, err := d.run(ctx, o)
+	if err != nil {
+		return nil, failed(opDelete, schema, key, err)
+	}
+	return result, nil
+}
+
+type deletion struct {
+	s      *Store
+	schema Schema
+	key    Key
+	cond   *Condition // nil if there is none
+}
+
+func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
+	if err := d.schema.CheckCondition(&o.If); err != nil {
+		return nil, fmt.Errorf("DeleteOptions.If: %w", err)
+	}
+	if o.If.Absent {
+		return nil, fmt.Errorf("%w: DeleteOptions.If wants that there is no item", ErrInvalid)
+	}
+	if o.Base != nil {
+		if o.Base.Key != d.key {
+			return nil, fmt.Errorf("%w: DeleteOptions.Base is the item %v", ErrInvalid, o.Base.Key)
+		}
+		base := o.Base.all()
+		o.If.Exists = true
+		o.If.Equal = maps.Clone(o.If.Equal)
+		if o.If.Equal == nil {
+			o.If.Equal = make(Attributes)
+		}
+		for attr, value := range base {
+			_, is, _ := d.s.refer(d.schema, d.key, attr, value)
+			if wanted, ok := o.If.Equal[attr]; is && ok && !Equal(wanted, value) {
+				return nil, &RefusedError{Key: d.key, Known: true, Current: base}
+			}
+			if is {
+				o.If.Equal[attr] = value
+			}
+		}
+		if err := d.schema.CheckCondition(&o.If); err != nil {
+			return nil, fmt.Errorf("DeleteOptions.If and Base: %w", err)
+		}
+	}
+	if c := o.If; c.Exists || c.Equal != nil || c.Missing != nil || c.Expr != nil {
+		d.cond = &c
+	}
+	return d.send(ctx)
+}
+
+// send deletes the item, and finds out what became of a lost reply.
+func (d *deletion) send(ctx context.Context) (*Result, error) {
+	var doubt error
+	for tries := 1; ; tries++ {
+		old, err := d.s.table.Delete(ctx, d.key, d.cond)
+		if err == nil {
+			return d.done(ctx, old), nil
+		}
+		again := store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrUnavailable)
+		if store.OutcomeOf(err) != store.NotApplied {
+			doubt = cmp.Or(doubt, err)
+			var gone bool
+			if gone, again = d.settle(ctx); gone {
+				return &Result{}, nil
+			}
+		}
+		if again && tries < writeTries && d.s.sleep(ctx, tries) == nil {
+			continue
+		}
+		return nil, d.failure(doubt, bare(d.key, err))
+	}
+}
+
+// failure gives the last error its outcome.
+func (d *deletion) failure(doubt, cause error) error {
+	var refused *RefusedError
+	switch {
+	case doubt != nil:
+		return store.MarkUnknown(bare(d.key, doubt))
+	case errors.As(cause, &refused) && refused.Known && refused.Current == nil:
+		// A proxy can repeat a request: the refusal may be that of a second copy.
+		return store.MarkUnknown(fmt.Errorf("%w: there is no such item; another program has deleted it, or a repeated request of this one", store.ErrNotFound))
+	}
+	return store.MarkNotApplied(cause)
+}
+
+// settle looks for the item after a lost reply. It reports whether the item is gone, so that
+// a delete without a condition has succeeded, and whether it still has a reference that the
+// condition names, so that the delete was not made yet.
+func (d *deletion) settle(ctx context.Context) (gone, again bool) {
+	w := &write{s: d.s, schema: d.schema, key: d.key}
+	found, err := w.look(ctx)
+	switch {
+	case err != nil:
+		return false, false
+	case d.cond == nil:
+		return !found.exists(), false
+	}
+	for attr, value := range d.cond.Equal {
+		r, is, foreign := d.s.refer(d.schema, d.key, attr, value)
+		if is && foreign == nil && d.s.unique(d.schema, r) && found.attrs[attr] == r.URI {
+			again = true
+		}
+	}
+	return false, again
+}
+
+func (d *deletion) done(ctx context.Context, old Attributes) *Result {
+	r := &Result{}
+	if old != nil {
+		r.Item = d.s.newItem(d.schema, d.key, old)
+		d.s.supersede(ctx, d.schema, d.key, old, nil, r)
+	}
+	return r
+}

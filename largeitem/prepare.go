@@ -1,0 +1,160 @@
+package largeitem
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// PrepareOptions are the options of [Store.Prepare].
+type PrepareOptions struct {
+	// Item is the item as it was read, that the caller's write will be conditional on; nil
+	// lets Prepare read it.
+	Item *Item
+
+	// UpdateTime stands in the metadata of the objects; zero means now.
+	UpdateTime time.Time
+
+	// Progress is as in [WriteOptions].
+	Progress object.Progress
+}
+
+// Prepared are large attributes that are in the bucket, but not in the item yet. Its methods
+// may be called from any number of goroutines, and again.
+type Prepared struct {
+	w        *write
+	before   current
+	cond     Condition
+	puts     []Put
+	deadline time.Time
+}
+
+// Prepare uploads large attributes for a write that the caller makes: by an SDK, in a
+// transaction, or in SQL. That write sets the attributes of [Prepared.References], together
+// with what else the caller wants, on the condition of [Prepared.Condition], before
+// [Prepared.Deadline]. Then the caller calls [Prepared.Commit]; or [Prepared.Abort], if it
+// is certain that the write was not made and never will be. If it is not certain, the
+// caller calls neither, or Commit, and the sweep removes what is left.
+//
+// So the two steps promise what [Store.Update] promises, as long as the caller keeps to the
+// condition and to the deadline, and the write is sent once.
+func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *PrepareOptions) (*Prepared, error) {
+	schema, key, err := s.item(ctx, key)
+	if err != nil {
+		return nil, failed(opPrepare, schema, key, err)
+	}
+	var o PrepareOptions
+	if opts != nil {
+		o = *opts
+	}
+	w := &write{s: s, op: opPrepare, schema: schema, key: key, o: WriteOptions{Base: o.Item, UpdateTime: o.UpdateTime, Progress: o.Progress}}
+	p, err := w.prepared(ctx, large)
+	if err != nil {
+		return nil, failed(opPrepare, schema, key, err)
+	}
+	return p, nil
+}
+
+func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
+	if len(large) == 0 {
+		return nil, fmt.Errorf("%w: nothing to prepare: Large is empty", ErrInvalid)
+	}
+	if err := w.prepare(large); err != nil {
+		return nil, err
+	}
+	defer w.ups.close()
+	now, err := w.first(ctx)
+	if err == nil {
+		err = w.upload(ctx, now)
+	}
+	if err != nil {
+		return nil, w.giveUp(ctx, err)
+	}
+	cond, _ := w.condition(now) // no condition of the caller's that it could contradict
+	deadline := time.Now().Add(w.s.o.Grace/2 - w.ups.oldest())
+	return &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), deadline: deadline}, nil
+}
+
+// Puts says which contents were uploaded, and which the item has already.
+func (p *Prepared) Puts() []Put { return slices.Clone(p.puts) }
+
+// References are what the item must have in place of the large attributes, by name. They
+// are texts.
+func (p *Prepared) References() map[string]string {
+	refs := make(map[string]string)
+	for _, put := range p.puts {
+		refs[put.Attr] = put.Reference.URI
+	}
+	return refs
+}
+
+// Change is the change of the item that sets the references.
+func (p *Prepared) Change() Change {
+	set := make(Attributes)
+	for attr, uri := range p.References() {
+		set[attr] = uri
+	}
+	return Change{Set: set}
+}
+
+// Condition is what the caller's write must be conditional on: that the item still refers to
+// what it referred to, or that there still is none.
+func (p *Prepared) Condition() Condition {
+	c := p.cond
+	c.Equal, c.Missing = c.Equal.Clone(), slices.Clone(c.Missing)
+	return c
+}
+
+// Deadline is the time by this machine's clock until which the caller's write must be sent:
+// half of [Options].Grace after the first upload began.
+func (p *Prepared) Deadline() time.Time { return p.deadline }
+
+// Commit is called when the caller's write was made, or may have been. It reads the item. If
+// the item has the new references, Commit removes what it has superseded, where
+// [Options].RemoveSuperseded asks for it. If not, Commit removes nothing, and the outcome of
+// the error is unknown: the write was not made, or another has followed.
+func (p *Prepared) Commit(ctx context.Context) (*Result, error) {
+	w := p.w
+	found, err := w.look(ctx)
+	if err != nil {
+		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(err))
+	}
+	if !p.isIn(found) {
+		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the references that were prepared: it was not written, or another write has followed; nothing was removed")))
+	}
+	r, err := w.done(ctx, p.before, found.attrs, nil)
+	if err != nil {
+		err = failed(opCommit, w.schema, w.key, err)
+	}
+	return r, err
+}
+
+// isIn reports whether the item has the prepared references: at least one that was uploaded,
+// or all if none was.
+func (p *Prepared) isIn(found current) bool {
+	if len(p.w.ups.now) > 0 {
+		return p.w.ups.isIn(found.attrs)
+	}
+	return !slices.ContainsFunc(p.puts, func(put Put) bool { return found.attrs[put.Attr] != put.Reference.URI })
+}
+
+// Abort is called when it is certain that the caller's write was not made, and never will
+// be. It reads the item, and removes what was uploaded, unless the item refers to it: then
+// Abort removes nothing, and the outcome of its error is applied. After a timeout, or a lost
+// reply, nothing is certain: do not call Abort then.
+func (p *Prepared) Abort(ctx context.Context) error {
+	w := p.w
+	found, err := w.look(ctx)
+	if err != nil {
+		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
+	}
+	if w.ups.isIn(found.attrs) {
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("the item has the references that were prepared: the write was made; nothing was removed")})
+	}
+	w.ups.discard(ctx, true)
+	return nil
+}

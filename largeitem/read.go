@@ -1,0 +1,266 @@
+package largeitem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Item is an item as it was read or written.
+type Item struct {
+	Key Key
+
+	// Attributes are those that are no references.
+	Attributes Attributes
+
+	// Refs are the references of the large attributes.
+	Refs map[string]Reference
+
+	// Foreign are the references that the store does not follow; see [ReferenceError].
+	Foreign map[string]*ReferenceError
+
+	schema Schema
+	bodies map[string]*Body
+}
+
+// newItem tells the references of an item from its other attributes.
+func (s *Store) newItem(schema Schema, key Key, all Attributes) *Item {
+	i := &Item{Key: key, Attributes: make(Attributes), Refs: make(map[string]Reference), Foreign: make(map[string]*ReferenceError), schema: schema}
+	for attr, value := range all {
+		r, is, foreign := s.refer(schema, key, attr, value)
+		switch {
+		case foreign != nil:
+			i.Foreign[attr] = foreign
+		case is:
+			i.Refs[attr] = r
+		default:
+			i.Attributes[attr] = value
+		}
+	}
+	return i
+}
+
+// all returns the attributes as the table has them.
+func (i *Item) all() Attributes {
+	all := maps.Clone(i.Attributes)
+	if all == nil {
+		all = make(Attributes)
+	}
+	for attr, r := range i.Refs {
+		all[attr] = r.URI
+	}
+	for attr, e := range i.Foreign {
+		all[attr] = e.URI
+	}
+	return all
+}
+
+// ReadOptions are the options of [Store.Get].
+type ReadOptions struct {
+	// Attributes are the large attributes to open; nil means all. Those that the item does
+	// not have are left out.
+	Attributes []string
+}
+
+// getTries is how often Get reads an item at most whose objects are removed while it opens
+// them.
+const getTries = 5
+
+// Get reads an item and opens its large attributes, which [Item].Body returns. Close the
+// item. If there is none, the error matches [store.ErrNotFound].
+//
+// It is one request for the item, and one for each large attribute. If an object is gone
+// since another writer has changed the item meanwhile, Get begins anew. If it is gone
+// though the item refers to it, the error matches [ErrMissing].
+//
+// The context bounds the reading of the bodies, too. Each open body holds a connection
+// where the bucket is remote.
+func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
+	var o ReadOptions
+	if opts != nil {
+		o = *opts
+	}
+	var before *Item
+	var missing error
+	for range getTries {
+		item, err := s.GetMeta(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if before != nil && sameRefs(before, item, o.Attributes) {
+			break
+		}
+		err = s.open(ctx, item, o.Attributes)
+		if err == nil {
+			return item, nil
+		}
+		if !errors.Is(err, ErrMissing) {
+			return nil, failed(opGet, item.schema, item.Key, err)
+		}
+		before, missing = item, err
+	}
+	return nil, failed(opGet, before.schema, before.Key, missing)
+}
+
+func sameRefs(a, b *Item, attrs []string) bool {
+	for attr := range a.Refs {
+		if (attrs == nil || slices.Contains(attrs, attr)) && a.Refs[attr].URI != b.Refs[attr].URI {
+			return false
+		}
+	}
+	return true
+}
+
+// GetMeta reads an item without its large attributes, by one request. [Store.Open] opens
+// them.
+func (s *Store) GetMeta(ctx context.Context, key Key) (*Item, error) {
+	schema, key, err := s.item(ctx, key)
+	if err != nil {
+		return nil, failed(opGet, schema, key, err)
+	}
+	all, err := s.table.Get(ctx, key, nil)
+	if err != nil {
+		return nil, failed(opGet, schema, key, err)
+	}
+	return s.newItem(schema, key, all), nil
+}
+
+// open opens the large attributes of an item, some at a time.
+func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
+	want := func(attr string) bool { return attrs == nil || slices.Contains(attrs, attr) }
+	for _, attr := range slices.Sorted(maps.Keys(item.Foreign)) {
+		if want(attr) {
+			return item.Foreign[attr]
+		}
+	}
+	item.bodies = make(map[string]*Body)
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, s.o.Parallel)
+	for _, attr := range slices.Sorted(maps.Keys(item.Refs)) {
+		if !want(attr) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			b, err := s.body(ctx, item, attr)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				item.bodies[attr] = b
+			case first == nil || !errors.Is(first, ErrMissing):
+				first = err
+			}
+		})
+	}
+	wg.Wait()
+	if first != nil {
+		_ = item.Close()
+	}
+	return first
+}
+
+// Open opens one large attribute of an item that GetMeta or a write has returned. The error
+// matches [ErrMissing] if the object is not there: read the item again, since another
+// writer may have changed it. If the item has no such large attribute, the error matches
+// [ErrInvalid]. Close the body.
+func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error) {
+	if e := item.Foreign[attr]; e != nil {
+		return nil, failed(opGet, item.schema, item.Key, e)
+	}
+	if _, ok := item.Refs[attr]; !ok {
+		return nil, failed(opGet, item.schema, item.Key, fmt.Errorf("%w: the item has no large attribute %q", ErrInvalid, attr))
+	}
+	b, err := s.body(ctx, item, attr)
+	if err != nil {
+		return nil, failed(opGet, item.schema, item.Key, err)
+	}
+	return b, nil
+}
+
+func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error) {
+	ref := item.Refs[attr]
+	r, err := s.bucket.Get(ctx, ref.Object, nil)
+	if isNotFound(err) {
+		return nil, fmt.Errorf("%w: the attribute %q refers to %q", ErrMissing, attr, ref.URI)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the attribute %q: %w", attr, err)
+	}
+	b := &Body{Attr: attr, Reference: ref, Info: r.Info, r: r, sums: newSums(ctx, r, ref.MD5 != nil)}
+	if ref.SHA256 == nil {
+		b.Reference.SHA256, _ = lowerHex(r.Info.Metadata[metaSHA256], len(b.sums.sha()))
+	}
+	if ref.Size < 0 {
+		b.Reference.Size = r.Info.Size
+	}
+	if r.Info.Size != b.Reference.Size {
+		_ = r.Close()
+		return nil, b.corrupt("has %d bytes, not %d", r.Info.Size, b.Reference.Size)
+	}
+	return b, nil
+}
+
+// Body returns a large attribute that Get has opened, nil for every other. Each body is
+// read once.
+func (i *Item) Body(attr string) *Body { return i.bodies[attr] }
+
+// Close closes all bodies that Get has opened.
+func (i *Item) Close() error {
+	var errs []error
+	for _, b := range i.bodies {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Body is the content of a large attribute. It is for one goroutine.
+type Body struct {
+	Attr      string
+	Reference Reference
+	Info      object.Info // of the object
+
+	r    io.ReadCloser
+	sums *sums
+	err  error
+}
+
+// Read reads on. At the end it checks the size and the hash: if one of them is wrong, the
+// error matches [store.ErrCorrupt], and is not [io.EOF].
+func (b *Body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.sums.Read(p)
+	switch want := b.Reference; {
+	case b.sums.size > want.Size:
+		n, err = 0, b.corrupt("has more than the %d bytes that it had", want.Size)
+	case err != io.EOF:
+	case b.sums.size < want.Size:
+		err = b.corrupt("ends after %d of %d bytes", b.sums.size, want.Size)
+	case want.SHA256 != nil && !bytes.Equal(want.SHA256, b.sums.sha()):
+		err = b.corrupt("has the SHA-256 %x, not %x", b.sums.sha(), want.SHA256)
+	case want.MD5 != nil && !bytes.Equal(want.MD5, b.sums.md()):
+		err = b.corrupt("has the MD5 %x, not %x", b.sums.md(), want.MD5)
+	}
+	b.err = err
+	return n, err
+}
+
+func (b *Body) corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: the object %q of the attribute %q %s", store.ErrCorrupt, b.Reference.Object, b.Attr, fmt.Sprintf(format, args...))
+}
+
+// Close closes the object. A body that was not read to its end was not checked.
+func (b *Body) Close() error { return b.r.Close() }

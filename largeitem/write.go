@@ -1,0 +1,667 @@
+package largeitem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// WriteOptions are the options of [Store.Create], [Store.Update], [Store.Upsert] and
+// [Store.Replace].
+type WriteOptions struct {
+	// If is a further condition of the caller's own. If it does not hold, the error is a
+	// [RefusedError].
+	If Condition
+
+	// Base is the item as it was read: the write is made only if all references that it
+	// changes or keeps are still those. Otherwise the error is a [RefusedError]. It saves
+	// the read. Without it a write reads the item, and begins anew when another writer was
+	// faster.
+	Base *Item
+
+	// UpdateTime stands in the metadata of the objects; zero means now.
+	UpdateTime time.Time
+
+	// Progress is told how many bytes of all uploads together have reached the bucket; nil
+	// tells nothing. See [object.Progress].
+	Progress object.Progress
+}
+
+// Put says what became of a large attribute in a write.
+type Put struct {
+	Attr      string
+	Reference Reference
+
+	// Uploaded is false if the item referred to the same content already.
+	Uploaded bool
+}
+
+// Result is the result of a write.
+type Result struct {
+	// Item is the item that the write made, or after a lost reply what the item was when
+	// it was looked for; of a delete the item that was deleted, nil if there was none or a
+	// reply was lost.
+	Item *Item
+
+	// Puts has each large attribute of the call, in the order of their names.
+	Puts []Put
+
+	// Superseded are the objects that the item does not refer to any more. Removed is how
+	// many of them were removed; see [Options].RemoveSuperseded.
+	Superseded []Reference
+	Removed    int
+}
+
+const (
+	opCreate  store.Kind = "create item"
+	opUpdate  store.Kind = "update item"
+	opUpsert  store.Kind = "upsert item"
+	opReplace store.Kind = "replace item"
+	opDelete  store.Kind = "delete item"
+	opGet     store.Kind = "get item"
+	opPrepare store.Kind = "prepare item"
+	opCommit  store.Kind = "commit item"
+	opAbort   store.Kind = "abort item"
+)
+
+const (
+	// writeTries is how often a write is sent at most, and readTries how often a read that
+	// finds out what became of a write.
+	writeTries = 12
+	readTries  = 6
+
+	maxPause = 2 * time.Second
+)
+
+// Create writes a new item, with its large attributes. If there is one already, the error
+// is a [RefusedError].
+//
+// It is one request for each large attribute, and one for the item. A create whose reply was
+// lost, and which cannot be found in the table, has an unknown outcome and is not sent
+// again: another program may have deleted the item meanwhile.
+func (s *Store) Create(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
+	return s.write(ctx, opCreate, key, Change{Set: attrs}, large, opts)
+}
+
+// Update changes an item that exists: large attributes, and others, in one atomic write. If
+// there is no item, the error matches [store.ErrNotFound], and nothing was uploaded unless
+// the item was deleted meanwhile. A large attribute is removed by its name in
+// Change.Remove.
+//
+// The write is conditional on the references that it changes or keeps. If another writer
+// was faster, Update reads the item again, and sends the write again with the same objects.
+// Content that the item refers to already is recognised, and not uploaded, if its source
+// can seek.
+//
+// It is one request to read the item, one for each large attribute that is uploaded, and
+// one to write the item. Where no attribute of the change can be large, nothing is read.
+func (s *Store) Update(ctx context.Context, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
+	return s.write(ctx, opUpdate, key, change, large, opts)
+}
+
+// Upsert is Update where there is an item, and creates one where there is none.
+func (s *Store) Upsert(ctx context.Context, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
+	return s.write(ctx, opUpsert, key, change, large, opts)
+}
+
+// Replace writes a whole item in place of what is there, if anything: attributes that it
+// does not name are gone. It costs what Update costs.
+func (s *Store) Replace(ctx context.Context, key Key, attrs Attributes, large Large, opts *WriteOptions) (*Result, error) {
+	return s.write(ctx, opReplace, key, Change{Set: attrs}, large, opts)
+}
+
+func (s *Store) write(ctx context.Context, op store.Kind, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
+	schema, key, err := s.item(ctx, key)
+	if err != nil {
+		return nil, failed(op, schema, key, err)
+	}
+	w := &write{s: s, op: op, schema: schema, key: key, change: change}
+	if opts != nil {
+		w.o = *opts
+	}
+	if err = w.prepare(large); err == nil {
+		defer w.ups.close()
+		var result *Result
+		if result, err = w.run(ctx); err == nil {
+			return result, nil
+		}
+		if store.OutcomeOf(err) == store.Applied {
+			return result, failed(op, schema, key, err)
+		}
+	}
+	return nil, failed(op, schema, key, err)
+}
+
+// write is one call that writes an item.
+type write struct {
+	s      *Store
+	op     store.Kind
+	schema Schema
+	key    Key
+	change Change // of a whole item only Set
+	o      WriteOptions
+	ups    *uploads
+	named  []string // the attributes of the change that can be large, and those of its Expr
+
+	kept  map[string]Reference // what is not uploaded, since the item has it already
+	doubt error                // of the first try whose outcome is not known
+	loose bool                 // a refused try has a condition that can come true later
+	tries int
+}
+
+// whole reports whether the write is of a whole item.
+func (w *write) whole() bool { return w.op == opCreate || w.op == opReplace }
+
+// current is what a write found out about an item. Attrs is nil if there is none.
+type current struct{ attrs Attributes }
+
+func (c current) exists() bool { return c.attrs != nil }
+
+// prepare checks the arguments. Nothing is sent before.
+func (w *write) prepare(large Large) error {
+	bodies, err := newBodies(large)
+	if err != nil {
+		return err
+	}
+	w.ups = &uploads{s: w.s, schema: w.schema, key: w.key, bodies: bodies, updated: w.o.UpdateTime, now: make(map[string]*upload), progress: w.o.Progress, done: make(map[string]int64)}
+	if w.ups.updated.IsZero() {
+		w.ups.updated = time.Now()
+	}
+	w.kept = make(map[string]Reference)
+	if err := w.schema.CheckChange(w.change); err != nil {
+		return err
+	}
+	if err := w.schema.CheckCondition(&w.o.If); err != nil {
+		return fmt.Errorf("WriteOptions.If: %w", err)
+	}
+	if err := w.checkNames(); err != nil {
+		return err
+	}
+	if w.o.Base != nil && (w.op == opCreate || w.o.Base.Key != w.key) {
+		return fmt.Errorf("%w: WriteOptions.Base is the item %v", ErrInvalid, w.o.Base.Key)
+	}
+	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
+		return fmt.Errorf("%w: WriteOptions.If wants the opposite of what the operation needs", ErrInvalid)
+	}
+	if err := w.ups.check(); err != nil {
+		return err
+	}
+	item, err := w.ups.shortest()
+	if err != nil {
+		return err
+	}
+	maps.Copy(item, w.change.Set)
+	return w.schema.CheckItem(w.key, item)
+}
+
+// checkNames finds out which attributes the write is about.
+func (w *write) checkNames() error {
+	expr, err := w.exprNames()
+	if err != nil {
+		return err
+	}
+	w.named = expr
+	for attr := range w.ups.bodies {
+		for what, names := range map[string][]string{"Change.Set": slices.Collect(maps.Keys(w.change.Set)), "Change.Remove": w.change.Remove, "Change.Expr": expr} {
+			if slices.Contains(names, attr) {
+				if w.whole() {
+					what = "the other attributes"
+				}
+				return fmt.Errorf("%w: the large attribute %q is also in %s: give it once", ErrInvalid, attr, what)
+			}
+		}
+		for _, a := range []KeyAttribute{w.schema.Partition, w.schema.Sort} {
+			if attr == a.Name {
+				return fmt.Errorf("%w: the large attribute %q is of the key of the table", ErrInvalid, attr)
+			}
+		}
+	}
+	for attr, value := range w.change.Set {
+		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
+			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes): give its content as Large, or remove it", ErrInvalid, attr)
+		}
+		if r, is, foreign := w.s.refer(w.schema, w.key, attr, value); is {
+			return fmt.Errorf("%w: the value of the attribute %q, %q, is the text of a reference: give the content as Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
+		}
+	}
+	for attr := range w.change.Set {
+		w.named = append(w.named, attr)
+	}
+	w.named = append(w.named, w.change.Remove...)
+	w.named = slices.DeleteFunc(w.named, func(attr string) bool { return !w.s.isLarge(attr) })
+	return nil
+}
+
+func (w *write) exprNames() ([]string, error) {
+	reader, ok := w.s.table.(ExprReader)
+	if !ok || w.change.Expr == nil {
+		return nil, nil
+	}
+	return reader.ExprAttributes(w.change.Expr)
+}
+
+func uriOf(r Reference, foreign *ReferenceError) string {
+	if foreign != nil {
+		return foreign.URI
+	}
+	return r.URI
+}
+
+// run makes the write.
+func (w *write) run(ctx context.Context) (*Result, error) {
+	now, err := w.first(ctx)
+	if err != nil {
+		return nil, w.giveUp(ctx, fmt.Errorf("reading it first: %w", bare(w.key, err)))
+	}
+	for w.tries = 1; ; w.tries++ {
+		if w.op == opUpdate && !now.exists() {
+			return nil, w.giveUp(ctx, w.notFound())
+		}
+		if err := w.upload(ctx, now); err != nil {
+			return nil, w.giveUp(ctx, err)
+		}
+		cond, ok := w.condition(now)
+		if !ok {
+			return nil, w.giveUp(ctx, w.refused(now))
+		}
+		item, replaced, err := w.send(ctx, cond)
+		if err == nil {
+			return w.done(ctx, now, item, replaced)
+		}
+		next, item, err := w.judge(ctx, now, cond, err)
+		switch {
+		case item != nil:
+			return w.done(ctx, now, item, nil)
+		case err != nil:
+			return nil, err
+		}
+		now = next
+		if err := w.s.sleep(ctx, w.tries); err != nil {
+			return nil, w.giveUp(ctx, err)
+		}
+	}
+}
+
+// sleep waits a random time before another try.
+func (s *Store) sleep(ctx context.Context, tries int) error {
+	d := min(s.pause<<min(tries, 10), maxPause)
+	t := time.NewTimer(rand.N(d) + 1)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// first returns the item before the first try.
+func (w *write) first(ctx context.Context) (current, error) {
+	if w.op == opCreate {
+		return current{}, nil
+	}
+	if w.o.Base != nil {
+		return current{w.o.Base.all()}, nil
+	}
+	var names []string
+	switch {
+	case w.op == opReplace && w.s.o.Attributes == nil: // all
+	case w.op == opReplace:
+		names = w.s.o.Attributes
+	default:
+		names = append(slices.Collect(maps.Keys(w.ups.bodies)), w.named...)
+		if len(names) == 0 && w.op == opUpdate {
+			return current{Attributes{}}, nil
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		if names == nil {
+			names = []string{}
+		}
+	}
+	return w.s.read(ctx, w.key, names)
+}
+
+// read reads attributes of an item, all if names is nil.
+func (s *Store) read(ctx context.Context, key Key, names []string) (current, error) {
+	item, err := s.table.Get(ctx, key, &GetOptions{Attributes: names})
+	switch {
+	case isNotFound(err):
+		return current{}, nil
+	case err != nil:
+		return current{}, err
+	case item == nil:
+		item = Attributes{}
+	}
+	return current{item}, nil
+}
+
+// touched returns the attributes that the write is conditional on, where the item is as
+// given: all large ones that it writes, and those others that hold a reference now.
+func (w *write) touched(now current) []string {
+	names := slices.Collect(maps.Keys(w.ups.bodies))
+	candidates := w.named
+	if w.op == opReplace {
+		candidates = slices.Collect(maps.Keys(now.attrs))
+		if w.s.o.Attributes != nil {
+			candidates = w.s.o.Attributes
+		}
+	}
+	for _, attr := range candidates {
+		if _, is, _ := w.s.refer(w.schema, w.key, attr, now.attrs[attr]); is || w.s.o.Attributes != nil {
+			names = append(names, attr)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// upload uploads what the item does not have yet.
+func (w *write) upload(ctx context.Context, now current) error {
+	clear(w.kept)
+	var missing []string
+	for attr, b := range w.ups.bodies {
+		if w.ups.now[attr] != nil {
+			continue
+		}
+		r, is, foreign := w.s.refer(w.schema, w.key, attr, now.attrs[attr])
+		if is && foreign == nil {
+			same, err := w.ups.same(ctx, b, r)
+			if err != nil {
+				return err
+			}
+			if same {
+				w.kept[attr] = r
+				continue
+			}
+		}
+		missing = append(missing, attr)
+	}
+	if err := w.ups.run(ctx, missing); err != nil {
+		return err
+	}
+	if w.doubt != nil {
+		if limit := w.s.o.Grace / 2; w.ups.oldest() >= limit {
+			return fmt.Errorf("the item must refer to an upload within %v (half of Options.Grace) of its beginning", limit)
+		}
+		return nil
+	}
+	return w.ups.renew(ctx)
+}
+
+// condition returns the condition of the write where the item is as given. It returns false
+// if the caller's own condition contradicts what the item is.
+func (w *write) condition(now current) (*Condition, bool) {
+	c := w.o.If
+	c.Equal, c.Missing = maps.Clone(c.Equal), slices.Clone(c.Missing)
+	if !now.exists() {
+		if c.Exists || len(c.Equal) > 0 {
+			return nil, false
+		}
+		c.Absent = true
+		return &c, true
+	}
+	if c.Absent {
+		return nil, false
+	}
+	c.Exists = true
+	if c.Equal == nil {
+		c.Equal = make(Attributes)
+	}
+	for _, attr := range w.touched(now) {
+		value, there := now.attrs[attr]
+		wanted, equal := c.Equal[attr]
+		switch {
+		case there && (equal && !Equal(wanted, value) || slices.Contains(c.Missing, attr)), !there && equal:
+			return nil, false
+		case there:
+			c.Equal[attr] = value
+		case !slices.Contains(c.Missing, attr):
+			c.Missing = append(c.Missing, attr)
+		}
+	}
+	return &c, true
+}
+
+// references are what the item gets in place of the large attributes.
+func (w *write) references() Attributes {
+	refs := make(Attributes)
+	for attr, u := range w.ups.now {
+		refs[attr] = u.ref.URI
+	}
+	for attr, r := range w.kept {
+		refs[attr] = r.URI
+	}
+	return refs
+}
+
+// send sends the write once. It returns the item that was made, and of a whole item what it
+// replaced.
+func (w *write) send(ctx context.Context, cond *Condition) (item, replaced Attributes, err error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, u := range w.ups.now {
+		u.sent = true
+	}
+	set := w.references()
+	maps.Copy(set, w.change.Set)
+	if w.whole() {
+		replaced, err = w.s.table.Put(ctx, w.key, set, cond)
+		return set, replaced, err
+	}
+	item, err = w.s.table.Update(ctx, w.key, Change{Set: set, Remove: w.change.Remove, Expr: w.change.Expr}, cond)
+	if err == nil && item == nil {
+		item = Attributes{}
+	}
+	return item, nil, err
+}
+
+// done is the end of a write that was made.
+func (w *write) done(ctx context.Context, before current, item, replaced Attributes) (*Result, error) {
+	r := &Result{Item: w.s.newItem(w.schema, w.key, item), Puts: w.puts()}
+	if err := w.ups.stillThere(ctx); err != nil {
+		return r, err
+	}
+	if replaced == nil {
+		// What the write was conditional on is what it has replaced.
+		replaced = before.attrs.Select(w.touched(before))
+	}
+	w.s.supersede(ctx, w.schema, w.key, replaced, item, r)
+	w.ups.discardOld(ctx, w.doubt == nil && w.removable())
+	return r, nil
+}
+
+func (w *write) puts() (puts []Put) {
+	for attr, u := range w.ups.now {
+		puts = append(puts, Put{attr, u.ref, true})
+	}
+	for attr, ref := range w.kept {
+		puts = append(puts, Put{attr, ref, false})
+	}
+	slices.SortFunc(puts, func(a, b Put) int { return strings.Compare(a.Attr, b.Attr) })
+	return puts
+}
+
+// removable reports whether what a refused try has named may be removed.
+func (w *write) removable() bool { return !w.loose || w.s.o.RemoveRefused }
+
+// supersede finds the objects that an item no longer refers to, and removes them if it may.
+func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, after Attributes, r *Result) {
+	for _, attr := range slices.Sorted(maps.Keys(before)) {
+		old, is, foreign := s.refer(schema, key, attr, before[attr])
+		if !is || foreign != nil || after[attr] == old.URI {
+			continue
+		}
+		r.Superseded = append(r.Superseded, old)
+		if s.o.RemoveSuperseded && s.unique(schema, old) && s.remove(ctx, key, old.Object) {
+			r.Removed++
+		}
+	}
+}
+
+// judge finds out what became of a try that failed with cause. It returns the item if the
+// write was made after all, an error if the write is over, and otherwise the item to try
+// with again.
+func (w *write) judge(ctx context.Context, now current, cond *Condition, cause error) (next current, item Attributes, err error) {
+	switch {
+	case store.OutcomeOf(cause) != store.NotApplied:
+		if w.doubt == nil {
+			w.doubt = bare(w.key, cause)
+		}
+		return w.settle(ctx, now, cause)
+	case errors.Is(cause, store.ErrConflict):
+		return w.conflict(ctx, now, cond, cause)
+	case errors.Is(cause, store.ErrUnavailable) && w.tries < writeTries && ctx.Err() == nil:
+		return now, nil, nil
+	}
+	return now, nil, w.giveUp(ctx, cause)
+}
+
+// settle looks for a write whose reply was lost.
+func (w *write) settle(ctx context.Context, now current, cause error) (current, Attributes, error) {
+	found, err := w.look(ctx)
+	switch {
+	case err != nil:
+		return now, nil, w.giveUp(ctx, cause)
+	case w.ups.isIn(found.attrs):
+		return now, found.attrs, nil
+	case w.tries < writeTries && w.notYet(now, found):
+		return now, nil, nil
+	}
+	return now, nil, w.giveUp(ctx, cause)
+}
+
+// look reads the whole item, and tries several times.
+func (w *write) look(ctx context.Context) (current, error) {
+	for tries := 1; ; tries++ {
+		found, err := w.s.read(ctx, w.key, nil)
+		if err == nil || tries == readTries || store.Permanent(err) || ctx.Err() != nil {
+			return found, err
+		}
+		if err := w.s.sleep(ctx, tries); err != nil {
+			return current{}, err
+		}
+	}
+}
+
+// notYet reports whether the item proves that none of the tries was made: it still has a
+// reference that the write changes, and that would never come back.
+func (w *write) notYet(now, found current) bool {
+	refs := w.references()
+	return slices.ContainsFunc(w.touched(now), func(attr string) bool {
+		if _, kept := w.kept[attr]; kept {
+			return false
+		}
+		r, is, foreign := w.s.refer(w.schema, w.key, attr, now.attrs[attr])
+		changes := refs[attr] != nil || w.op == opReplace || slices.Contains(w.change.Remove, attr) || inMap(w.change.Set, attr)
+		return changes && is && foreign == nil && w.s.unique(w.schema, r) && found.attrs[attr] == r.URI
+	})
+}
+
+func inMap(m Attributes, name string) bool {
+	_, ok := m[name]
+	return ok
+}
+
+// conflict is for a try that the table has refused.
+func (w *write) conflict(ctx context.Context, now current, cond *Condition, cause error) (current, Attributes, error) {
+	var refused *RefusedError
+	found := current{}
+	if errors.As(cause, &refused) && refused.Known {
+		found.attrs = refused.Current
+	} else {
+		var err error
+		if found, err = w.look(ctx); err != nil {
+			// A proxy can repeat a request: the refusal may be that of a second copy.
+			return now, nil, store.MarkUnknown(fmt.Errorf("%w; what the item is now cannot be read: %w", cause, err))
+		}
+	}
+	if w.ups.isIn(found.attrs) {
+		return now, found.attrs, nil
+	}
+	if w.doubt != nil {
+		return now, nil, w.giveUp(ctx, cause)
+	}
+	w.loose = w.loose || !w.never(cond, found)
+	moved := !w.same(now, found)
+	switch {
+	case w.op == opUpdate && !found.exists():
+		return now, nil, w.giveUp(ctx, w.notFound())
+	case w.op == opCreate && found.exists():
+		return now, nil, w.giveUp(ctx, fmt.Errorf("there is an item already: %w", cause))
+	case moved && w.o.Base != nil:
+		return now, nil, w.giveUp(ctx, fmt.Errorf("the item has other large attributes than WriteOptions.Base: %w", cause))
+	case w.tries >= writeTries:
+		return now, nil, w.giveUp(ctx, fmt.Errorf("other writers were faster %d times: %w", w.tries, cause))
+	case moved, (refused == nil || !refused.Known) && !w.hasIf():
+		return found, nil, nil
+	}
+	return now, nil, w.giveUp(ctx, cause)
+}
+
+// hasIf reports whether the caller has a condition of its own.
+func (w *write) hasIf() bool {
+	c := w.o.If
+	return c.Absent || c.Exists || len(c.Equal) > 0 || len(c.Missing) > 0 || c.Expr != nil
+}
+
+// same reports whether the item has what the write was conditional on.
+func (w *write) same(now, found current) bool {
+	if now.exists() != found.exists() {
+		return false
+	}
+	for _, attr := range w.touched(now) {
+		a, ok := now.attrs[attr]
+		b, has := found.attrs[attr]
+		if ok != has || ok && !Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// never reports whether a condition cannot come true any more: it wants a reference that is
+// gone.
+func (w *write) never(cond *Condition, found current) bool {
+	for attr, value := range cond.Equal {
+		r, is, foreign := w.s.refer(w.schema, w.key, attr, value)
+		if is && foreign == nil && w.s.unique(w.schema, r) && found.attrs[attr] != r.URI {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *write) notFound() error {
+	return store.MarkNotApplied(fmt.Errorf("%w: there is no such item", store.ErrNotFound))
+}
+
+// refused is the error of a write that was not sent, since the caller's own condition does
+// not hold.
+func (w *write) refused(now current) error {
+	return &RefusedError{Key: w.key, Known: !now.exists()}
+}
+
+// giveUp is the end of a write that was not made, or may have been. It removes the uploads
+// that no item can refer to.
+func (w *write) giveUp(ctx context.Context, cause error) error {
+	cause = bare(w.key, cause)
+	if w.doubt != nil {
+		w.ups.discard(ctx, false)
+		if !errors.Is(cause, w.doubt) {
+			cause = fmt.Errorf("%w; then: %v", w.doubt, cause)
+		}
+		return store.MarkUnknown(cause)
+	}
+	w.ups.discard(ctx, w.removable())
+	return store.MarkNotApplied(cause)
+}
