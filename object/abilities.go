@@ -125,6 +125,10 @@ const (
 	PartsIfMatch  Ability = "upload-if-match"  // IfMatch of such a body
 )
 
+// RemoveVersion is the ability of a [VersionRemover]. It is not tried, and not among
+// [Abilities].
+const RemoveVersion Ability = "remove-version"
+
 // Abilities returns all abilities.
 func Abilities() []Ability {
 	return []Ability{
@@ -151,6 +155,20 @@ type Verifier interface {
 	// not known yet, on objects that it makes and removes again, and remembers the
 	// result. Any other error means that it could not find out now.
 	Verify(ctx context.Context, abilities ...Ability) error
+}
+
+// VersionRemover is a bucket that can keep every version of its objects, apart from
+// [Version]s: what is overwritten or deleted there is still stored.
+type VersionRemover interface {
+	// KeepsVersions reports whether the bucket keeps every version now.
+	KeepsVersions(ctx context.Context) (bool, error)
+
+	// RemoveVersion removes for good the version of an object that a listing has told, if
+	// it still is the newest. A version that is written meanwhile stays. If the object has
+	// another Version, or another Modified by more than a second, the error matches store.ErrConflict; if there is none,
+	// store.ErrNotFound. Where the bucket does not keep every version, it matches
+	// [errors.ErrUnsupported], and nothing is removed.
+	RemoveVersion(ctx context.Context, listed Info) error
 }
 
 // UnsupportedError says that a bucket cannot do something atomically and therefore

@@ -140,7 +140,7 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 	if err := b.require(ctx, object.CopySource); err != nil {
 		return object.Info{}, err
 	}
-	from, err := b.stat(ctx, source)
+	from, _, err := b.stat(ctx, source)
 	if err != nil {
 		return object.Info{}, err
 	}

@@ -213,13 +213,15 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	}
 	var info object.Info
 	err := b.repeat(ctx, func() (err error) {
-		info, err = b.stat(ctx, key)
+		info, _, err = b.stat(ctx, key)
 		return err
 	})
 	return info, b.opError("stat", key, err)
 }
 
-func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
+// stat describes an object, and returns the id of its newest version where versions are
+// kept.
+func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, id string, err error) {
 	var out *s3.HeadObjectOutput
 	c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
 		out, err = b.client.HeadObject(ctx, &s3.HeadObjectInput{
@@ -234,7 +236,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
 		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}
 	if err != nil {
-		return object.Info{}, err
+		return object.Info{}, "", err
 	}
 	return object.Info{
 		Key:         key,
@@ -244,5 +246,5 @@ func (b *Bucket) stat(ctx context.Context, key string) (object.Info, error) {
 		Now:         c.Now(),
 		ContentType: aws.ToString(out.ContentType),
 		Metadata:    maps.Clone(out.Metadata),
-	}, nil
+	}, aws.ToString(out.VersionId), nil
 }

@@ -63,15 +63,7 @@ func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 		{"object lock", b.objectLock},
 		{"lifecycle", b.lifecycle},
 	} {
-		err := b.repeat(ctx, func() error {
-			c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
-				return part.read(ctx, &s, opt)
-			})
-			if errors.Is(err, store.ErrNotFound) { // no object was asked for
-				err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
-			}
-			return err
-		})
+		err := b.setting(ctx, &s, part.read)
 		switch {
 		case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
 			return Settings{}, fmt.Errorf("reading %s: %w", part.name, err)
@@ -80,6 +72,17 @@ func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// setting reads one part of the settings.
+func (b *Bucket) setting(ctx context.Context, s *Settings, read func(context.Context, *Settings, func(*s3.Options)) error) error {
+	return b.repeat(ctx, func() error {
+		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error { return read(ctx, s, opt) })
+		if errors.Is(err, store.ErrNotFound) { // no object was asked for
+			err = c.Fail(errNoBucket, store.ErrMisconfigured, store.NotApplied, "%v", errNoBucket)
+		}
+		return err
+	})
 }
 
 func (b *Bucket) versioning(ctx context.Context, s *Settings, opt func(*s3.Options)) error {
