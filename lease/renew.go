@@ -153,6 +153,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		select {
 		case <-ctx.Done():
 			// Requests in flight go on. Their nonces are remembered.
+			g.check() // the trust may have ended at this instant
 			return errors.Join(problem, context.Cause(ctx), g.cause())
 		case <-stop:
 			// The lease is released or lost: wait for the requests in flight, and send no more.
@@ -204,6 +205,9 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 				}
 			}
 		}
+	}
+	if g.check() <= 0 {
+		return errors.Join(problem, g.cause())
 	}
 	return problem
 }
