@@ -13,6 +13,7 @@ import (
 // bench and doctor leave nothing in a bucket or a directory. gc removes what a killed bench
 // has left, and nothing of a bench that runs.
 func TestMeasurementsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	bucket, stand := serveS3(t, nil)
 	p.must(t, bucket, "run", "job", "--", "true")

@@ -13,6 +13,7 @@ import (
 // One fault of a server is one story: run, init and doctor end with the same status and the
 // same message, without the chain of what they were doing.
 func TestOneFaultIsOneStory(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter, dynamo bool)

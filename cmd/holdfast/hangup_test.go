@@ -43,6 +43,7 @@ func free(bin, dir, name string) func() bool {
 // A terminal that goes away ends the command, as it would without holdfast, and the
 // lock is free: with holdfast as the program of the terminal, and below a shell.
 func TestTerminalGoesAway(t *testing.T) {
+	t.Parallel()
 	bin := holdfastBinary(t)
 	t.Run("its program", func(t *testing.T) {
 		dir := t.TempDir()
@@ -106,6 +107,7 @@ func holdFor(t *testing.T, bin, dir, name string) *exec.Cmd {
 
 // Ctrl-C and Ctrl-Z while it waits for the lock.
 func TestTerminalWaitingSignals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	holder := holdFor(t, bin, dir, "job")
@@ -139,6 +141,7 @@ func TestTerminalWaitingSignals(t *testing.T) {
 // One run inside another: the inner command has the terminal, Ctrl-Z stops all of them,
 // and fg continues all of them.
 func TestTerminalNested(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")

@@ -48,6 +48,7 @@ func tame(t *testing.T, what, text string, lines int) {
 // What others wrote (holders, names of locks, keys and events of checkpoints) reaches
 // neither a terminal nor a log raw, by no command; and --json gives it back as it is.
 func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	run := func(args ...string) (string, string, int) {
@@ -165,6 +166,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 // The line that a terminal shows while run waits has the two controls that put it in
 // the place of the one before, and no others.
 func TestWaitingLineOfOthers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
@@ -192,6 +194,7 @@ func TestWaitingLineOfOthers(t *testing.T) {
 // What a server says in its errors is escaped as well: by every command, by doctor and
 // in JSON.
 func TestMessagesOfServers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	message := "no" + evil

@@ -109,6 +109,7 @@ func TestDocumentedJobs(t *testing.T) {
 // The lines that docs/instead-of.md puts in the place of others, and those of the README
 // on S3, run as they stand there, on a stand-in for S3 where they name it.
 func TestDocumentedLines(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := filepath.Dir(holdfastBinary(t))
 	for _, name := range []string{"job.sh", "run", "deploy.sh", "java"} {

@@ -18,6 +18,7 @@ import (
 // gc tells in a dry run what it would remove, and removes nothing; then it removes what
 // has been free for long, and nothing else; and a lock made anew has a higher token.
 func TestGC(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	store, stand := serveS3(t, nil)
 	for _, name := range []string{"old/a", "old/b", "older", "new"} {

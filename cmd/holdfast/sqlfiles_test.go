@@ -47,6 +47,7 @@ func hotJournal(db, victim string) error {
 // user who opens it. So the command refuses a database that other users can write beside,
 // before SQLite opens anything.
 func TestDatabaseOfOthers(t *testing.T) {
+	t.Parallel()
 	suitetest.NeedRoot(t, "files of other users")
 	own := func(paths ...string) (err error) {
 		for _, path := range paths {

@@ -133,6 +133,7 @@ var onStore = map[string]string{
 // Each command ends with the status of what went wrong, one by one, says so on one
 // line, and prints nothing that could be taken for a result.
 func TestStatuses(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	files := "file:" + filepath.Join(p.dir, "store")
 	write := func(name, text string) {
@@ -271,6 +272,7 @@ func TestStatusOfUnresolved(t *testing.T) {
 
 // A command line that is wrong is refused by every command, before it asks a store.
 func TestStatusUsage(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	nowhere := "s3://bucket/app?endpoint=http://127.0.0.1:1"
 	var walk func(cmd *cobra.Command, path []string)

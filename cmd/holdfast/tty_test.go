@@ -122,6 +122,7 @@ func (term *terminal) prompt() {
 // On a terminal the command reads from it, Ctrl-C reaches it, and Ctrl-Z and fg work
 // as without holdfast.
 func TestTerminalJobControl(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
@@ -164,6 +165,7 @@ func TestTerminalJobControl(t *testing.T) {
 
 // Waiting on a terminal tells for whom, and how long; nothing of it is left.
 func TestTerminalWaiting(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	holder := exec.Command(bin, "run", "job", "--holder", "ada@db1", "--", "sleep", "600")
@@ -315,6 +317,7 @@ while :; do sleep 0.05; done
 // Two holders in different PID namespaces on one directory do not take each other for
 // dead: pids and start times say nothing there.
 func TestHoldersInDifferentNamespaces(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("a PID namespace needs root, and CI has to have it")

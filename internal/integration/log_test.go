@@ -64,6 +64,7 @@ func cleanAllButOne(l *object.Log, last uint64) error { return l.Clean(context.B
 // TestLogKilled kills processes at each request of an append, and of a clean-up, before the
 // server has seen it and after. The log goes on, and what was acknowledged is in it.
 func TestLogKilled(t *testing.T) {
+	t.Parallel()
 	for name, server := range s3Servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

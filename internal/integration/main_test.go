@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	// there are processors.
 	flag.Parse()
 	if !given("test.parallel") {
-		_ = flag.Set("test.parallel", "8")
+		_ = flag.Set("test.parallel", "12")
 	}
 	os.Exit(set.Main(m))
 }

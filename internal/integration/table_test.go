@@ -58,6 +58,7 @@ func openTable(a target) (*table.Table, error) {
 // TestTableKilledAtRandom kills the writers, compactors and readers of the example's table
 // on real servers.
 func TestTableKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	d := 8 * time.Second
 	if torture() {
 		d = 3 * time.Minute
