@@ -65,7 +65,7 @@ without_race() {
 }
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts a second for one of unknown outcome, which fails them. So the only tests beside
+# that lasts two seconds for one of unknown outcome, which fails them. So the only tests beside
 # them are those without the race detector: these compute in virtual time, and get the
 # processors that the others leave. Their output comes when both have ended.
 work=$(mktemp -d)
@@ -81,7 +81,7 @@ beside=$!
 set +m
 failed=0
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 64 "$@" -run TestVersioned ./internal/integration || failed=1
+go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./internal/integration || failed=1
 echo "== go test without the race detector"
 wait "$beside" || failed=1
 beside=
