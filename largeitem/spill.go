@@ -1,0 +1,308 @@
+package largeitem
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"crypto/sha256"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// mark stands for a text: the first half of its SHA-256. Two texts with one mark make the
+// sweep keep an object that it could have removed, and nothing worse.
+type mark [16]byte
+
+func markOf(text string) mark {
+	sum := sha256.Sum256([]byte(text))
+	return mark(sum[:16])
+}
+
+func compareMarks(a, b mark) int { return bytes.Compare(a[:], b[:]) }
+
+const (
+	markSize = len(mark{})
+
+	// maxMarks is how many marks a marks holds in memory: 4 MiB.
+	maxMarks = 1 << 18
+
+	// mergeBuffers is what the buffers of a merge hold together, in bytes.
+	mergeBuffers = 4 << 20
+
+	// leafMarks is how many marks a look-up reads in the end: 4 KiB.
+	leafMarks = 256
+
+	// maxFences is how many marks of the sorted file are held in memory, so that few must
+	// be read to find one: 1 MiB.
+	maxFences = 1 << 16
+)
+
+// marks is a set of texts of any size in bounded memory. Texts are added, then the set is
+// sealed, then it can be asked. What does not fit into memory lies in temporary files, as
+// sorted runs, which seal merges into one.
+type marks struct {
+	dir       string // of temporary files
+	max       int    // how many are held in memory
+	maxFences int64
+
+	held   []mark
+	runs   *scratch
+	ends   []int64 // of the runs
+	sorted *scratch
+	n      int64  // in sorted
+	fences []mark // each stride-th of sorted
+	stride int64
+}
+
+func newMarks(dir string) *marks { return &marks{dir: dir, max: maxMarks, maxFences: maxFences} }
+
+func (m *marks) add(text string) error {
+	if len(m.held) == m.max {
+		if err := m.flush(); err != nil {
+			return err
+		}
+	}
+	m.held = append(m.held, markOf(text))
+	return nil
+}
+
+// sort makes what is held a set.
+func (m *marks) sort() {
+	slices.SortFunc(m.held, compareMarks)
+	m.held = slices.Compact(m.held)
+}
+
+// flush writes what is held as a run.
+func (m *marks) flush() (err error) {
+	m.sort()
+	if m.runs == nil {
+		if m.runs, err = newScratch(m.dir); err != nil {
+			return err
+		}
+	}
+	w := bufio.NewWriterSize(m.runs, 64<<10)
+	for i := range m.held {
+		if _, err := w.Write(m.held[i][:]); err != nil {
+			return err
+		}
+	}
+	var end int64
+	if len(m.ends) > 0 {
+		end = m.ends[len(m.ends)-1]
+	}
+	m.ends = append(m.ends, end+int64(len(m.held)*markSize))
+	m.held = m.held[:0]
+	return w.Flush()
+}
+
+// seal ends the adding.
+func (m *marks) seal() error {
+	if len(m.ends) == 0 {
+		m.sort()
+		return nil
+	}
+	err := m.flush()
+	m.held = nil
+	if err == nil {
+		err = m.merge()
+	}
+	return errors.Join(err, m.runs.Close())
+}
+
+// merge writes the runs into one sorted file.
+func (m *marks) merge() (err error) {
+	if m.sorted, err = newScratch(m.dir); err != nil {
+		return err
+	}
+	var runs runHeap
+	begin := int64(0)
+	for _, end := range m.ends {
+		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.runs, begin, end-begin), max(mergeBuffers/len(m.ends), 4<<10)&^(markSize-1)), left: (end - begin) / int64(markSize)}
+		begin = end
+		more, err := r.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			runs = append(runs, r)
+		}
+	}
+	heap.Init(&runs)
+	m.stride = begin/int64(markSize)/m.maxFences + 1
+	w := bufio.NewWriterSize(m.sorted, 64<<10)
+	var last mark
+	for len(runs) > 0 {
+		first := runs[0]
+		if compareMarks(first.at, last) < 0 {
+			return errors.New("the temporary file of the sweep was changed by another program")
+		}
+		if m.n == 0 || first.at != last {
+			last = first.at
+			if m.n%m.stride == 0 {
+				m.fences = append(m.fences, last)
+			}
+			m.n++
+			if _, err := w.Write(last[:]); err != nil {
+				return err
+			}
+		}
+		more, err := first.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			heap.Fix(&runs, 0)
+		} else {
+			heap.Pop(&runs)
+		}
+	}
+	return w.Flush()
+}
+
+// has reports whether a text was added. It may be called by one goroutine at a time.
+func (m *marks) has(text string) (bool, error) {
+	want := markOf(text)
+	if m.sorted == nil {
+		_, found := slices.BinarySearchFunc(m.held, want, compareMarks)
+		return found, nil
+	}
+	fence, found := slices.BinarySearchFunc(m.fences, want, compareMarks)
+	if found || fence == 0 {
+		return found, nil
+	}
+	from := int64(fence-1) * m.stride
+	to := min(from+m.stride, m.n)
+	var at mark
+	for to-from > leafMarks {
+		middle := (from + to) / 2
+		if _, err := m.sorted.ReadAt(at[:], middle*int64(markSize)); err != nil {
+			return false, err
+		}
+		if compareMarks(at, want) <= 0 {
+			from = middle
+		} else {
+			to = middle
+		}
+	}
+	var leaf [leafMarks * markSize]byte
+	some := leaf[:int(to-from)*markSize]
+	if _, err := m.sorted.ReadAt(some, from*int64(markSize)); err != nil {
+		return false, err
+	}
+	for ; len(some) > 0; some = some[markSize:] {
+		if mark(some[:markSize]) == want {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// close removes the temporary files.
+func (m *marks) close() error { return errors.Join(m.runs.Close(), m.sorted.Close()) }
+
+// run is a sorted run while it is merged.
+type run struct {
+	r    *bufio.Reader
+	left int64
+	at   mark
+}
+
+// next reads the next mark. It returns false at the end of the run.
+func (r *run) next() (bool, error) {
+	if r.left == 0 {
+		return false, nil
+	}
+	r.left--
+	_, err := io.ReadFull(r.r, r.at[:])
+	return true, err
+}
+
+type runHeap []*run
+
+func (h runHeap) Len() int           { return len(h) }
+func (h runHeap) Less(i, j int) bool { return compareMarks(h[i].at, h[j].at) < 0 }
+func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *runHeap) Push(x any)        { *h = append(*h, x.(*run)) }
+func (h *runHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// queue keeps orphans in the order in which they were added, in a temporary file.
+type queue struct {
+	file *scratch
+	w    *bufio.Writer
+	enc  *gob.Encoder
+	n    int64
+}
+
+func newQueue(dir string) (*queue, error) {
+	file, err := newScratch(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriterSize(file, 64<<10)
+	return &queue{file: file, w: w, enc: gob.NewEncoder(w)}, nil
+}
+
+func (q *queue) add(o Orphan) error {
+	q.n++
+	return q.enc.Encode(o)
+}
+
+// all yields what was added, once.
+func (q *queue) all(yield func(Orphan, error) bool) {
+	err := q.w.Flush()
+	if err == nil {
+		_, err = q.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		yield(Orphan{}, err)
+		return
+	}
+	dec := gob.NewDecoder(bufio.NewReaderSize(q.file, 64<<10))
+	for range q.n {
+		var o Orphan
+		if err := dec.Decode(&o); err != nil {
+			yield(Orphan{}, fmt.Errorf("the temporary file of the sweep: %w", err))
+			return
+		}
+		if !yield(o, nil) {
+			return
+		}
+	}
+}
+
+// scratch is a temporary file that only this user can read. Where the system lets it, it
+// has no name, so that nothing is left of it when the process dies.
+type scratch struct {
+	*os.File
+	removed bool
+}
+
+func newScratch(dir string) (*scratch, error) {
+	f, err := os.CreateTemp(dir, "holdfast-sweep-")
+	if err != nil {
+		return nil, err
+	}
+	return &scratch{f, os.Remove(f.Name()) == nil}, nil
+}
+
+// Close closes the file and removes it. It may be called on nil, and again.
+func (s *scratch) Close() error {
+	if s == nil || s.File == nil {
+		return nil
+	}
+	name := s.Name()
+	err := s.File.Close()
+	s.File = nil
+	if !s.removed {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}

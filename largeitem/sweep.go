@@ -1,0 +1,236 @@
+package largeitem
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+)
+
+const (
+	// DefaultSweepParallel is how many requests a sweep or a verification has in flight; at
+	// most they are [MaxParallel].
+	DefaultSweepParallel = 8
+
+	// MaxFailures is how many failures a report lists. All are counted.
+	MaxFailures = 100
+
+	// sweepPage is how many objects a sweep holds in memory at a time.
+	sweepPage = 1000
+
+	// sweepBatch is how many items one look-up asks for.
+	sweepBatch = 100
+)
+
+// SweepOptions are the options of [Store.Sweep].
+type SweepOptions struct {
+	// Attributes restricts the sweep to the objects of these attributes; nil means all.
+	Attributes []string
+
+	// Grace is how old an object must be, by the bucket's clock, before it can be removed.
+	// 0 means [Options].Grace; less than that is refused.
+	Grace time.Duration
+
+	// Scan reads the whole table before the bucket is listed, and keeps every object that
+	// any item refers to, also an item to which the reference was copied. [MateLayout] is
+	// always swept so. Such a sweep cannot be continued.
+	Scan bool
+
+	// Dir is where a sweep that scans keeps its temporary files: 32 bytes for each
+	// reference, and about 400 for each object that it will remove. Empty means
+	// [os.TempDir]. Nothing remains in it.
+	Dir string
+
+	// Exclusive says that no program of the other kind writes to the table while the sweep
+	// runs, nor has a write in flight. It lets the sweep remove objects that are named by
+	// their content alone, which only [MateLayout] reads. Without it they are removed only
+	// where the bucket keeps every version ([object.VersionRemover]), by the id of the
+	// version that was listed. Then an upload of the same content meanwhile stays. But where
+	// the other program finds the object in place of an upload, just before it is removed,
+	// and writes its item after the last look, that item refers to nothing.
+	Exclusive bool
+
+	// Uploads removes the parts of uploads too that were never completed, below the same
+	// prefix and older than Grace; see [object.SweepUploads].
+	Uploads bool
+
+	// Parallel is how many requests are in flight at a time, 1 to [MaxParallel]; 0
+	// means [DefaultSweepParallel].
+	Parallel int
+
+	// Rate is the most requests a second: pages of the listing, look-ups of up to 100
+	// items, deletes, and each object that must be asked for. 0 sets no limit.
+	Rate int
+
+	// Limit is how many objects are removed at most; 0 sets no limit. A sweep that reaches
+	// it ends without an error, and its report is not Complete.
+	Limit int64
+
+	// DryRun reports what would be removed, and removes nothing.
+	DryRun bool
+
+	// After continues a sweep at the cursor of an earlier one ([Swept].Cursor or
+	// Checkpoint). The other options should be the same.
+	After string
+
+	// Checkpoint is told of the cursor after each page of 1,000 objects, so that another
+	// sweep can go on from there if this one is killed. An empty cursor says that the
+	// bucket does not list in the order of the keys, so that earlier cursors are void; a
+	// sweep that continues at one would leave orphans to the next, and do no other harm. An
+	// error of Checkpoint ends the sweep.
+	Checkpoint func(cursor string) error
+
+	// Progress is told how far the sweep has come: after each page, and after each object
+	// that was removed. Report is told of each object that was removed, or would be in a
+	// dry run, and of each that could not be removed, with the error. One goroutine at a time
+	// calls them, and never after Sweep has returned. They must not block.
+	Progress func(Swept)
+	Report   func(o Orphan, err error)
+}
+
+// Orphan is an object to which no item refers.
+type Orphan struct {
+	Object   string // its key in the bucket
+	Version  object.Version
+	Size     int64     // in bytes
+	Modified time.Time // by the bucket's clock
+	Owner    Owner     // of the item that it was written for
+}
+
+// Failure is an object that could not be judged or removed, with the reason.
+type Failure struct {
+	Object string
+	Err    error
+}
+
+// Swept is the report of [Store.Sweep]. The counts from Foreign to Failed add up to Seen.
+type Swept struct {
+	Seen  int64 // objects below the prefix that were judged
+	Bytes int64 // their sizes together
+
+	Foreign    int64 // kept: their names or metadata do not tell that they belong to an item of this table
+	Young      int64 // kept: younger than the grace
+	Undated    int64 // kept: the bucket does not tell their age
+	Referenced int64 // kept: an item refers to them
+	Unreadable int64 // kept: their item has something else there than a reference to this bucket
+	Shared     int64 // kept: named by their content alone, and not safe to remove; see [SweepOptions].Exclusive
+	Left       int64 // kept since the sweep ended before; told at its end
+	Gone       int64 // removed or written anew by another program meanwhile
+	Deleted    int64 // removed, or in a dry run those that would be
+	Failed     int64 // could not be judged or removed
+
+	DeletedBytes int64     // the sizes of those that Deleted counts
+	Failures     []Failure // the first [MaxFailures] of those that Failed counts
+
+	// Complete says that the listing was worked through to its end.
+	Complete bool
+
+	// Cursor is where another sweep can continue. It does not pass an object that failed.
+	// It is empty at the beginning, where the sweep scans, and where Unordered says that
+	// the bucket did not list in the order of the keys.
+	Cursor    string
+	Unordered bool
+
+	Items   int64        // that a scan has read
+	Uploads object.Swept // with [SweepOptions].Uploads
+	Elapsed time.Duration
+}
+
+// judged is how many of the objects seen were kept for a reason, or removed.
+func (s *Swept) judged() int64 {
+	return s.Foreign + s.Young + s.Undated + s.Referenced + s.Unreadable + s.Shared + s.Gone + s.Deleted + s.Failed
+}
+
+// Sweep removes the objects of this table's large attributes to which no item refers: what
+// failed writes left, and what was superseded or deleted. It may run at any time, beside
+// readers and writers, and several at once.
+//
+// An object is removed if all of this holds, and kept in every other case, also in doubt:
+//
+//   - Its name, or where that has only a hash of the key its metadata, says that it belongs
+//     to this attribute of an item of this table. The object that marks the names as this
+//     table's must be there. So must the layout be that of the store.
+//   - It is older than the grace: Now less Modified of one answer of the bucket, whatever
+//     the clock of this machine. A bucket that does not tell the time in its listings is
+//     asked for each object.
+//   - Two consistent reads of the item, one after the other, find no reference to it. An
+//     item that has something else than a reference in this attribute keeps all objects of
+//     the attribute. (A bool, a number, or a text that cannot be a damaged reference is
+//     none where [Options].Attributes is nil.)
+//
+// No write makes a reference to such an object again: names are unique to a write, and a
+// write refers only to what it has uploaded less than half the grace before. So it does not
+// matter how long after the second read the object is removed. The delete is conditional
+// on the listed version where the bucket can do that, and unconditional elsewhere, which
+// is as safe for the same reason. An object named by its content alone is another matter;
+// see [MateLayout] and [SweepOptions].Exclusive.
+//
+// A reference that was copied to another item protects the object only in a sweep with
+// [SweepOptions].Scan. A table that is restored from a backup can refer to what was removed
+// since.
+//
+// # Cost
+//
+// For each 1,000 objects: one listing and up to ten look-ups of up to 100 items; for each
+// object that is removed a hundredth of a look-up and a delete; one request more for each
+// object whose name has only a hash of its key, and a Get at the beginning. A sweep that
+// scans asks for the time at its beginning, reads the table once, lists the bucket once, and
+// looks at the items of orphans alone, once. A sweep holds 1,000 objects and what their items
+// refer to in memory; one that scans holds up to 16 MiB more.
+//
+// # Errors
+//
+// A look-up or a listing that fails ends the sweep; one that is unavailable is asked three
+// times. A delete that fails does not: the sweep goes on, and returns an error in the end.
+// The report tells in both cases what was done, and it does not matter what became of the
+// delete. A sweep that scans removes nothing unless the scan and the listing were complete.
+func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (Swept, error) {
+	w, err := s.newSweep(ctx, opts)
+	if err != nil {
+		return Swept{}, err
+	}
+	began := time.Now()
+	err = w.run(ctx)
+	w.swept.Elapsed = time.Since(began)
+	w.swept.Left = w.swept.Seen - w.swept.judged()
+	return w.swept, err
+}
+
+// checkSweep returns the options with their defaults.
+func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
+	var o SweepOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Grace == 0 {
+		o.Grace = s.o.Grace
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultSweepParallel
+	}
+	if _, mate := s.layout.(mateLayout); mate {
+		o.Scan = true
+	}
+	bad := func(format string, args ...any) (SweepOptions, error) {
+		return o, fmt.Errorf("%w: SweepOptions."+format, append([]any{ErrInvalid}, args...)...)
+	}
+	switch {
+	case o.Grace < s.o.Grace:
+		return bad("Grace is %v; it must not be less than Options.Grace, %v", o.Grace, s.o.Grace)
+	case o.Parallel < 1 || o.Parallel > MaxParallel:
+		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
+	case o.Rate < 0:
+		return bad("Rate is negative")
+	case o.Limit < 0:
+		return bad("Limit is negative")
+	case o.Scan && o.After != "":
+		return bad("After: a sweep that scans the table begins anew")
+	case o.Attributes != nil && len(o.Attributes) == 0:
+		return bad("Attributes is empty; nil means all")
+	case slices.Contains(o.Attributes, ""):
+		return bad("Attributes has an empty name")
+	}
+	return o, nil
+}

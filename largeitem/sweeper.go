@@ -1,0 +1,625 @@
+package largeitem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// sweeper is one run of a sweep. One goroutine runs it; jobs of a crew change only what
+// mu guards, or what is theirs alone.
+type sweeper struct {
+	s      *Store
+	o      SweepOptions
+	schema Schema
+	below  string // what the keys of this table's objects begin with
+	team   team
+
+	// scanned is the time by the bucket's clock before a scan of the table began.
+	scanned time.Time
+
+	begun int64 // deletes
+
+	// versions removes objects that are named by their content alone; nil where they are
+	// kept, or are removed like all others. It is not known before asked is true.
+	versions object.VersionRemover
+	asked    bool
+
+	mu            sync.Mutex
+	swept         Swept
+	unconditional bool // the bucket does not delete conditionally
+}
+
+func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, error) {
+	o, err := s.checkSweep(opts)
+	if err != nil {
+		return nil, err
+	}
+	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate)}
+	if w.schema, err = s.table.Schema(ctx); err != nil {
+		return nil, err
+	}
+	w.below = strings.TrimSuffix(w.s.markerKey(w.schema), markerName)
+	if o.After != "" && !strings.HasPrefix(o.After, w.below) {
+		return nil, fmt.Errorf("%w: SweepOptions.After is %.300q, which is not below %q", ErrInvalid, o.After, w.below)
+	}
+	w.swept.Cursor = o.After
+	return w, nil
+}
+
+func (w *sweeper) run(ctx context.Context) error {
+	err := w.s.checkMarker(ctx, w.schema)
+	if errors.Is(err, store.ErrMisconfigured) && w.empty(ctx) {
+		w.swept.Complete = true
+		return nil // nothing was ever written
+	}
+	if err != nil {
+		return err
+	}
+	if w.o.Scan {
+		err = w.byScan(ctx)
+	} else {
+		err = w.byLookups(ctx)
+	}
+	if err == nil && w.o.Uploads {
+		err = w.uploads(ctx)
+	}
+	if err == nil && w.swept.Failed > 0 {
+		first := w.swept.Failures[0]
+		err = fmt.Errorf("%d of %d objects could not be judged or removed, the first of them %q: %w", w.swept.Failed, w.swept.Seen, first.Object, first.Err)
+	}
+	return err
+}
+
+// empty reports whether there is certainly no object below the table's prefix.
+func (w *sweeper) empty(ctx context.Context) bool {
+	for range w.s.bucket.List(ctx, w.below, nil) {
+		return false // or an error
+	}
+	return true
+}
+
+// byLookups judges each page of the listing by look-ups of its items.
+func (w *sweeper) byLookups(ctx context.Context) error {
+	for page, err := range w.pages(ctx) {
+		if err != nil {
+			return err
+		}
+		orphans, err := w.judge(ctx, page)
+		for look := 1; err == nil && look <= 2; look++ {
+			orphans, err = w.look(ctx, orphans)
+		}
+		if err == nil {
+			err = w.remove(ctx, orphans)
+		}
+		if err != nil {
+			return err
+		}
+		if w.full() {
+			return nil
+		}
+		if err := w.pageDone(page); err != nil {
+			return err
+		}
+	}
+	w.swept.Complete = true
+	return nil
+}
+
+// byScan reads the references of all items first, then the listing, and then looks at the
+// items of what no reference names.
+func (w *sweeper) byScan(ctx context.Context) (err error) {
+	marker, err := w.s.bucket.Stat(ctx, w.s.markerKey(w.schema))
+	if err != nil {
+		return err
+	}
+	w.scanned = marker.Now
+	refs := newMarks(w.o.Dir)
+	defer func() { err = errors.Join(err, refs.close()) }()
+	if err := w.readTable(ctx, refs); err != nil {
+		return err
+	}
+	orphans, err := newQueue(w.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, orphans.file.Close()) }()
+	for page, err := range w.pages(ctx) {
+		if err != nil {
+			return err
+		}
+		some, err := w.judge(ctx, page)
+		if err != nil {
+			return err
+		}
+		for _, o := range some {
+			referenced, err := refs.has(o.Object)
+			switch {
+			case err != nil:
+				return err
+			case referenced:
+				w.count(func(s *Swept) { s.Referenced++ })
+			default:
+				if err := orphans.add(o); err != nil {
+					return err
+				}
+			}
+		}
+		w.tell()
+	}
+	for page, err := range inPages(orphans.all) {
+		if w.full() {
+			return nil
+		}
+		if err == nil {
+			page, err = w.look(ctx, page)
+		}
+		if err == nil {
+			err = w.remove(ctx, page)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.swept.Complete = true
+	return nil
+}
+
+// readTable adds the keys of all objects to which items refer.
+func (w *sweeper) readTable(ctx context.Context, refs *marks) error {
+	for row, err := range w.s.table.Scan(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		w.swept.Items++
+		for _, value := range row.Attributes {
+			for key := range w.objectsOf(value) {
+				if err := refs.add(key); err != nil {
+					return err
+				}
+			}
+		}
+		if w.swept.Items%sweepPage == 0 {
+			w.tell()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return refs.seal()
+}
+
+// pages yields the listing below the table's prefix, without what it repeats.
+func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
+	marker := w.s.markerKey(w.schema)
+	last := w.o.After
+	listing := func(yield func(object.Info, error) bool) {
+		for info, err := range w.s.bucket.List(ctx, w.below, &object.ListOptions{After: w.o.After}) {
+			switch {
+			case err != nil:
+				yield(info, err)
+				return
+			case info.Key == marker || info.Key == last:
+				continue
+			case info.Key < last:
+				w.swept.Unordered = true
+			}
+			last = info.Key
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+	return func(yield func([]object.Info, error) bool) {
+		for page, err := range inPages(listing) {
+			if err == nil {
+				err = w.team.pace.wait(ctx)
+			}
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// inPages collects what a sequence yields. It yields no page before an error that is not
+// full.
+func inPages[T any](all iter.Seq2[T, error]) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		var page []T
+		for v, err := range all {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			page = append(page, v)
+			if len(page) == sweepPage {
+				if !yield(page, nil) {
+					return
+				}
+				page = page[:0]
+			}
+		}
+		if len(page) > 0 {
+			yield(page, nil)
+		}
+	}
+}
+
+// pageDone moves the cursor behind a page, if nothing in it or before it failed.
+func (w *sweeper) pageDone(page []object.Info) error {
+	switch last := page[len(page)-1].Key; {
+	case w.swept.Unordered:
+		w.swept.Cursor = ""
+	case w.swept.Failed > 0:
+	case strings.HasPrefix(last, w.below):
+		w.swept.Cursor = last
+	}
+	w.tell()
+	if w.o.Checkpoint != nil {
+		return w.o.Checkpoint(w.swept.Cursor)
+	}
+	return nil
+}
+
+// judge returns those of a page that may be orphans, by name and age.
+func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, error) {
+	listed := make([]Orphan, len(page))
+	verdicts := make([]func(*Swept), len(page)) // nil: it may be an orphan
+	err := w.team.each(ctx, len(page), func(i int) bool {
+		listed[i], verdicts[i] = w.judgeName(page[i])
+		return verdicts[i] == nil && (page[i].Now.IsZero() || listed[i].Owner.Key == Key{})
+	}, func(ctx context.Context, i int) error {
+		info, err := w.s.bucket.Stat(ctx, page[i].Key)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			verdicts[i] = gone
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return err
+		case err != nil:
+			verdicts[i] = w.failed(listed[i], err)
+			return nil
+		}
+		verdicts[i] = w.judgeObject(&listed[i], info)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var orphans []Orphan
+	for i, info := range page {
+		w.count(func(s *Swept) {
+			s.Seen++
+			s.Bytes += info.Size
+		})
+		if verdicts[i] == nil {
+			orphans = append(orphans, listed[i])
+		} else {
+			w.count(verdicts[i])
+		}
+	}
+	return orphans, nil
+}
+
+// The verdicts of judge.
+func foreign(s *Swept) { s.Foreign++ }
+func young(s *Swept)   { s.Young++ }
+func undated(s *Swept) { s.Undated++ }
+func gone(s *Swept)    { s.Gone++ }
+func shared(s *Swept)  { s.Shared++ }
+
+// judgeName judges an object by the listing. Where that does not tell all, the object is
+// asked for.
+func (w *sweeper) judgeName(info object.Info) (Orphan, func(*Swept)) {
+	o := Orphan{Object: info.Key, Version: info.Version, Size: info.Size, Modified: info.Modified}
+	if !strings.HasPrefix(info.Key, w.below) {
+		return o, foreign
+	}
+	var ok bool
+	o.Owner, ok = w.s.layout.owner(w.schema, info.Key[len(w.s.prefix):])
+	if !ok || w.o.Attributes != nil && !slices.Contains(w.o.Attributes, o.Owner.Attr) {
+		return o, foreign
+	}
+	if !info.Now.IsZero() {
+		return o, w.judgeAge(info)
+	}
+	return o, nil
+}
+
+// judgeAge compares times of one answer of the bucket.
+func (w *sweeper) judgeAge(info object.Info) func(*Swept) {
+	now := info.Now
+	if w.o.Scan && w.scanned.Before(now) {
+		now = w.scanned // references of later writes are not known
+	}
+	switch {
+	case info.Modified.IsZero() || now.IsZero():
+		return undated
+	case now.Sub(info.Modified) <= w.o.Grace:
+		return young
+	}
+	return nil
+}
+
+// judgeObject judges an object by an answer with its metadata.
+func (w *sweeper) judgeObject(o *Orphan, info object.Info) func(*Swept) {
+	o.Version, o.Modified = info.Version, info.Modified
+	if verdict := w.judgeAge(info); verdict != nil {
+		return verdict
+	}
+	if (o.Owner.Key == Key{}) {
+		key, ok := keyIn(info.Metadata)
+		if !ok || w.schema.CheckKey(key) != nil || !w.s.layout.owns(w.schema, key, o.Owner.Attr, o.Object[len(w.s.prefix):]) {
+			return foreign
+		}
+		o.Owner.Key = key
+	}
+	return nil
+}
+
+// look reads the items of what may be orphans, and returns those to which none refers.
+func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
+	places, names := map[Key]int{}, map[string]bool{}
+	var keys []Key
+	for _, o := range orphans {
+		if _, known := places[o.Owner.Key]; !known {
+			places[o.Owner.Key] = len(keys)
+			keys = append(keys, o.Owner.Key)
+		}
+		names[o.Owner.Attr] = true
+	}
+	for _, name := range w.s.o.Attributes {
+		names[name] = true
+	}
+	read := &GetOptions{Attributes: slices.Sorted(maps.Keys(names))}
+	items := make([]Attributes, len(keys))
+	batches := (len(keys) + sweepBatch - 1) / sweepBatch
+	err := w.team.each(ctx, batches, nil, func(ctx context.Context, i int) error {
+		from := i * sweepBatch
+		some := keys[from:min(from+sweepBatch, len(keys))]
+		got, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, some, read) })
+		if err == nil && len(got) != len(some) {
+			err = fmt.Errorf("%w: the table answered with %d items to a look-up of %d", store.ErrUnavailable, len(got), len(some))
+		}
+		if err == nil {
+			copy(items[from:], got)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	referenced := map[string]bool{}
+	for _, item := range items {
+		for _, value := range item {
+			for key := range w.objectsOf(value) {
+				referenced[key] = true
+			}
+		}
+	}
+	var left []Orphan
+	for _, o := range orphans {
+		switch value := items[places[o.Owner.Key]][o.Owner.Attr]; {
+		case referenced[o.Object]:
+			w.count(func(s *Swept) { s.Referenced++ })
+		case !w.s.isReference(value) && !w.s.isPlain(o.Owner.Attr, value):
+			w.count(func(s *Swept) { s.Unreadable++ })
+		default:
+			left = append(left, o)
+		}
+	}
+	return left, nil
+}
+
+// objectsOf yields the keys of all objects to which a value refers, or may have referred
+// before it was damaged.
+func (w *sweeper) objectsOf(value any) iter.Seq[string] {
+	return func(yield func(string) bool) { w.eachObject(value, yield) }
+}
+
+func (w *sweeper) eachObject(value any, yield func(string) bool) bool {
+	switch value := value.(type) {
+	case string:
+		rest, ok := strings.CutPrefix(value, w.s.base+"/")
+		if !ok {
+			return true
+		}
+		// A damaged reference may name the object still, with or without what follows it.
+		for end := len(rest); end >= 0; end = strings.LastIndexByte(rest[:end], '#') {
+			if !yield(rest[:end]) {
+				return false
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if !w.eachObject(v, yield) {
+				return false
+			}
+		}
+	case map[string]any:
+		for _, v := range value {
+			if !w.eachObject(v, yield) {
+				return false
+			}
+		}
+	case StringSet:
+		for _, v := range value {
+			if !w.eachObject(v, yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isReference reports whether a value is a reference to this bucket.
+func (s *Store) isReference(value any) bool {
+	text, ok := value.(string)
+	if !ok {
+		return false
+	}
+	_, err := s.layout.parse(s.base, text)
+	return err == nil
+}
+
+// isPlain reports whether the value of an attribute is certainly no reference, whole or
+// damaged, nor one to another bucket.
+func (s *Store) isPlain(attr string, value any) bool {
+	if value == nil {
+		return true
+	}
+	if slices.Contains(s.o.Attributes, attr) {
+		return false // nothing else belongs there
+	}
+	text, ok := value.(string)
+	return !ok || !strings.Contains(text, "://") && !strings.Contains(text, "sha256=") && !strings.HasPrefix(text, s.base)
+}
+
+// remove removes orphans.
+func (w *sweeper) remove(ctx context.Context, orphans []Orphan) error {
+	if err := w.askForVersions(ctx, orphans); err != nil {
+		return err
+	}
+	return w.team.each(ctx, len(orphans), func(i int) bool {
+		if w.full() {
+			return false
+		}
+		if w.shared(orphans[i]) && w.versions == nil {
+			w.count(shared)
+			return false
+		}
+		w.begun++
+		if w.o.DryRun {
+			w.removed(orphans[i], nil)
+		}
+		return !w.o.DryRun
+	}, func(ctx context.Context, i int) error {
+		err := w.delete(ctx, orphans[i])
+		w.removed(orphans[i], err)
+		return nil
+	})
+}
+
+// shared reports whether an object is named by its content alone, so that another program
+// could refer to it at any time.
+func (w *sweeper) shared(o Orphan) bool { return o.Owner.ID == "" && !w.o.Exclusive }
+
+// askForVersions finds out, when the first such object is to be removed, whether the bucket
+// keeps versions.
+func (w *sweeper) askForVersions(ctx context.Context, orphans []Orphan) error {
+	if w.asked || !slices.ContainsFunc(orphans, w.shared) {
+		return nil
+	}
+	w.asked = true
+	v, ok := object.As[object.VersionRemover](w.s.bucket)
+	if !ok {
+		return nil
+	}
+	keeps, err := again(ctx, w.s, func() (bool, error) { return v.KeepsVersions(ctx) })
+	if keeps {
+		w.versions = v
+	}
+	if errors.Is(err, store.ErrDenied) {
+		err = nil // not known, so they are kept
+	}
+	return err
+}
+
+// full reports whether the sweep has removed as many objects as it may.
+func (w *sweeper) full() bool { return w.o.Limit > 0 && w.begun >= w.o.Limit }
+
+// delete removes an object, in the listed version where the bucket can do that.
+func (w *sweeper) delete(ctx context.Context, o Orphan) error {
+	if w.shared(o) {
+		_, err := again(ctx, w.s, func() (struct{}, error) {
+			return struct{}{}, w.versions.RemoveVersion(ctx, object.Info{Key: o.Object, Version: o.Version, Modified: o.Modified})
+		})
+		return err
+	}
+	w.mu.Lock()
+	conditional := !w.unconditional && o.Version != ""
+	w.mu.Unlock()
+	if conditional {
+		_, err := again(ctx, w.s, func() (struct{}, error) {
+			return struct{}{}, w.s.bucket.Delete(ctx, o.Object, &object.DeleteOptions{IfMatch: o.Version})
+		})
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		w.mu.Lock()
+		w.unconditional = true
+		w.mu.Unlock()
+	}
+	_, err := again(ctx, w.s, func() (struct{}, error) { return struct{}{}, w.s.bucket.Delete(ctx, o.Object, nil) })
+	return err
+}
+
+// removed counts what became of an orphan, and tells it.
+func (w *sweeper) removed(o Orphan, err error) {
+	verdict, deleted := w.failed(o, err), err == nil
+	switch {
+	case deleted:
+		verdict = func(s *Swept) {
+			s.Deleted++
+			s.DeletedBytes += o.Size
+		}
+	case errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound):
+		verdict, err = gone, nil
+	case w.shared(o) && errors.Is(err, errors.ErrUnsupported):
+		verdict, err = shared, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	verdict(&w.swept)
+	if w.o.Report != nil && (err != nil || deleted) {
+		w.o.Report(o, err)
+	}
+	if w.o.Progress != nil {
+		w.o.Progress(w.swept)
+	}
+}
+
+// failed is the verdict on an object after an error.
+func (w *sweeper) failed(o Orphan, err error) func(*Swept) {
+	return func(s *Swept) {
+		s.Failed++
+		if len(s.Failures) < MaxFailures {
+			s.Failures = append(s.Failures, Failure{o.Object, err})
+		}
+	}
+}
+
+func (w *sweeper) count(verdict func(*Swept)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	verdict(&w.swept)
+}
+
+func (w *sweeper) tell() {
+	if w.o.Progress != nil {
+		w.o.Progress(w.swept)
+	}
+}
+
+// uploads removes what uploads left that were never completed.
+func (w *sweeper) uploads(ctx context.Context) (err error) {
+	w.swept.Uploads, err = object.SweepUploads(ctx, w.s.bucket, w.below, &object.SweepOptions{
+		Age:    max(w.o.Grace, object.MinUploadAge),
+		DryRun: w.o.DryRun,
+		Pick: func(u object.Upload) bool {
+			_, verdict := w.judgeName(object.Info{Key: u.Key})
+			return verdict == nil
+		},
+	})
+	return err
+}

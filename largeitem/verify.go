@@ -1,0 +1,327 @@
+package largeitem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// VerifyOptions are the options of [Store.Verify].
+type VerifyOptions struct {
+	// Attributes are those to verify; nil means all large ones.
+	Attributes []string
+
+	// Quick asks for each object without reading it: whether it is there and has the size
+	// that the reference tells.
+	Quick bool
+
+	// Parallel is how many objects are read at a time, 1 to [MaxParallel]; 0 means
+	// [DefaultSweepParallel].
+	Parallel int
+
+	// Rate is the most objects a second; 0 sets no limit.
+	Rate int
+
+	// After continues a verification at the position of an earlier one
+	// ([Verified].Position or Checkpoint).
+	After string
+
+	// Checkpoint is told of the position up to which all items were verified, from time to
+	// time. An error of Checkpoint ends the verification.
+	Checkpoint func(position string) error
+
+	// Report is told of each problem, and Progress how far the verification has come. One
+	// goroutine at a time calls them, and never after Verify has returned. They must not
+	// block.
+	Report   func(Problem)
+	Progress func(Verified)
+}
+
+// ProblemKind tells what is wrong with a reference.
+type ProblemKind string
+
+const (
+	Missing    ProblemKind = "missing"    // the object is not there
+	Damaged    ProblemKind = "damaged"    // the object has another size or hash
+	Foreign    ProblemKind = "foreign"    // the reference is to another item's object, or to another bucket
+	Unreadable ProblemKind = "unreadable" // there is no reference that can be read, or the object cannot be read
+)
+
+// Problem is a reference that cannot be relied on.
+type Problem struct {
+	Kind ProblemKind
+	Key  Key
+	Attr string
+	URI  string // as the item has it; empty where that is not a text
+	Err  error  // matches ErrMissing, store.ErrCorrupt, ErrForeign, or is why reading failed
+}
+
+// Verified is the report of [Store.Verify].
+type Verified struct {
+	Items      int64
+	References int64 // that were verified, with the problems
+	Bytes      int64 // of the objects without a problem
+	Moved      int64 // references that were replaced or removed meanwhile, and the new ones verified in their place
+
+	Missing    int64
+	Damaged    int64
+	Foreign    int64
+	Unreadable int64
+	Problems   []Problem // the first [MaxFailures]
+
+	// Complete says that the scan of the table reached its end.
+	Complete bool
+
+	// Position is that of the last item up to which all were verified, where the table
+	// tells it.
+	Position string
+	Elapsed  time.Duration
+}
+
+// Verify reads the table, and the object of every reference with its size and hash. It
+// changes nothing, and may run at any time.
+//
+// A problem is told only after a second look: the item is read again, consistently, and the
+// object, too. If the item has moved on, what it refers to now is verified instead.
+//
+// A problem does not end the verification. The error is nil if the table was read to its end
+// and there was no problem. It matches the error of the first problem: [ErrMissing],
+// [store.ErrCorrupt] for a damaged object, [ErrForeign].
+//
+// It costs the scan of the table and one request for each reference. It reads 64 KiB of an
+// object at a time, [VerifyOptions].Parallel objects at once, and holds one page of the
+// table's scan.
+func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (Verified, error) {
+	var o VerifyOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultSweepParallel
+	}
+	switch {
+	case o.Parallel < 1 || o.Parallel > MaxParallel:
+		return Verified{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d, 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)
+	case o.Rate < 0:
+		return Verified{}, fmt.Errorf("%w: VerifyOptions.Rate is negative", ErrInvalid)
+	case o.Attributes != nil && len(o.Attributes) == 0:
+		return Verified{}, fmt.Errorf("%w: VerifyOptions.Attributes is empty; nil means all large ones", ErrInvalid)
+	}
+	schema, err := s.table.Schema(ctx)
+	if err != nil {
+		return Verified{}, err
+	}
+	v := &verifier{s: s, o: o, schema: schema, team: newTeam(o.Parallel, o.Rate)}
+	v.found.Position = o.After
+	began := time.Now()
+	err = v.run(ctx)
+	v.found.Elapsed = time.Since(began)
+	return v.found, err
+}
+
+// verifier is one run of a verification.
+type verifier struct {
+	s      *Store
+	o      VerifyOptions
+	schema Schema
+	team   team
+
+	mu    sync.Mutex
+	found Verified
+}
+
+// held is what an item has as an attribute.
+type held struct {
+	key   Key
+	attr  string
+	value any
+}
+
+func (v *verifier) run(ctx context.Context) error {
+	attributes := v.o.Attributes
+	if attributes == nil {
+		attributes = v.s.o.Attributes
+	}
+	var batch []held
+	position := ""
+	for row, err := range v.s.table.Scan(ctx, &ScanOptions{Attributes: attributes, After: v.o.After}) {
+		if err != nil {
+			return err
+		}
+		v.found.Items++
+		for _, attr := range slices.Sorted(maps.Keys(row.Attributes)) {
+			if h := (held{row.Key, attr, row.Attributes[attr]}); v.isLarge(h) {
+				batch = append(batch, h)
+			}
+		}
+		position = row.Position
+		if len(batch) >= verifyBatch || v.found.Items%sweepPage == 0 {
+			if err := v.verify(ctx, batch, position); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	if err := v.verify(ctx, batch, position); err != nil {
+		return err
+	}
+	v.found.Complete = true
+	if len(v.found.Problems) > 0 {
+		first := v.found.Problems[0]
+		return fmt.Errorf("%d of %d references cannot be relied on, the first of them attribute %q of item %v: %w",
+			v.found.problems(), v.found.References, first.Attr, first.Key, first.Err)
+	}
+	return nil
+}
+
+// verifyBatch is how many references are verified between two checkpoints.
+const verifyBatch = 256
+
+func (f *Verified) problems() int64 { return f.Missing + f.Damaged + f.Foreign + f.Unreadable }
+
+// isLarge reports whether there is a reference, or should be one.
+func (v *verifier) isLarge(h held) bool {
+	if h.value == nil || v.o.Attributes != nil && !slices.Contains(v.o.Attributes, h.attr) || !v.s.isLarge(h.attr) {
+		return false
+	}
+	if v.s.o.Attributes != nil {
+		return true
+	}
+	_, ok, _ := v.s.refer(v.schema, h.key, h.attr, h.value)
+	text, _ := h.value.(string)
+	return ok || strings.HasPrefix(text, v.s.base+"/") // a damaged one
+}
+
+// verify verifies the references of some items, of which the last is at a position.
+func (v *verifier) verify(ctx context.Context, batch []held, position string) error {
+	err := v.team.each(ctx, len(batch), nil, func(ctx context.Context, i int) error { return v.one(ctx, batch[i]) })
+	if err != nil {
+		return err
+	}
+	if v.o.Progress != nil {
+		v.o.Progress(v.found)
+	}
+	if position == "" {
+		return nil
+	}
+	v.found.Position = position
+	if v.o.Checkpoint != nil {
+		return v.o.Checkpoint(position)
+	}
+	return nil
+}
+
+// maxMoves is how often the reference of an attribute is followed that is replaced again
+// and again.
+const maxMoves = 10
+
+// one verifies a reference. It returns an error only if the verification cannot go on.
+func (v *verifier) one(ctx context.Context, h held) error {
+	second := false // look at the same reference
+	for moves := 0; ; {
+		size, problem := v.check(ctx, h)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case problem == nil:
+			v.count(func(f *Verified) {
+				f.References++
+				f.Bytes += size
+			})
+			return nil
+		case second || moves == maxMoves:
+			v.tell(*problem)
+			return nil
+		}
+		now, err := v.s.table.Get(ctx, h.key, &GetOptions{Attributes: []string{h.attr}})
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		value := now[h.attr]
+		second = Equal(value, h.value)
+		if second {
+			continue
+		}
+		moves++
+		h.value = value
+		v.count(func(f *Verified) { f.Moved++ })
+		if !v.isLarge(h) {
+			return nil
+		}
+	}
+}
+
+// check verifies what an item has as an attribute, and returns the size of the object.
+func (v *verifier) check(ctx context.Context, h held) (int64, *Problem) {
+	p := &Problem{Key: h.key, Attr: h.attr}
+	p.URI, _ = h.value.(string)
+	problem := func(kind ProblemKind, err error) (int64, *Problem) {
+		p.Kind, p.Err = kind, err
+		return 0, p
+	}
+	r, ok, foreign := v.s.refer(v.schema, h.key, h.attr, h.value)
+	switch {
+	case foreign != nil:
+		return problem(Foreign, foreign)
+	case !ok:
+		return problem(Unreadable, fmt.Errorf("%w: %.300q is not a reference", ErrInvalid, fmt.Sprint(h.value)))
+	}
+	size, err := again(ctx, v.s, func() (int64, error) { return v.checkObject(ctx, h, r) })
+	switch {
+	case err == nil:
+		return size, nil
+	case errors.Is(err, ErrMissing):
+		return problem(Missing, err)
+	case isNotFound(err):
+		return problem(Missing, fmt.Errorf("%w: %q", ErrMissing, r.Object))
+	case errors.Is(err, store.ErrCorrupt):
+		return problem(Damaged, err)
+	}
+	return problem(Unreadable, err)
+}
+
+// checkObject reports whether the object of an attribute is what its reference says, and
+// its size.
+func (v *verifier) checkObject(ctx context.Context, h held, r Reference) (int64, error) {
+	if v.o.Quick {
+		info, err := v.s.bucket.Stat(ctx, r.Object)
+		if err == nil && r.Size >= 0 && info.Size != r.Size {
+			err = fmt.Errorf("%w: the object %q has %d bytes, not %d", store.ErrCorrupt, r.Object, info.Size, r.Size)
+		}
+		return info.Size, err
+	}
+	body, err := v.s.body(ctx, &Item{Key: h.key, Refs: map[string]Reference{h.attr: r}, schema: v.schema}, h.attr)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	return io.CopyBuffer(onlyWriter{io.Discard}, body, make([]byte, copyBuffer))
+}
+
+func (v *verifier) count(change func(*Verified)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	change(&v.found)
+}
+
+// tell reports a problem.
+func (v *verifier) tell(p Problem) {
+	v.count(func(f *Verified) {
+		f.References++
+		*map[ProblemKind]*int64{Missing: &f.Missing, Damaged: &f.Damaged, Foreign: &f.Foreign, Unreadable: &f.Unreadable}[p.Kind]++
+		if len(f.Problems) < MaxFailures {
+			f.Problems = append(f.Problems, p)
+		}
+		if v.o.Report != nil {
+			v.o.Report(p)
+		}
+	})
+}
