@@ -21,8 +21,8 @@ var goldenJSON = []struct {
 		`{"h":{"N":"1E+100"},"i":{"N":"7"},"n":{"N":"-1.5"}}`, `{"h":1E+100,"i":7,"n":-1.5}`},
 	{largeitem.Attributes{"b": []byte{0, 0xff, 0xfe}, "e": []byte{}, "t": true, "f": false, "z": nil},
 		`{"b":{"B":"AP/+"},"e":{"B":""},"f":{"BOOL":false},"t":{"BOOL":true},"z":{"NULL":true}}`, `{"b":"AP/+","e":"","f":false,"t":true,"z":null}`},
-	{largeitem.Attributes{"l": []any{"x", []any{}, map[string]any{}}, "m": map[string]any{"b": nil, "a": map[string]any{"": largeitem.Number("1")}}},
-		`{"l":{"L":[{"S":"x"},{"L":[]},{"M":{}}]},"m":{"M":{"a":{"M":{"":{"N":"1"}}},"b":{"NULL":true}}}}`, `{"l":["x",[],{}],"m":{"a":{"":1},"b":null}}`},
+	{largeitem.Attributes{"l": []any{"x", []any{}, map[string]any{}}, "m": map[string]any{"b": nil, "a": map[string]any{"c": largeitem.Number("1")}}},
+		`{"l":{"L":[{"S":"x"},{"L":[]},{"M":{}}]},"m":{"M":{"a":{"M":{"c":{"N":"1"}}},"b":{"NULL":true}}}}`, `{"l":["x",[],{}],"m":{"a":{"c":1},"b":null}}`},
 	{largeitem.Attributes{"s": largeitem.StringSet{"b", "a"}, "n": largeitem.NumberSet{"10", "9.0"}, "b": largeitem.BinarySet{{2}, {1}}},
 		`{"b":{"BS":["AQ==","Ag=="]},"n":{"NS":["10","9"]},"s":{"SS":["a","b"]}}`, `{"b":["AQ==","Ag=="],"n":[10,9],"s":["a","b"]}`},
 }

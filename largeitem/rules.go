@@ -69,7 +69,7 @@ func checkValue(v any, depth int) error {
 		return nil
 	case map[string]any:
 		for name, element := range v {
-			if err := checkText(name); err != nil {
+			if err := checkName(name); err != nil {
 				return err
 			}
 			if err := checkValue(element, depth+1); err != nil {

@@ -213,6 +213,12 @@ func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.C
 	if err != nil {
 		return nil, err
 	}
+	if del.ConditionExpression == nil {
+		// DynamoDB Local carries out a delete without a condition in two steps, and returns
+		// one item to two deletes at the same time. A condition that always holds prevents it.
+		del.ConditionExpression = aws.String("attribute_exists(#hf_0) OR attribute_not_exists(#hf_0)")
+		del.ExpressionAttributeNames = map[string]string{"#hf_0": t.schema.Load().Partition.Name}
+	}
 	return t.write(ctx, store.OpDelete, key, func(ctx context.Context, opt func(*dynamodb.Options)) (map[string]types.AttributeValue, error) {
 		out, err := t.calls.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: del.TableName, Key: del.Key, ConditionExpression: del.ConditionExpression,

@@ -125,6 +125,7 @@ func caseBadValues(e *env) {
 		refuse(what, attributes{"a": value})
 	}
 	refuse("an empty name", attributes{"": "x"})
+	refuse("an empty name in a map", attributes{"map": map[string]any{"": "x"}})
 	refuse("a name that is not UTF-8", attributes{"\xff": "x"})
 	refuse("an attribute of the key", attributes{e.schema.Partition.Name: "x"})
 	if e.schema.Sort.Name != "" {
