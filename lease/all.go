@@ -76,6 +76,9 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 		}
 		if err != nil {
 			lost = s.ctx.Err() != nil
+			for _, g := range s.guards {
+				g.AllowAgain() // nothing was begun
+			}
 			return nil, lost, errors.Join(err, lossless(s.Release(ctx)))
 		}
 	}

@@ -79,6 +79,11 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			return nil, err
 		}
 		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
+		rec.Run = base.rec.Run
+		rec.Run = rec.lastRun()
+	}
+	if h.job != nil {
+		h.job.begin(rec)
 	}
 	h.mu.Lock()
 	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
@@ -180,6 +185,9 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	defer cancel()
 	free := rec.freed()
 	free.NotBefore = time.Time{} // nothing was begun
+	if h.job != nil {
+		free.Run = h.job.before[rec.Grant]
+	}
 	for pause := c.settling(); ; {
 		free.Nonce = rand.Text()
 		f := t.send(ctx, &free, c.clock.look())

@@ -83,6 +83,9 @@ func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 		}
 		now := c.clock.wall()
 		old := err == nil && s.rec != nil && s.rec.State == Free && !s.rec.NotBefore.After(now) && now.Sub(s.rec.Renewed) >= o.OlderThan
+		if old && s.rec.Run != nil && s.rec.Run.Until.After(now) {
+			old = false // it says that the job has run in this period
+		}
 		if old && s.rec.Token >= firstToken(now) {
 			old, err = false, fmt.Errorf("lock %q: %w: it has %d, and stays", name, ErrAhead, s.rec.Token)
 		}

@@ -77,18 +77,36 @@ func (h *Handle) TryDo(ctx context.Context, f func(ctx context.Context, g *Guard
 
 // do runs f and releases the guard.
 func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
+	if j := g.g.h.job; j != nil && j.Max > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, j.Max, ErrTooLong)
+		defer cancel()
+	}
 	around, _ := ctx.Value(workKey{}).(*work)
 	w := &work{g: g, around: around}
 	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
 	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })
+	returned := false
 	defer func() { // if f panics, too
+		if !returned {
+			err = errNotReturned
+		}
+		g.End(err)
 		stop()
 		over := g.Err()
 		w.end(ErrReleased)
 		err = result(ctx, err, over, g.Release(ctx))
+		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
+			err = fmt.Errorf("%w before the function returned: the record of the job does not tell its end", over)
+		}
 	}()
-	return f(w, g)
+	err = f(w, g)
+	returned = true
+	return err
 }
+
+// errNotReturned is what the record of a job tells of a panic.
+var errNotReturned = errors.New("the function did not return: a panic, or the end of its goroutine")
 
 // result is the error of a Do: ctx is the caller's, own the error of f, over why the lease
 // had ended when f returned, and release the error of the release.

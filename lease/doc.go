@@ -95,11 +95,25 @@
 //	             holder, grant, renewed, process and presence it keeps
 //	stood_ms     likewise: for how long that write had stood, by the store's clock
 //	not_before   when the next grant may begin at the earliest, by the holder's wall clock
+//	run          the last run of a job that runs once in each period: an object with period (for
+//	             people), began, until (the end of the period), ended, outcome ("running",
+//	             "done", "failed" or "died"), error, holder, tries, grant, and again (the run
+//	             was taken back), the times by the clock of its holder
 //	data         the user's data where it is UTF-8 with few escapes, else data_base64
 //
 // Fields that are not known here are kept when the record is rewritten, unless they
 // leave no room for it: a record that others or earlier versions filled up loses first
 // what is for people, then the presence, the data, and those fields.
+//
+// # Jobs that run once in a period
+//
+// [Client.Once] runs a job at most once in each [Period] among all machines. What it knows of
+// the last run stands in the lock's record: the beginning is written with the grant, and the
+// end with the release. So it is read and changed under the same condition as the lock, and
+// costs no request. A run counts for the period in which it began, by the clock of its
+// machine, and another machine compares that time with its own clock. Clocks that disagree can
+// make a job run too early or too late; they never make two run at the same time, since the
+// lease does not depend on them.
 //
 // # Time
 //

@@ -51,6 +51,16 @@ var (
 	// without it.
 	ErrDetached = errors.New("lease detached")
 
+	// ErrRan: the job has run in this period. The error is a [*RanError].
+	ErrRan = store.NewSentinel("ran already in this period", store.NotApplied, store.ErrPermanent)
+
+	// ErrAheadRun: the last run of the job is of a later period by this machine's clock, and
+	// more than [MaxAhead] ahead of it. The error is a [*RanError].
+	ErrAheadRun = store.NewSentinel("the last run is ahead of the clock", store.NotApplied, store.ErrPermanent)
+
+	// ErrTooLong: a run has lasted longer than [OnceOptions.Max].
+	ErrTooLong = errors.New("it ran for too long")
+
 	// ErrNotHeld: there is no grant to act on.
 	ErrNotHeld = store.NewSentinel("lock is not held", store.NotApplied)
 

@@ -256,3 +256,93 @@ func ExampleOptions_reclaimOwn() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// A report that runs once a day, although every machine tries every hour. A run that failed
+// is tried again, twice at most.
+func ExampleClient_Once() {
+	ctx := context.Background()
+	st := &memstore.Store{}
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		panic(err)
+	}
+	options := &lease.OnceOptions{Retries: 2, Max: time.Hour}
+	for _, machine := range []string{"db1", "db2"} {
+		client, _ := lease.New(st, &lease.Options{Holder: machine})
+		result, err := client.Once(ctx, "report", lease.Daily(zurich), func(ctx context.Context, guard *lease.Guard) error {
+			return ctx.Err() // the work
+		}, options)
+		fmt.Printf("%s ran: %v (%s by %s) %v\n", machine, result.Ran, result.Last.Outcome, result.Last.Holder, err)
+	}
+	// Output:
+	// db1 ran: true (done by db1) <nil>
+	// db2 ran: false (done by db1) <nil>
+}
+
+// A job that is skipped while it runs elsewhere.
+func ExampleClient_TryOnce() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	work := func(context.Context, *lease.Guard) error { return nil }
+	err := client.Do(ctx, "sweep", func(ctx context.Context, _ *lease.Guard) error {
+		_, err := client.TryOnce(ctx, "sweep", lease.Every(6*time.Hour), work, nil)
+		return err
+	})
+	fmt.Println(errors.Is(err, lease.ErrHeld))
+	// Output: true
+}
+
+// The parts of Once, for work that is no function.
+func ExampleClient_HandleOnce() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	handle, err := client.HandleOnce("report", lease.Weekly(nil), nil)
+	if err != nil {
+		panic(err)
+	}
+	guard, err := handle.Acquire(ctx)
+	if err != nil {
+		panic(err)
+	}
+	guard.End(errors.New("no paper")) // nil: it is done
+	fmt.Println(guard.Release(ctx))
+
+	_, err = handle.Acquire(ctx)
+	var ran *lease.RanError
+	if errors.As(err, &ran) {
+		fmt.Println(ran.Last.Outcome, ran.Last.Error)
+	}
+	// Output:
+	// <nil>
+	// failed no paper
+}
+
+// What the last run of a job has come to, without a lease.
+func ExampleRun() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, &lease.Options{Holder: "db1"})
+	_, _ = client.Once(ctx, "report", lease.Monthly(nil), func(context.Context, *lease.Guard) error { return nil }, nil)
+
+	info, err := client.Inspect(ctx, "report")
+	if err != nil {
+		panic(err)
+	}
+	run := info.Record.Run
+	fmt.Println(run.Outcome, run.Holder, run.Period, !run.Ended.Before(run.Began))
+	// Output: done db1 month true
+}
+
+// The periods of a calendar follow a time zone.
+func ExampleParsePeriod() {
+	period, err := lease.ParsePeriod("day Europe/Zurich")
+	if err != nil {
+		panic(err)
+	}
+	start, end := period.At(time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC))
+	fmt.Println(start, end.Sub(start))
+	_, err = lease.ParsePeriod("day Europe/Zurch")
+	fmt.Println(err != nil)
+	// Output:
+	// 2026-03-29 00:00:00 +0100 CET 23h0m0s
+	// true
+}

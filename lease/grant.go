@@ -42,9 +42,11 @@ type grant struct {
 	life     context.Context
 	cut      context.CancelFunc // ends life, and with it the write in flight
 
-	again     atomic.Bool   // the next grant may follow at once; see [Guard.AllowAgain]
-	finishing atomic.Bool   // a release is under way
-	finished  chan struct{} // closed when the release is over
+	again     atomic.Bool         // the next grant may follow at once; see [Guard.AllowAgain]
+	before    *Run                // the last run before that of this grant; see [Client.HandleOnce]
+	ending    atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.End]
+	finishing atomic.Bool         // a release is under way
+	finished  chan struct{}       // closed when the release is over
 	result    error
 }
 
@@ -55,6 +57,9 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
 		tries: h.over(now.version),
 		stop:  make(chan struct{}), finished: make(chan struct{}),
+	}
+	if h.job != nil {
+		g.before = h.job.before[g.id]
 	}
 	h.mu.Lock()
 	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()

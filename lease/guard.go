@@ -132,8 +132,9 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	}
 }
 
-// AllowAgain makes the release of this guard's grant take back [Options.AtLeast], in the same
-// request: the next grant may begin at once. It is for work that was not done.
+// AllowAgain makes the release of this guard's grant take back [Options.AtLeast], and the run
+// of a job (see [Client.Once]), in the same request: the next grant may begin at once, and the
+// run does not count. It is for work that was not done.
 func (g *Guard) AllowAgain() { g.g.again.Store(true) }
 
 // Renew renews the lease now, in one request, besides the renewals that a guard

@@ -34,6 +34,8 @@ type Handle struct {
 	began     time.Duration   // when grant began
 	passed    bool            // another process has held the lock since the grant before
 	crowded   bool            // others were met when the lock was taken last
+
+	job *job // of [Client.HandleOnce], or nil
 }
 
 // Name returns the lock's name.
@@ -226,8 +228,8 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 	}
 	now, fresh := h.known(), false
 	for range maxRounds {
-		if now == nil {
-			if (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor {
+		if now == nil || h.job != nil && !fresh {
+			if h.job == nil && (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
 			} else {
@@ -239,6 +241,11 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 			}
 		}
 		verdict := h.judge(ctx, now)
+		if h.job != nil {
+			if err := h.due(ctx, now, verdict.open); err != nil {
+				return nil, err
+			}
+		}
 		if !verdict.open {
 			if fresh {
 				return nil, h.held(now, verdict.wait)

@@ -97,7 +97,8 @@ type BreakOptions struct {
 // if it is free, [store.ErrNotFound] if there is no such lock, and [ErrUnresolved]
 // if it could not be found out whether the write was applied. A lock that is broken
 // already can be broken again with Now. A free lock that is not to be taken before a time
-// (see Options.AtLeast) can be taken at once after a break. The call takes at most two minutes.
+// (see Options.AtLeast) can be taken at once after a break, and a job that has run in this
+// period (see [Client.Once]) can run again. The call takes at most two minutes.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Now
 	h, err := c.Handle(name)
@@ -144,7 +145,7 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		return Record{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
 	case r.Token != token:
 		return Record{}, fmt.Errorf("lock %q: %w: it has %d, not %d", name, ErrToken, r.Token, token)
-	case r.State == Free && r.NotBefore.IsZero():
+	case r.State == Free && r.NotBefore.IsZero() && (r.Run == nil || r.Run.Again):
 		return Record{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
 	case r.State == Broken && (r.Now || !now):
 		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
@@ -155,6 +156,7 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		return Record{}, err
 	}
 	next.State, next.Token, next.Now, next.Nonce, next.NotBefore = Broken, raised, now, rand.Text(), time.Time{}
+	next.Run = r.takeBack()
 	if r.State == Free { // no holder goes on: it was kept for later
 		next.State, next.Now = Free, false
 	}

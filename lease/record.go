@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -56,31 +55,36 @@ type Record struct {
 	// clock; zero if at any time. It spaces grants, and keeps nothing apart.
 	NotBefore time.Time
 
+	// Run is the last run of a job that runs once in each period, nil if there was none;
+	// see [Client.Once].
+	Run *Run
+
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
 }
 
 // fields is the JSON form of a Record.
 type fields struct {
-	Holdfast   int       `json:"holdfast"`
-	Kind       string    `json:"kind"`
-	Name       string    `json:"name"`
-	State      State     `json:"state"`
-	Token      uint64    `json:"token"`
-	Holder     string    `json:"holder,omitempty"`
-	Grant      string    `json:"grant,omitempty"`
-	TTL        int64     `json:"ttl_ms"`
-	Nonce      string    `json:"nonce"`
-	Granted    time.Time `json:"granted,omitzero"`
-	Renewed    time.Time `json:"renewed,omitzero"`
-	Process    string    `json:"process,omitempty"`
-	Presence   string    `json:"presence,omitempty"`
-	Now        bool      `json:"now,omitempty"`
-	Broke      string    `json:"broke,omitempty"`
-	Stood      int64     `json:"stood_ms,omitempty"`
-	NotBefore  time.Time `json:"not_before,omitzero"`
-	Data       *string   `json:"data,omitempty"`
-	DataBase64 []byte    `json:"data_base64,omitempty"`
+	Holdfast   int             `json:"holdfast"`
+	Kind       string          `json:"kind"`
+	Name       string          `json:"name"`
+	State      State           `json:"state"`
+	Token      uint64          `json:"token"`
+	Holder     string          `json:"holder,omitempty"`
+	Grant      string          `json:"grant,omitempty"`
+	TTL        int64           `json:"ttl_ms"`
+	Nonce      string          `json:"nonce"`
+	Granted    time.Time       `json:"granted,omitzero"`
+	Renewed    time.Time       `json:"renewed,omitzero"`
+	Process    string          `json:"process,omitempty"`
+	Presence   string          `json:"presence,omitempty"`
+	Now        bool            `json:"now,omitempty"`
+	Broke      string          `json:"broke,omitempty"`
+	Stood      int64           `json:"stood_ms,omitempty"`
+	NotBefore  time.Time       `json:"not_before,omitzero"`
+	Run        json.RawMessage `json:"run,omitempty"`
+	Data       *string         `json:"data,omitempty"`
+	DataBase64 []byte          `json:"data_base64,omitempty"`
 }
 
 const recordKind = "lease"
@@ -90,7 +94,7 @@ const maxStood = 2 * MaxTTL
 
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
-	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "data", "data_base64",
+	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "run", "data", "data_base64",
 }
 
 // MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
@@ -112,6 +116,7 @@ func (r *Record) encode() ([]byte, error) {
 		func() { r.Granted = time.Time{} },
 		func() { r.Holder = "" },
 		func() { r.Presence = "" },
+		func() { r.Run = r.Run.bare() },
 		func() { r.Data = nil },
 		func() { r.unknown = nil },
 	} {
@@ -134,6 +139,7 @@ func (r *Record) encode() ([]byte, error) {
 func (r *Record) freed() Record {
 	free := *r
 	free.State, free.Presence, free.Now, free.Broke, free.Stood = Free, "", false, "", 0
+	free.Run = free.lastRun()
 	return free
 }
 
@@ -166,17 +172,29 @@ func (r *Record) whole() ([]byte, error) {
 			f.DataBase64 = r.Data
 		}
 	}
-	known, err := marshal(f)
-	if err != nil || len(r.unknown) == 0 {
-		return known, err
+	if r.Run != nil {
+		run, err := r.Run.encode()
+		if err != nil {
+			return nil, err
+		}
+		f.Run = run
 	}
-	b := bytes.NewBuffer(known[:len(known)-1])
-	for _, name := range slices.Sorted(maps.Keys(r.unknown)) {
+	known, err := marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(known, r.unknown)
+}
+
+// withUnknown adds fields to a JSON object that is not empty.
+func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, error) {
+	b := bytes.NewBuffer(object[:len(object)-1])
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
 		key, err := marshal(name)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(b, ",%s:%s", key, r.unknown[name])
+		fmt.Fprintf(b, ",%s:%s", key, unknown[name])
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
@@ -259,18 +277,15 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 	case f.DataBase64 != nil:
 		r.Data = f.DataBase64
 	}
-	for _, known := range knownFields {
-		delete(all, known)
+	var err error
+	if r.unknown, err = unknownOf(all, knownFields); err != nil {
+		return bad("%v", err)
 	}
-	// encoding/json ignores the case of names. Another reader does not, and would read
-	// another record.
-	for key := range all {
-		if slices.ContainsFunc(knownFields, func(known string) bool { return strings.EqualFold(known, key) }) {
-			return bad("a field %q", key)
+	if f.Run != nil {
+		if r.Run, err = decodeRun(f.Run); err != nil {
+			return bad("%v", err)
 		}
-	}
-	if len(all) > 0 {
-		r.unknown = all
+		r.Run = r.lastRun()
 	}
 	return r, nil
 }

@@ -24,6 +24,13 @@ func golden() map[string]*lease.Record {
 			TTL: 30 * time.Second, Nonce: "NONCE", Granted: at, Renewed: at.Add(10 * time.Second), Process: "PROCESS",
 			Presence: "boot/random", Data: []byte("step 3 of 7"),
 		},
+		"ran": {
+			Name: "report", State: lease.Free, Token: 12, Holder: "root@db1 pid 4711", Grant: "GRANT", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at.Add(time.Minute),
+			Run: &lease.Run{
+				Period: "day Europe/Zurich", Began: at, Until: at.Add(12 * time.Hour), Ended: at.Add(time.Minute), Outcome: lease.Failed,
+				Error: "exit status 3", Holder: "root@db1 pid 4711", Tries: 2, Grant: "GRANT", Again: true,
+			},
+		},
 		"free":           {Name: "a", State: lease.Free, Token: math.MaxUint64, Holder: "x", Grant: "G", TTL: time.Second, Nonce: "N", Granted: at, Renewed: at},
 		"broken-waiting": {Name: "Größe", State: lease.Broken, Token: 8, Holder: "x", Grant: "G", TTL: time.Minute, Nonce: "N", Granted: at, Renewed: at, Process: "P", Presence: "boot/random", Broke: "LAST", Stood: 1500 * time.Millisecond},
 		"broken":         {Name: "Größe", State: lease.Broken, Token: 7, Holder: "<&>", Grant: "G", TTL: 24 * time.Hour, Nonce: "N", Now: true, Data: []byte{0xff, 0x00}},

@@ -350,6 +350,7 @@ func (g *grant) free(ctx context.Context) error {
 		if g.again.Load() {
 			rec.NotBefore = time.Time{}
 		}
+		g.endRun(&rec)
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
 			return f.err

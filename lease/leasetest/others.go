@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -17,6 +18,8 @@ import (
 func otherCases() []testCase {
 	return []testCase{
 		{"All", "Of several locks all are taken or none, and two clients that take the same ones in other orders do not wait for each other for ever.", caseAll},
+		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are told.", caseDo},
+		{"Once", "A job runs once in a period among all clients, one that failed is tried again as often as allowed, and one whose holder died is a try that failed.", caseOnce},
 		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
 		{"Names", "Names tells the locks, and nothing else.", caseNames},
@@ -68,6 +71,66 @@ func caseAll(e *env) {
 		})
 	}
 	wg.Wait()
+}
+
+func caseDo(e *env) {
+	a, b := e.client(e.a, nil), e.client(e.b, nil)
+	failed := errors.New("the work failed")
+	err := a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
+		e.holds(g)
+		if err := b.TryDo(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }); !errors.Is(err, lease.ErrHeld) {
+			e.errorf("TryDo of a held lock: %v, want ErrHeld", err)
+		}
+		return ctx.Err()
+	})
+	e.must("Do", err)
+	e.state(job, lease.Free)
+	if err := b.TryDo(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }); err != failed {
+		e.errorf("TryDo: %v, want the error of the function", err)
+	}
+	err = a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
+		_, err := b.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Now: true})
+		return errors.Join(err, failed)
+	})
+	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
+		e.errorf("Do with a broken lease: %v, want ErrLost and the error of the function", err)
+	}
+}
+
+func caseOnce(e *env) {
+	period := lease.Yearly(nil) // the case does not last until the next one
+	retry := &lease.OnceOptions{Retries: 2}
+	once := func(c *lease.Client, result error, ran bool, want lease.Outcome, tries int) {
+		r, err := c.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return result }, retry)
+		if ran && result != nil && err == result {
+			err = nil
+		}
+		e.must("Once", err)
+		if r.Ran != ran || r.Last.Outcome != want || r.Last.Tries != tries {
+			e.errorf("ran %v: %s, try %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Tries, ran, want, tries)
+		}
+	}
+	a, b := e.client(e.a, nil), e.client(e.b, nil)
+	once(a, errors.New("the first try"), true, lease.Failed, 1)
+
+	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.Manual, o.NoPresence = e.TTL, true, true }).HandleOnce(job, period, retry)
+	e.must("HandleOnce", err)
+	g, err := h.TryAcquire(e.ctx)
+	e.must("the second try, which dies", err)
+	if _, err := b.TryOnce(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, retry); !errors.Is(err, lease.ErrHeld) {
+		e.errorf("TryOnce while it runs: %v, want ErrHeld", err)
+	}
+	once(b, nil, true, lease.Done, 3) // waits for the lease to expire
+	if g.Err() == nil {
+		e.errorf("the next run ended before the lease of the one that died")
+	}
+	once(a, nil, false, lease.Done, 3)
+	once(b, nil, false, lease.Done, 3)
+	info, err := b.Inspect(e.ctx, job)
+	e.must("Inspect", err)
+	if run := info.Record.Run; run == nil || run.Outcome != lease.Done || run.Began.IsZero() || run.Ended.Before(run.Began) {
+		e.errorf("the record tells %+v", run)
+	}
 }
 
 func caseUnreadable(e *env) {

@@ -1,0 +1,439 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// MaxRetries is the most [OnceOptions.Retries].
+	MaxRetries = 1000
+
+	// MaxAhead is how far the beginning of a run may be ahead of another machine's clock
+	// before that machine takes one of the two clocks for wrong; see [ErrAheadRun].
+	MaxAhead = 5 * time.Minute
+
+	// maxRunError bounds the text of [Run.Error], in bytes.
+	maxRunError = 256
+)
+
+// Outcome is what became of a run.
+type Outcome string
+
+// The outcomes of a run.
+const (
+	// Running: the run has begun, and its grant was not released. Whether its holder lives,
+	// the lock tells.
+	Running Outcome = "running"
+
+	// Done: the function returned nil.
+	Done Outcome = "done"
+
+	// Failed: the function returned an error, or did not return (a panic).
+	Failed Outcome = "failed"
+
+	// Died: the grant of the run is over, and no end was written: its process died, its
+	// lease was lost, or its guard was released before the function returned.
+	Died Outcome = "died"
+)
+
+// Run is the last run of a job that runs once in each period, as it stands in the record of
+// its lock. All times are by the clock of the machine that ran it.
+type Run struct {
+	Period  string    // of the program that ran it, for people
+	Began   time.Time // the run counts for the period that this lies in
+	Until   time.Time // the end of that period
+	Ended   time.Time // zero unless it is done or has failed
+	Outcome Outcome
+	Error   string // why it failed, cut off after 256 bytes
+	Holder  string // who ran it: Options.Holder
+	Tries   int    // how many runs have begun in that period, this one counted
+	Grant   string // the id of the grant under which it ran
+
+	// Again says that an operator has taken the run back with [Client.Break]: the job may
+	// run again in this period.
+	Again bool
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// OnceOptions configures [Client.Once]. The zero value of each field means its default.
+type OnceOptions struct {
+	// Retries is how often a run that failed or died is tried again in the same period, by
+	// the next call on any machine. At most [MaxRetries]. Default: not at all.
+	Retries int
+
+	// Max ends the context of the function after that time, with [ErrTooLong] as its cause.
+	// A function that ignores its context keeps the lock until it returns. Default: no end.
+	Max time.Duration
+}
+
+// OnceResult tells what a [Client.Once] did.
+type OnceResult struct {
+	// Ran reports whether this call has run the function.
+	Ran bool
+
+	// Last is the run of this call, or the one that was there before it.
+	Last Run
+}
+
+// RanError tells that a job is not due: it has run in this period. It matches [ErrRan].
+type RanError struct {
+	Name string
+	Last Run
+
+	// Ahead is by how much the run began after the time of this machine's clock, if that is
+	// more than [MaxAhead] and in a later period. Then the error matches [ErrAheadRun], too.
+	Ahead time.Duration
+}
+
+func (e *RanError) Error() string {
+	r := e.Last
+	if e.Ahead > 0 {
+		return fmt.Sprintf("job %q: the last run began at %s (%s), which is %v ahead of the clock of this machine: one of the two clocks is wrong, and the job does not run here before then, unless that run is taken back with a break",
+			e.Name, r.Began.Format(time.RFC3339), r.Holder, e.Ahead.Round(time.Second))
+	}
+	end := ""
+	if !r.Ended.IsZero() {
+		end = " at " + r.Ended.Format(time.RFC3339)
+	}
+	s := fmt.Sprintf("job %q ran already in this period: %s%s (%s)", e.Name, r.Outcome, end, r.Holder)
+	if r.Outcome != Done {
+		s += fmt.Sprintf(", %d of its tries; the next period begins at %s", r.Tries, r.Until.Format(time.RFC3339))
+	}
+	return s
+}
+
+// Unwrap returns the errors that e matches.
+func (e *RanError) Unwrap() []error {
+	if e.Ahead > 0 {
+		return []error{ErrRan, ErrAheadRun}
+	}
+	return []error{ErrRan}
+}
+
+// Outcome is NotApplied.
+func (e *RanError) Outcome() store.Outcome { return store.NotApplied }
+
+// Once runs f under the lock name if the job of that name has not run in this period, on any
+// machine. It is [Handle.Do] on the handle of [Client.HandleOnce]: it waits for the lock, so
+// that it takes over from a process that dies in the middle if there are Retries.
+//
+// That the job ran already, or has failed as often as it may, is a result and no error:
+// OnceResult.Ran is false, and OnceResult.Last is that run. If the last run is of the future,
+// the job does not run either, and the error matches [ErrAheadRun]. Every other error
+// is one of Handle.Do; with OnceResult.Ran f has run. A run whose end could not be written
+// (an error that matches [ErrLost] or [ErrUnreleased]) counts as one that died.
+//
+// A call that finds that the job ran already sends one request, a read; one that runs f three
+// (a read, the grant, the release) and the renewals.
+func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *OnceOptions) (OnceResult, error) {
+	return c.once(ctx, name, period, f, o, (*Handle).Acquire)
+}
+
+// TryOnce is [Client.Once] with [Handle.TryAcquire]: it does not wait for the lock. If another
+// handle holds it, because the job runs now, the error is a [*HeldError].
+func (c *Client) TryOnce(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *OnceOptions) (OnceResult, error) {
+	return c.once(ctx, name, period, f, o, (*Handle).TryAcquire)
+}
+
+func (c *Client) once(ctx context.Context, name string, period Period, f func(context.Context, *Guard) error, o *OnceOptions, acquire func(*Handle, context.Context) (*Guard, error)) (OnceResult, error) {
+	h, err := c.HandleOnce(name, period, o)
+	if err != nil {
+		return OnceResult{}, err
+	}
+	guard, err := acquire(h, ctx)
+	if ran := (*RanError)(nil); errors.As(err, &ran) {
+		if ran.Ahead == 0 {
+			err = nil
+		}
+		return OnceResult{Last: ran.Last}, err
+	}
+	if err != nil {
+		return OnceResult{}, err
+	}
+	err = guard.do(ctx, f)
+	return OnceResult{Ran: true, Last: guard.g.lastRun()}, err
+}
+
+// HandleOnce returns a handle whose grants are the runs of a job that runs at most once in
+// each period: Acquire and TryAcquire return a [*RanError] when the job has run in this
+// period. [Client.Once] is made of it; use it by itself where that does not fit, with
+// [Guard.End] before each Release.
+//
+// A run is written into the lock's record with the grant, and its end with the release, so
+// that neither costs a request. It counts for the period in which it began, by the clock of
+// its machine, and a period is over for another machine when its own clock says so. So
+// periods space runs, and exclude nothing: the lease does. On machines whose clocks are apart
+// a job can run twice within the true length of a period, once before and once after a
+// boundary; and a clock that is set back never runs it twice.
+//
+// A guard that is released without End, lost, or detached leaves a run that has died. With
+// [Guard.AllowAgain] the run does not count. The error of a bad period or option matches
+// [store.ErrInvalid].
+func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle, error) {
+	j := &job{period: period, before: map[string]*Run{}}
+	if o != nil {
+		j.OnceOptions = *o
+	}
+	if err := period.check(); err != nil {
+		return nil, err
+	}
+	if j.Retries < 0 || j.Retries > MaxRetries {
+		return nil, fmt.Errorf("%w: %d retries; it can be from 0 to %d", store.ErrInvalid, j.Retries, MaxRetries)
+	}
+	if j.Max < 0 {
+		return nil, fmt.Errorf("%w: a run may take %v", store.ErrInvalid, j.Max)
+	}
+	h, err := c.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	h.job = j
+	return h, nil
+}
+
+// End says what the release of this guard's grant writes as the end of its run: with nil it
+// is done, else it has failed. The last call before the release counts. A grant that is no
+// run (see [Client.HandleOnce]) takes no notice of it.
+func (g *Guard) End(err error) {
+	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: Done}
+	if err != nil {
+		end.Outcome, end.Error = Failed, shorten(err.Error())
+	}
+	g.g.ending.Store(end)
+}
+
+// shorten cuts the text of an error to what a record keeps.
+func shorten(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if len(text) <= maxRunError {
+		return text
+	}
+	cut := maxRunError - len("...")
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "..."
+}
+
+// job is what a handle of [Client.HandleOnce] knows. Like an attempt it is used by one
+// goroutine at a time.
+type job struct {
+	OnceOptions
+	period Period
+	last   *Run            // the one before next
+	next   *Run            // the run that an attempt begins
+	before map[string]*Run // by the grants that this handle has claimed: the run before
+}
+
+// due returns nil if a run may begin in the state s, where open tells whether the lock can be
+// taken, or if the last one may still go on. The claim that follows is conditional on s. That
+// the job ran already rests on no state that may later turn out never to have taken effect.
+func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
+	err := h.dueIn(s, open)
+	if _, peeks := store.As[store.Peeker](h.c.st); err == nil || !peeks {
+		return err
+	}
+	final, unread := h.c.fetch(ctx, h.name, h.key)
+	if unread != nil {
+		return unread
+	}
+	return h.dueIn(final, open && final.version == s.version)
+}
+
+func (h *Handle) dueIn(s *seen, open bool) error {
+	j, now := h.job, h.c.clock.wall().Round(0).UTC()
+	start, end := j.period.At(now)
+	j.last = h.lastRun(s.rec)
+	j.next = &Run{
+		Period: j.period.String(), Began: now, Until: end.UTC(), Outcome: Running,
+		Holder: h.c.set.Holder, Tries: 1,
+	}
+	last := j.last
+	if last == nil || last.Began.Before(start) || last.Outcome == Running && !open {
+		return nil
+	}
+	ran := &RanError{Name: h.name, Last: *last}
+	if last.Outcome == Running {
+		ran.Last.Outcome = Died
+	}
+	switch later := !last.Began.Before(end); {
+	case last.Again:
+		j.next.Tries = last.Tries
+		return nil
+	case later && last.Began.Sub(now) > MaxAhead:
+		ran.Ahead = last.Began.Sub(now)
+		return ran
+	case later, last.Outcome == Done, last.Tries > j.Retries:
+		return ran
+	}
+	j.next.Tries = last.Tries + 1
+	return nil
+}
+
+// lastRun returns the last run in a record. The claims of this handle that came to nothing
+// were none.
+func (h *Handle) lastRun(r *Record) *Run {
+	if r == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run := r.Run
+	for run != nil && h.abandoned[run.Grant] {
+		run = h.job.before[run.Grant]
+	}
+	return run
+}
+
+// begin puts the run that the handle begins into the record of its grant.
+func (j *job) begin(rec *Record) {
+	run := *j.next
+	run.Grant = rec.Grant
+	rec.Run = &run
+	j.before[rec.Grant] = j.last
+}
+
+// lastRun returns the run of the grant as the grant knows it.
+func (g *grant) lastRun() Run {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rec := g.rec.freed()
+	if _, lost := g.ended.(*LostError); !lost {
+		g.endRun(&rec)
+	}
+	if rec.Run == nil {
+		return Run{}
+	}
+	return *rec.Run
+}
+
+// endRun puts the end of the grant's run into the record that frees the lock.
+func (g *grant) endRun(free *Record) {
+	if run, end := free.Run, g.ending.Load(); run != nil && run.Grant == g.id && end != nil {
+		ended := *run
+		ended.Ended, ended.Outcome, ended.Error = end.Ended, end.Outcome, end.Error
+		free.Run = &ended
+	}
+	if g.again.Load() && free.Run != nil && free.Run.Grant == g.id {
+		free.Run = g.before
+	}
+}
+
+// lastRun returns the last run with its outcome as the rest of the record tells it: a run
+// without an end has died when its grant is not in force any more.
+func (r *Record) lastRun() *Run {
+	run := r.Run
+	if run == nil || run.Outcome != Running || r.State != Free && r.Grant == run.Grant {
+		return run
+	}
+	died := *run
+	died.Outcome = Died
+	return &died
+}
+
+// takeBack returns the run that others find when the grant in r, or the wait for the next
+// period, is broken.
+func (r *Record) takeBack() *Run {
+	if r.Run == nil || r.State != Free && r.Grant != r.Run.Grant {
+		return r.Run
+	}
+	again := *r.Run
+	again.Again = true
+	return &again
+}
+
+// runFields is the JSON form of a Run.
+type runFields struct {
+	Period  string    `json:"period"`
+	Began   time.Time `json:"began"`
+	Until   time.Time `json:"until"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Outcome Outcome   `json:"outcome"`
+	Error   string    `json:"error,omitempty"`
+	Holder  string    `json:"holder,omitempty"`
+	Tries   int       `json:"tries"`
+	Grant   string    `json:"grant"`
+	Again   bool      `json:"again,omitempty"`
+}
+
+var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "error", "holder", "tries", "grant", "again"}
+
+// encode returns the JSON form of the run.
+func (r *Run) encode() (json.RawMessage, error) {
+	known, err := marshal(runFields{
+		Period: r.Period, Began: r.Began.UTC(), Until: r.Until.UTC(), Ended: r.Ended.UTC(), Outcome: r.Outcome,
+		Error: r.Error, Holder: r.Holder, Tries: r.Tries, Grant: r.Grant, Again: r.Again,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(known, r.unknown)
+}
+
+// decodeRun reads the JSON form of a run.
+func decodeRun(value json.RawMessage) (*Run, error) {
+	var (
+		f   runFields
+		all map[string]json.RawMessage
+	)
+	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+		return nil, err
+	}
+	r := &Run{
+		Period: f.Period, Began: f.Began, Until: f.Until, Ended: f.Ended, Outcome: f.Outcome,
+		Error: f.Error, Holder: f.Holder, Tries: f.Tries, Grant: f.Grant, Again: f.Again,
+	}
+	switch {
+	case f.Outcome != Running && f.Outcome != Done && f.Outcome != Failed && f.Outcome != Died:
+		return nil, fmt.Errorf("a run with the outcome %q", f.Outcome)
+	case f.Began.IsZero() || !f.Until.After(f.Began):
+		return nil, fmt.Errorf("a run that began at %v in a period until %v", f.Began, f.Until)
+	case f.Tries < 1:
+		return nil, fmt.Errorf("a run that is try %d", f.Tries)
+	}
+	var err error
+	r.unknown, err = unknownOf(all, knownRunFields)
+	return r, err
+}
+
+// bare returns the run without what is for people, and without the fields of others.
+func (r *Run) bare() *Run {
+	if r == nil {
+		return nil
+	}
+	bare := *r
+	bare.Period, bare.Error, bare.Holder, bare.unknown = "", "", "", nil
+	return &bare
+}
+
+// unknownOf returns the fields that are not known, nil if there is none. encoding/json ignores
+// the case of names. Another reader does not, and would read something else: so a field whose
+// name differs from a known one in case alone is an error.
+func unknownOf(all map[string]json.RawMessage, known []string) (map[string]json.RawMessage, error) {
+	unknown := maps.Clone(all)
+	for _, name := range known {
+		delete(unknown, name)
+	}
+	for key := range unknown {
+		for _, name := range known {
+			if strings.EqualFold(name, key) {
+				return nil, fmt.Errorf("a field %q", key)
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	return unknown, nil
+}

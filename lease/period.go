@@ -1,0 +1,209 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MinPeriod and MaxPeriod bound the length of [Every].
+const (
+	MinPeriod = time.Second
+	MaxPeriod = 366 * 24 * time.Hour
+)
+
+// Period cuts time into pieces, of a fixed length or of the calendar, that follow each other
+// without a gap. The zero Period is none, and refused. All programs that run one job should
+// name the same period.
+type Period struct {
+	unit   string        // of the calendar, or empty
+	length time.Duration // where unit is empty
+	zone   *time.Location
+}
+
+// The units of the calendar.
+const (
+	hour  = "hour"
+	day   = "day"
+	week  = "week"
+	month = "month"
+	year  = "year"
+)
+
+var calendarUnits = []string{hour, day, week, month, year}
+
+// Every is a period of a fixed length, from [MinPeriod] to [MaxPeriod]. The pieces begin
+// where [time.Time.Truncate] puts them: those of 6h at 0, 6, 12 and 18 o'clock UTC, those of
+// 24h at midnight UTC, and those of 168h on Mondays. So two runs can be closer than d, the
+// one late in its period and the other early in the next; [Options.AtLeast] keeps grants
+// apart.
+func Every(d time.Duration) Period { return Period{length: d} }
+
+// Hourly is each hour on the clocks of a time zone; nil is UTC. The hour that clocks show
+// twice when they are set back is two periods, and where they are set by part of an hour,
+// that piece is one.
+func Hourly(zone *time.Location) Period { return calendar(hour, zone) }
+
+// Daily is each day in a time zone; nil is UTC. Where clocks are set it has 23 or 25 hours,
+// and it begins with its first instant, also where midnight is skipped or comes twice.
+func Daily(zone *time.Location) Period { return calendar(day, zone) }
+
+// Weekly is each week in a time zone, from Monday on; nil is UTC.
+func Weekly(zone *time.Location) Period { return calendar(week, zone) }
+
+// Monthly is each month of the calendar in a time zone; nil is UTC.
+func Monthly(zone *time.Location) Period { return calendar(month, zone) }
+
+// Yearly is each year of the calendar in a time zone; nil is UTC.
+func Yearly(zone *time.Location) Period { return calendar(year, zone) }
+
+func calendar(unit string, zone *time.Location) Period {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return Period{unit: unit, zone: zone}
+}
+
+// ParsePeriod reads what [Period.String] writes: a length such as "6h" or "90m", or a unit of
+// the calendar (hour, day, week, month, year) and, after a blank, the name of a time zone in
+// the IANA database; without one it is UTC. "month Europe/Zurich" is an example. The error,
+// also of a zone that does not exist, matches [store.ErrInvalid].
+func ParsePeriod(text string) (Period, error) {
+	bad := func(format string, args ...any) (Period, error) {
+		return Period{}, fmt.Errorf("%w: period %q: %s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
+	}
+	unit, name, zoned := strings.Cut(text, " ")
+	if slices.Contains(calendarUnits, unit) {
+		if name == "" && zoned {
+			return bad("name a time zone after the blank, or leave it out")
+		}
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			return bad("%v", err)
+		}
+		return calendar(unit, zone), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return bad("it is neither a length, such as 6h or 90m, nor one of %s, with a time zone or without: month Europe/Zurich", strings.Join(calendarUnits, ", "))
+	}
+	p := Every(d)
+	return p, p.check()
+}
+
+// String returns the period as [ParsePeriod] reads it.
+func (p Period) String() string {
+	switch {
+	case p.unit == "" && p.length == 0:
+		return "none"
+	case p.unit == "":
+		return p.length.String()
+	case p.zone == time.UTC:
+		return p.unit
+	}
+	return p.unit + " " + p.zone.String()
+}
+
+func (p Period) check() error {
+	if p.unit == "" && (p.length < MinPeriod || p.length > MaxPeriod) {
+		return fmt.Errorf("%w: a period of %v; it can be from %v to %v", store.ErrInvalid, p.length, MinPeriod, MaxPeriod)
+	}
+	return nil
+}
+
+// At returns the piece that t lies in: from start on, and before end. Of the zero Period, and
+// of a length below 1 ns, both are t.
+func (p Period) At(t time.Time) (start, end time.Time) {
+	switch p.unit {
+	case "":
+		start = t.Truncate(p.length).UTC()
+		return start, start.Add(max(0, p.length))
+	case hour:
+		return hourAt(t.In(p.zone))
+	}
+	y, m, d := t.In(p.zone).Date()
+	switch p.unit {
+	case week:
+		d -= (int(t.In(p.zone).Weekday()) + 6) % 7 // days since Monday
+	case month:
+		d = 1
+	case year:
+		m, d = time.January, 1
+	}
+	for {
+		start = dayStart(y, m, d, p.zone)
+		switch p.unit {
+		case day:
+			d++
+		case week:
+			d += 7
+		case month:
+			m++
+		case year:
+			y++
+		}
+		// A day can have ended although its date comes again: where clocks are set back to
+		// before midnight. What comes again belongs to the next one.
+		if end = dayStart(y, m, d, p.zone); t.Before(end) {
+			return start, end
+		}
+	}
+}
+
+// hourAt returns the hour of t in its time zone, cut where clocks are set.
+func hourAt(t time.Time) (start, end time.Time) {
+	offset := offsetAt(t)
+	same := func(t time.Time) bool { return offsetAt(t) == offset }
+	start = t.Add(offset).Truncate(time.Hour).Add(-offset)
+	end = start.Add(time.Hour)
+	if !same(start) {
+		start = first(start, t, same)
+	}
+	if !same(end.Add(-1)) {
+		end = first(t.Truncate(time.Second), end, func(t time.Time) bool { return !same(t) })
+	}
+	return start, end
+}
+
+// dayStart returns the first instant at which clocks in the zone show that date or a later
+// one. It asks the zone for offsets alone: [time.Time.ZoneBounds] of Go 1.26 is wrong on the
+// last day of leap years after 2037.
+func dayStart(y int, m time.Month, d int, zone *time.Location) time.Time {
+	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	var earliest, latest, start time.Time
+	for h := -36 * time.Hour; h <= 36*time.Hour; h += 24 * time.Hour {
+		offset := offsetAt(midnight.Add(h).In(zone))
+		at := midnight.Add(-offset).In(zone)
+		if offsetAt(at) == offset && (start.IsZero() || at.Before(start)) {
+			start = at
+		}
+		if earliest.IsZero() || at.Before(earliest) {
+			earliest = at
+		}
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	if !start.IsZero() {
+		return start
+	}
+	// Clocks skip midnight.
+	return first(earliest, latest, func(t time.Time) bool { return !t.Add(offsetAt(t)).Before(midnight) })
+}
+
+// offsetAt is how far the clocks of the zone of t are ahead of UTC.
+func offsetAt(t time.Time) time.Duration {
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second
+}
+
+// first returns the first instant after from, in whole seconds and not later than to, for
+// which f is true from there on.
+func first(from, to time.Time, f func(time.Time) bool) time.Time {
+	n := sort.Search(int(to.Sub(from)/time.Second), func(i int) bool { return f(from.Add(time.Duration(i+1) * time.Second)) })
+	return from.Add(time.Duration(n+1) * time.Second)
+}
