@@ -2,6 +2,7 @@ package largeitem
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -247,12 +248,27 @@ func asciiValue(v KeyValue) string {
 	if v.Number {
 		return v.Text
 	}
-	return strconv.QuoteToASCII(v.Text)
+	quoted := strconv.QuoteToASCII(v.Text)
+	if encoded := encodedValue + base64.RawURLEncoding.EncodeToString([]byte(v.Text)); len(quoted) > maxQuoted && len(encoded) < len(quoted) {
+		return encoded
+	}
+	return quoted
 }
+
+const (
+	// maxQuoted is how long a text may become in metadata before it is written so that
+	// each of its bytes takes as little as possible, instead of so that people can read it.
+	maxQuoted    = 300
+	encodedValue = "base64:"
+)
 
 // keyIn returns the key that the metadata of an object tells, as fragments writes it.
 func keyIn(metadata map[string]string) (Key, bool) {
 	value := func(text string) (any, bool) {
+		if encoded, ok := strings.CutPrefix(text, encodedValue); ok {
+			decoded, err := base64.RawURLEncoding.DecodeString(encoded)
+			return string(decoded), err == nil
+		}
 		if !strings.HasPrefix(text, `"`) {
 			return Number(text), true
 		}

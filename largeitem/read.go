@@ -251,8 +251,8 @@ func (b *Body) Read(p []byte) (int, error) {
 		err = b.corrupt("ends after %d of %d bytes", b.sums.size, want.Size)
 	case want.SHA256 != nil && !bytes.Equal(want.SHA256, b.sums.sha()):
 		err = b.corrupt("has the SHA-256 %x, not %x", b.sums.sha(), want.SHA256)
-	case want.MD5 != nil && !bytes.Equal(want.MD5, b.sums.md()):
-		err = b.corrupt("has the MD5 %x, not %x", b.sums.md(), want.MD5)
+	case want.MD5 != nil && !bytes.Equal(want.MD5, b.sums.md5Sum()):
+		err = b.corrupt("has the MD5 %x, not %x", b.sums.md5Sum(), want.MD5)
 	}
 	b.err = err
 	return n, err

@@ -238,7 +238,7 @@ var errChanged = store.MarkNotApplied(errors.New("the content has changed since 
 
 func (s *sums) sha() []byte { return s.sha256.Sum(nil) }
 
-func (s *sums) md() []byte {
+func (s *sums) md5Sum() []byte {
 	if s.md5 == nil {
 		return nil
 	}

@@ -86,7 +86,7 @@ func (us *uploads) content(b *body, id string) Content {
 	c := Content{Table: us.schema.Table, Key: us.key, Attr: b.attr, ID: id, Size: max(0, b.size), MD5: make([]byte, md5.Size), SHA256: make([]byte, sha256.Size)}
 	if b.sums != nil {
 		c.SHA256 = b.sums.sha()
-		c.MD5 = b.sums.md()
+		c.MD5 = b.sums.md5Sum()
 	}
 	return c
 }
@@ -293,7 +293,7 @@ func (e appliedError) Outcome() store.Outcome { return store.Applied }
 
 // isIn reports whether the item has a reference to one of the uploads.
 func (us *uploads) isIn(item Attributes) bool {
-	for _, u := range append(slices.Clone(us.old), mapValues(us.now)...) {
+	for _, u := range slices.Concat(us.old, mapValues(us.now)) {
 		for attr := range us.bodies {
 			if u.ref.URI != "" && item[attr] == u.ref.URI {
 				return true
@@ -323,7 +323,7 @@ func (us *uploads) same(ctx context.Context, b *body, r Reference) (bool, error)
 	if r.SHA256 != nil {
 		return bytes.Equal(r.SHA256, b.sums.sha()), nil
 	}
-	if r.MD5 == nil || !bytes.Equal(r.MD5, b.sums.md()) {
+	if r.MD5 == nil || !bytes.Equal(r.MD5, b.sums.md5Sum()) {
 		return false, nil
 	}
 	// An MD5 proves nothing. The hash that does is in the metadata.
@@ -343,7 +343,7 @@ const removeTimeout = 5 * time.Second
 func (us *uploads) discard(ctx context.Context, sent bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	for _, u := range append(us.old, mapValues(us.now)...) {
+	for _, u := range slices.Concat(us.old, mapValues(us.now)) {
 		if !u.nothing && (!u.sent || sent) {
 			us.s.remove(ctx, us.key, u.ref.Object)
 		}

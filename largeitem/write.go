@@ -219,7 +219,7 @@ func (w *write) checkNames() error {
 			}
 		}
 		for _, a := range []KeyAttribute{w.schema.Partition, w.schema.Sort} {
-			if attr == a.Name {
+			if attr == a.Name && attr != "" {
 				return fmt.Errorf("%w: the large attribute %q is of the key of the table", ErrInvalid, attr)
 			}
 		}

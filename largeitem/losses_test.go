@@ -1,0 +1,385 @@
+package largeitem_test
+
+import (
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/itemtest"
+	"github.com/holdfast-go/holdfast/largeitem/memtable"
+	"github.com/holdfast-go/holdfast/object/objecttest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The tests of this file show the ways in which pynamodb_mate loses data, each first with
+// its order of steps, and then that the same events do no harm here.
+
+// naive is the order of steps of pynamodb_mate: objects are named by their content, an
+// object that is there is not written again, and an item is written without a condition.
+type naive struct {
+	items   map[string]string // the key of the object
+	objects map[string]string
+}
+
+func newNaive(content string) *naive {
+	n := &naive{map[string]string{}, map[string]string{}}
+	if content != "" {
+		name, _ := n.put(content, nil)
+		n.items["a"] = name
+	}
+	return n
+}
+
+// put writes an object unless it is there. head is the error of the look, which counts as
+// "it is not there".
+func (n *naive) put(content string, head error) (name string, executed bool) {
+	name = fmt.Sprintf("md5=%x", md5.Sum([]byte(content)))
+	if _, there := n.objects[name]; there && head == nil {
+		return name, false
+	}
+	n.objects[name] = content
+	return name, true
+}
+
+func (n *naive) lost() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(n.items)), func(name string) bool { _, ok := n.objects[name]; return !ok })
+}
+
+// onFirst returns a decision that runs f when the first call of this kind begins.
+func onFirst(op store.Kind, f func()) func(objecttest.Call) objecttest.Fault {
+	done := false
+	return func(c objecttest.Call) objecttest.Fault {
+		if c.Op == op && !done {
+			done = true
+			f()
+		}
+		return objecttest.Pass
+	}
+}
+
+// process is a store of another process, with its own faults.
+func (w *world) process(decide func(objecttest.Call) objecttest.Fault, opts *largeitem.Options) *largeitem.Store {
+	faults := objecttest.NewFaults(decide)
+	return w.open(itemtest.NewFaulty(w.table, faults), faults.Bucket(w.bucket), opts)
+}
+
+func (w *world) update(s *largeitem.Store, content string) {
+	w.t.Helper()
+	if _, err := s.Update(w.t.Context(), k1, largeitem.Change{}, texts("body", content), nil); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// controlLoses is a control: the order of steps of the other program loses the object.
+func controlLoses(t *testing.T, n *naive) {
+	t.Helper()
+	if !n.lost() {
+		t.Error("the control loses nothing: it shows nothing")
+	}
+}
+
+// TestThereAndBack: A changes v1 to v2. Before A removes the object of v1, B changes v2 back
+// to v1.
+func TestThereAndBack(t *testing.T) {
+	n := newNaive("v1")
+	was := n.items["a"]
+	n.items["a"], _ = n.put("v2", nil)
+	n.items["a"], _ = n.put("v1", nil) // B
+	delete(n.objects, was)             // A
+	controlLoses(t, n)
+
+	w := newWorld(t, removing())
+	w.create(k1, nil, texts("body", "v1"))
+	a := w.process(onFirst("delete", func() { w.update(w.store, "v1") }), removing())
+	w.update(a, "v2")
+	expectText(t, "the item", w.contents(k1), "item body=v1")
+}
+
+// TestCleanUpFails: the removal of the old object fails.
+func TestCleanUpFails(t *testing.T) {
+	n := newNaive("v1")
+	n.items["a"], _ = n.put("v2", nil)
+	delete(n.objects, n.items["a"]) // the error of the removal makes the program remove what it has uploaded
+	controlLoses(t, n)
+
+	w := newWorld(t, nil)
+	w.create(k1, nil, texts("body", "v1"))
+	a := w.process(func(c objecttest.Call) objecttest.Fault {
+		if c.Op == "delete" {
+			return objecttest.Fail
+		}
+		return objecttest.Pass
+	}, removing())
+	w.update(a, "v2")
+	expectText(t, "the item", w.contents(k1), "item body=v2")
+}
+
+// TestReplyOfTheItemLost: the item is written, and the reply is lost, as are all later ones.
+func TestReplyOfTheItemLost(t *testing.T) {
+	n := newNaive("v1")
+	n.items["a"], _ = n.put("v2", nil)
+	delete(n.objects, n.items["a"])
+	controlLoses(t, n)
+
+	for _, op := range []store.Kind{"put", "update"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			if op == "update" {
+				w.create(k1, nil, texts("body", "v1"))
+			}
+			lost := false
+			a := w.process(func(c objecttest.Call) objecttest.Fault {
+				if lost || c.Op == op && c.Key == k1.String() {
+					lost = true
+					return objecttest.Lose
+				}
+				return objecttest.Pass
+			}, removing())
+			_, err := a.Upsert(t.Context(), k1, largeitem.Change{}, texts("body", "v2"), nil)
+			if op == "put" {
+				_, err = a.Replace(t.Context(), k1, nil, texts("body", "v2"), nil)
+			}
+			if store.OutcomeOf(err) != store.Unknown {
+				t.Errorf("%s: got %v (%v)", op, err, store.OutcomeOf(err))
+			}
+			expectText(t, "the item", w.contents(k1), "item body=v2")
+		})
+	}
+}
+
+// TestLookFails: the look whether an object is there fails.
+func TestLookFails(t *testing.T) {
+	n := newNaive("v1")
+	was := n.items["a"]
+	name, executed := n.put("v1", store.ErrUnavailable)
+	if n.items["a"] = name; executed {
+		delete(n.objects, was)
+	}
+	controlLoses(t, n)
+
+	mate := &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://b", RemoveSuperseded: true, RemoveRefused: true}
+	for _, fault := range []objecttest.Fault{objecttest.Pass, objecttest.Fail} {
+		w := newWorld(t, mate)
+		w.create(k1, nil, texts("body", "v1"))
+		before := w.objects()
+		a := w.process(func(c objecttest.Call) objecttest.Fault {
+			if c.Op == "stat" {
+				return fault
+			}
+			return objecttest.Pass
+		}, mate)
+		r, err := a.Update(t.Context(), k1, largeitem.Change{}, texts("body", "v1"), nil)
+		switch {
+		case fault == objecttest.Pass && (err != nil || r.Puts[0].Uploaded):
+			t.Errorf("the same content: %+v, %v", r, err)
+		case fault == objecttest.Fail && store.OutcomeOf(err) != store.NotApplied:
+			t.Errorf("the look fails: %v (%v)", err, store.OutcomeOf(err))
+		}
+		expectText(t, "the item", w.contents(k1), "item body=v1")
+		if !slices.Equal(w.objects(), before) {
+			t.Errorf("there is %q, was %q", w.objects(), before)
+		}
+	}
+}
+
+// staleTable answers the first read with the item as it was once.
+type staleTable struct {
+	largeitem.Table
+	once *largeitem.Attributes
+}
+
+func (s *staleTable) Get(ctx context.Context, k largeitem.Key, o *largeitem.GetOptions) (largeitem.Attributes, error) {
+	if old := s.once; old != nil {
+		s.once = nil
+		return *old, nil
+	}
+	return s.Table.Get(ctx, k, o)
+}
+
+// TestStaleRead: the item was v0, v1 and v0 again, and the program that makes it v2 is told
+// of v1 or of the first v0.
+func TestStaleRead(t *testing.T) {
+	n := newNaive("v0")
+	stale := n.items["a"] // the live object: the program read v1, and v0 before that
+	n.items["a"], _ = n.put("v1", nil)
+	n.items["a"], _ = n.put("v0", nil)
+	delete(n.objects, stale) // removed as superseded by v1
+	controlLoses(t, n)
+
+	for at := range 2 {
+		w := newWorld(t, nil)
+		w.create(k1, nil, texts("body", "v0"))
+		var states []largeitem.Attributes
+		for _, content := range []string{"v1", "v0"} {
+			item, err := w.table.Get(t.Context(), k1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, item)
+			w.update(w.store, content)
+		}
+		s := w.open(&staleTable{w.table, &states[at]}, w.bucket, removing())
+		w.update(s, "v0") // the content that the stale item has
+		expectText(t, "the item", w.contents(k1), "item body=v0")
+		w.update(s, "v2")
+		expectText(t, "the item", w.contents(k1), "item body=v2")
+	}
+}
+
+// TestReusedUpload: A has uploaded v2. B writes v2 too and commits. A fails and cleans up.
+func TestReusedUpload(t *testing.T) {
+	n := newNaive("v1")
+	mine, _ := n.put("v2", nil)
+	n.items["a"], _ = n.put("v2", nil) // B
+	delete(n.objects, mine)            // A
+	controlLoses(t, n)
+
+	w := newWorld(t, nil)
+	w.create(k1, attrs{"n": "1"}, texts("body", "v1"))
+	a := w.process(onFirst("update", func() { w.update(w.store, "v2") }), removing())
+	_, err := a.Update(t.Context(), k1, largeitem.Change{}, texts("body", "v2"), &largeitem.WriteOptions{If: largeitem.Condition{Equal: attrs{"n": "2"}}})
+	if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("A: %v", err)
+	}
+	expectText(t, "the item", w.contents(k1), "item body=v2 n=\"1\"")
+}
+
+// TestDeleteAgainstCreate: A deletes the item. Before A removes the object, B creates the
+// item again with the same content.
+func TestDeleteAgainstCreate(t *testing.T) {
+	n := newNaive("v1")
+	was := n.items["a"]
+	delete(n.items, "a")
+	n.items["a"], _ = n.put("v1", nil) // B
+	delete(n.objects, was)             // A
+	controlLoses(t, n)
+
+	w := newWorld(t, nil)
+	w.create(k1, nil, texts("body", "v1"))
+	deletes := 0
+	a := w.process(func(c objecttest.Call) objecttest.Fault {
+		if c.Op == "delete" {
+			if deletes++; deletes == 2 { // the first is of the item
+				w.create(k1, nil, texts("body", "v1"))
+			}
+		}
+		return objecttest.Pass
+	}, removing())
+	if _, err := a.Delete(t.Context(), k1, nil); err != nil {
+		t.Error(err)
+	}
+	expectText(t, "the item", w.contents(k1), "item body=v1")
+}
+
+// TestSecondUploadFails: nothing is left of the first.
+func TestSecondUploadFails(t *testing.T) {
+	for _, parallel := range []int{1, 4} {
+		w := newWorld(t, nil)
+		a := w.process(func(c objecttest.Call) objecttest.Fault {
+			if c.Op == "put" && strings.Contains(c.Key, "attr=b/") {
+				return objecttest.Fail
+			}
+			return objecttest.Pass
+		}, &largeitem.Options{Parallel: parallel})
+		_, err := a.Create(t.Context(), k1, nil, texts("a", "1", "b", "2"), nil)
+		if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, objecttest.ErrFault) || !strings.Contains(err.Error(), `the large attribute "`) {
+			t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+		}
+		if left := w.objects(); len(left) > 0 {
+			t.Errorf("%d at a time: %q is left", parallel, left)
+		}
+	}
+}
+
+// TestNullAttribute: an item whose large attribute is null can be read, updated and deleted.
+func TestNullAttribute(t *testing.T) {
+	for _, opts := range []*largeitem.Options{removing(), {Attributes: []string{"body", "image"}, RemoveSuperseded: true}} {
+		w := newWorld(t, nil)
+		w.create(k1, nil, texts("image", "pic"))
+		set := func() {
+			if _, err := w.table.Update(t.Context(), k1, largeitem.Change{Set: attrs{"body": nil}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set()
+		s := w.open(w.table, w.bucket, opts)
+		expectText(t, "the item", w.contents(k1), "item image=pic body=%!q(<nil>)")
+		w.update(s, "v1")
+		expectText(t, "the item", w.contents(k1), "item body=v1 image=pic")
+		set()
+		if _, err := s.Delete(t.Context(), k1, nil); err != nil || w.contents(k1) != "" {
+			t.Errorf("delete: %v, and there is %s", err, w.contents(k1))
+		}
+		if _, err := s.Create(t.Context(), k1, attrs{"note": nil}, large{"body": {}}, nil); !errors.Is(err, largeitem.ErrInvalid) || !strings.Contains(err.Error(), `"body"`) {
+			t.Errorf("a large attribute without content: %v", err)
+		}
+	}
+}
+
+// TestKeysThatCollide: in the layout of the other program, two keys have one name.
+func TestKeysThatCollide(t *testing.T) {
+	name := func(pk, sk string) string { return "pk=" + pk + "/sk=" + sk + "/attr=body/md5=" }
+	x, y := [2]string{"a/sk=b", "c"}, [2]string{"a", "b/sk=c"}
+	if name(x[0], x[1]) != name(y[0], y[1]) {
+		t.Error("the control: they have different names")
+	}
+	table, err := memtable.New(&memtable.Options{Sort: largeitem.KeyAttribute{Name: "sk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
+		w := newWorld(t, nil)
+		w.table = table
+		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", RemoveSuperseded: true})
+		for _, k := range [][2]string{x, y} {
+			w.create(key(k[0], k[1]), nil, texts("body", "v1"))
+		}
+		if _, err := w.store.Delete(t.Context(), key(x[0], x[1]), nil); err != nil {
+			t.Error(err)
+		}
+		expectText(t, "the other item", w.contents(key(y[0], y[1])), "item body=v1")
+		if _, err := w.store.Delete(t.Context(), key(y[0], y[1]), nil); err != nil {
+			t.Error(err)
+		}
+		if left := w.objects(); len(left) > 0 {
+			t.Errorf("%q is left", left)
+		}
+	}
+}
+
+// TestTwoTablesUnderOnePrefix: neither touches, nor reads, the other's objects.
+func TestTwoTablesUnderOnePrefix(t *testing.T) {
+	var worlds []*world
+	for _, name := range []string{"a", "ab"} {
+		w := newWorld(t, nil)
+		table, err := memtable.New(&memtable.Options{Table: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.table = table
+		if len(worlds) > 0 {
+			w.bucket = worlds[0].bucket
+		}
+		w.store = w.open(table, w.bucket, removing())
+		w.create(k1, nil, texts("body", "v1"))
+		worlds = append(worlds, w)
+	}
+	for _, content := range []string{"v2", "v1"} {
+		worlds[0].update(worlds[0].store, content)
+		expectText(t, "the other table", worlds[1].contents(k1), "item body=v1")
+	}
+	if _, err := worlds[0].store.Delete(t.Context(), k1, nil); err != nil {
+		t.Error(err)
+	}
+	expectText(t, "the other table", worlds[1].contents(k1), "item body=v1")
+	if n := len(worlds[1].objects()); n != 1 {
+		t.Errorf("%d objects", n)
+	}
+}
