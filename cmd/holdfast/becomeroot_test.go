@@ -120,16 +120,6 @@ func (r *running) ended() bool {
 	}
 }
 
-// until waits until something is so.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(60 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited for a minute until %s", what)
-		}
-	}
-}
-
 // A command that became root cannot be ended by run: run says so, keeps the lock for as
 // long as the command goes on, and ends with it.
 func TestCommandThatBecameRoot(t *testing.T) {
@@ -167,13 +157,13 @@ func TestCommandThatBecameRoot(t *testing.T) {
 			s := newStage(t)
 			args := append([]string{"run", "job", "--ttl", "1s", "--grace", "100ms"}, c.flags...)
 			r := s.start("run", append(append(args, "--"), c.argv(s)...)...)
-			until(t, "the command is up", isThere(s.file("up")))
+			await(t, "the command is up", isThere(s.file("up")))
 			if c.signal {
 				if err := r.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
 			}
-			until(t, "it is told", func() bool { return strings.Contains(r.text(), c.says) || r.ended() })
+			await(t, "it is told", func() bool { return strings.Contains(r.text(), c.says) || r.ended() })
 			if text := r.text(); !strings.Contains(text, c.says) || !strings.Contains(text, "belongs to user 0") || !strings.Contains(text, "the lock is kept until") {
 				t.Errorf("it says %q, want %q", text, c.says)
 			}
@@ -203,7 +193,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 	s := newStage(t)
 	r := s.start("run", "-q", "run", "job", "--ttl", "1s", "--grace", "100ms", "--report", s.file("report.json"), "--", s.root, s.file("up"), s.file("end"))
-	until(t, "the command is up", isThere(s.file("up")))
+	await(t, "the command is up", isThere(s.file("up")))
 	_, out := exitOf(t, s.holdfast("show", "job", "--json"))
 	_, rest, _ := strings.Cut(out, `"token": `)
 	token, _, _ := strings.Cut(rest, ",")
@@ -211,7 +201,7 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 		t.Fatalf("%d: %s", status, out)
 	}
 	const says = "THE COMMAND GOES ON WITHOUT ITS LOCK: it could not be ended: process "
-	until(t, "it is told", func() bool { return strings.Contains(r.text(), says) || r.ended() })
+	await(t, "it is told", func() bool { return strings.Contains(r.text(), says) || r.ended() })
 	if text := r.text(); !strings.Contains(text, says) || strings.Contains(text, "was stopped") {
 		t.Errorf("it says %q", text)
 	}
@@ -238,7 +228,7 @@ func TestHostileCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	up, end := filepath.Join(dir, "up"), filepath.Join(dir, "end")
-	env := append(os.Environ(), "HOME="+dir, "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
+	env := environ(dir)
 	run := exec.Command(bin, "run", "job", "--ttl", "10m", "--", "setpriv", "--reuid", fmt.Sprint(stranger), "--regid", fmt.Sprint(stranger), "--clear-groups",
 		"sh", "-c", fmt.Sprintf("%s; cp /dev/null %s 2>&1; while [ ! -e %s ]; do sleep 0.05; done", attack, up, end))
 	run.Env = env
@@ -250,7 +240,7 @@ func TestHostileCommand(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the attack is over", isThere(up))
+	await(t, "the attack is over", isThere(up))
 	second := exec.Command(bin, "run", "-n", "job", "--", "true")
 	second.Env = env
 	if status, out := exitOf(t, second); status != statusBusy {

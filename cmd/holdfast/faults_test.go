@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,8 +57,7 @@ func TestLongNamesKeepTheColumns(t *testing.T) {
 	if got := f.name(strings.Repeat("n", 200)); len([]rune(got)) != 26 {
 		t.Errorf("%d letters: %s", len([]rune(got)), got)
 	}
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	long := strings.Repeat("n", 200)
 	p.must(t, store, "run", long, "--", "true")
 	if out := p.must(t, store, "ls"); !strings.Contains(out, long) {

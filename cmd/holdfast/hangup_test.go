@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // await waits until something holds.
@@ -35,7 +37,7 @@ func isThere(path string) func() bool {
 func free(bin, dir, name string) func() bool {
 	return func() bool {
 		cmd := exec.Command(bin, "run", "-n", name, "--", "true")
-		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+		cmd.Env = environ(dir)
 		return cmd.Run() == nil
 	}
 }
@@ -93,7 +95,7 @@ func holdFor(t *testing.T, bin, dir, name string) *exec.Cmd {
 	t.Helper()
 	up := filepath.Join(dir, "held-"+name)
 	cmd := exec.Command(bin, "run", name, "--", "sh", "-c", "touch "+up+"; exec sleep 600")
-	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	cmd.Env = environ(dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -197,18 +199,13 @@ func TestTerminalLostWhileStopped(t *testing.T) {
 // As PID 1 it reaps the orphans of the command's group after the command has ended, too:
 // otherwise they would count as living, and use up the whole grace.
 func TestPID1ReapsAfterTheCommand(t *testing.T) {
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("a PID namespace needs root, and CI has to have it")
-		}
-		t.Skip("a PID namespace needs root")
-	}
+	suitetest.NeedRoot(t, "a PID namespace")
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", bin, "run", "job", "--max", "300ms", "--ttl", "10m", "--grace", "60s",
 		"--", "sh", "-c", "sh -c 'sleep 600 & sleep 600 &'; exec sleep 600")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	cmd.Env = environ(dir)
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); got != 124 {
@@ -224,7 +221,7 @@ func TestPID1ReapsAfterTheCommand(t *testing.T) {
 func TestTerminalTable(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	env := environ(dir)
 	lock := exec.Command(bin, "lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", strings.Repeat("ada@db1 ", 30))
 	lock.Env = env
 	if out, err := lock.CombinedOutput(); err != nil {

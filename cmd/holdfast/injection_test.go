@@ -54,7 +54,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	run := func(args ...string) (string, string, int) {
 		cmd := exec.Command(bin, args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+		cmd.Env = environ(dir)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -127,7 +127,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--json"}} {
 		watch := exec.Command(bin, append([]string{"watch", name}, flags...)...)
 		watch.Dir = dir
-		watch.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+		watch.Env = environ(dir)
 		out, err := watch.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 		tame(t, "watch", string(b[:n]), 1)
 	}
 	hold := exec.Command(bin, "hold", "b"+evil, "-v")
-	hold.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	hold.Env = environ(dir)
 	hold.Stdin = strings.NewReader("")
 	out, _ := hold.CombinedOutput()
 	tame(t, "hold", string(out), 0)
@@ -169,7 +169,7 @@ func TestWaitingLineOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	env := environ(dir)
 	lock := exec.Command(bin, "lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", evil)
 	lock.Env = env
 	if out, err := lock.CombinedOutput(); err != nil {

@@ -27,7 +27,7 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
+		cmd.Env = environ(dir, "PATH="+bin+":"+os.Getenv("PATH"))
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -36,7 +36,7 @@ func TestDocumentedJobs(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "RUNNER_TEMP="+dir, "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
+		cmd.Env = environ(dir, "PATH="+bin+":"+os.Getenv("PATH"), "RUNNER_TEMP="+dir)
 		out, err := cmd.CombinedOutput()
 		if err != nil && cmd.ProcessState == nil {
 			t.Fatal(err)

@@ -11,8 +11,7 @@ import (
 // With --json every command that has a result prints it as JSON, and says nothing else on
 // stdout.
 func TestEveryResultAsJSON(t *testing.T) {
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
 	for _, line := range []string{
 		"version", "init", "lock job --handle h.json", "renew h.json", "show job", "ls", "break job --token TOKEN",
@@ -57,8 +56,7 @@ func eachProblem(t *testing.T, stderr string) (last problem) {
 // With --json every error is one object, with its status and what that stands for: of
 // every command, of the command line too, and of a lock that is busy with who holds it.
 func TestEveryErrorAsJSON(t *testing.T) {
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "lock", "job", "--handle", "h.json", "--holder", "ada")
 	token := number(t, tokenOf(p.must(t, store, "show", "job", "--json")))
 	for _, c := range []struct {

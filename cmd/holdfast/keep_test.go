@@ -37,8 +37,7 @@ func (p *place) take(t *testing.T, store string, args ...string) (r lockResult) 
 // from each renew on: margin and grace are added to it.
 func TestLockCanBeReliedOnForItsTTL(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	for _, flags := range []string{"--ttl 20m", "--ttl 20m --margin 1m --grace 30s", "--ttl 20m --grace -1s", "--ttl 20s", ""} {
 		asked := time.Hour
 		if f := strings.Fields(flags); len(f) > 0 {
@@ -103,8 +102,7 @@ func gone(t *testing.T, pid int) {
 // without --keep it is lost.
 func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	pid, kill := job(t)
 	p.take(t, store, "control", "--ttl", "2s", "--handle", "control.json")
 	kept := p.take(t, store, "kept", "--ttl", "2s", "--handle", "kept.json", "--keep", fmt.Sprint(pid))
@@ -130,8 +128,7 @@ func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 // grant in the same place is not touched.
 func TestKeeperEndsWithItsLock(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	first := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock", "--ttl", "2s")
 	p.must(t, store, "unlock", "h.json")
 	second := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock", "--ttl", "2s")

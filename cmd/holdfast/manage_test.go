@@ -90,8 +90,7 @@ func sorted(lines string) string { return strings.Join(strings.Fields(lines), " 
 
 // ls is sorted, and filtered by prefix, whole segments of it, and by state.
 func TestList(t *testing.T) {
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	for _, name := range []string{"job", "job/b", "job/a", "job-2", "z"} {
 		p.must(t, store, "run", name, "--", "true")
 	}
@@ -130,8 +129,7 @@ func TestList(t *testing.T) {
 // watch tells what is there, and then each change, also of locks that come later, of a
 // whole prefix, until it is stopped.
 func TestWatch(t *testing.T) {
-	p := newPlace(t)
-	store := "file:" + filepath.Join(p.dir, "store")
+	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "run", "job/a", "--", "true")
 	p.must(t, store, "run", "other", "--", "true")
 	cmd := exec.Command(p.bin, "watch", "job/", "--json", "--poll", "20ms")

@@ -199,6 +199,11 @@ func holdfastBinary(t *testing.T) string {
 	return bin
 }
 
+// environ is the environment of a program whose store and home lie in dir.
+func environ(dir string, more ...string) []string {
+	return append(append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir), more...)
+}
+
 // worker is a guarded program: worker LOG ROUNDS adds one to a counter in LOG that
 // only a lock protects.
 func worker() {

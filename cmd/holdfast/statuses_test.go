@@ -34,6 +34,13 @@ func newPlace(t *testing.T) *place {
 	return &place{holdfastBinary(t), t.TempDir()}
 }
 
+// newPlaceOfFiles also returns a store in the place.
+func newPlaceOfFiles(t *testing.T) (p *place, store string) {
+	t.Helper()
+	p = newPlace(t)
+	return p, "file:" + filepath.Join(p.dir, "store")
+}
+
 // run runs the command on a store and returns what it printed, and its status.
 func (p *place) run(t *testing.T, store string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
@@ -134,8 +141,7 @@ var onStore = map[string]string{
 // line, and prints nothing that could be taken for a result.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	files := "file:" + filepath.Join(p.dir, "store")
+	p, files := newPlaceOfFiles(t)
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {

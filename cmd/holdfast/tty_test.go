@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // terminal is a program on a pseudo-terminal, and everything that it has shown.
@@ -32,18 +34,20 @@ func onTerminal(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir, "PS1=PROMPT> ", "TERM=dumb", "HISTFILE=", "BASH_SILENCE_DEPRECATION_WARNING=1")
+	cmd.Env = environ(dir, "PS1=PROMPT> ", "TERM=dumb", "HISTFILE=", "BASH_SILENCE_DEPRECATION_WARNING=1")
 	blocking, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// One that closes at once, also while it is read.
+	syscall.ForkLock.RLock() // no program that another test starts inherits it
 	fd, err := syscall.Dup(int(blocking.Fd()))
+	syscall.CloseOnExec(fd)
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = blocking.Close()
-	syscall.CloseOnExec(fd)
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +173,7 @@ func TestTerminalWaiting(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	holder := exec.Command(bin, "run", "job", "--holder", "ada@db1", "--", "sleep", "600")
-	holder.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
+	holder.Env = environ(dir)
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,27 +193,16 @@ func TestTerminalWaiting(t *testing.T) {
 
 // break asks on a terminal.
 func TestTerminalBreakAsks(t *testing.T) {
-	dir := t.TempDir()
-	bin := holdfastBinary(t)
-	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
-	run := func(args ...string) string {
-		cmd := exec.Command(bin, args...)
-		cmd.Env = env
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	run("lock", "job", "--handle", filepath.Join(dir, "h.json"), "--holder", "ada@db1")
-	token := regexp.MustCompile(`"token": (\d+)`).FindStringSubmatch(run("show", "job", "--json"))[1]
+	p, files := newPlaceOfFiles(t)
+	p.must(t, files, "lock", "job", "--handle", "h.json", "--holder", "ada@db1")
+	token := tokenOf(p.must(t, files, "show", "job", "--json"))
 	// With --now it asks first whether the holder is dead.
-	certain := onTerminal(t, dir, bin, "break", "job", "--token", token, "--now")
+	certain := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token, "--now")
 	certain.expect(`If it lives, it works on beside the next holder\. Is it dead for certain\? \[y/N\] `)
 	certain.send("\n")
 	certain.expect("was not broken")
 	for _, answer := range []string{"\n", "no\n", "y\n"} {
-		term := onTerminal(t, dir, bin, "break", "job", "--token", token)
+		term := onTerminal(t, p.dir, p.bin, "break", "job", "--token", token)
 		term.expect(`Lock "job" is held by ada@db1 \(token \d+\), whose process is not known to be alive or dead\. .* \[y/N\] `)
 		term.send(answer)
 		if answer == "y\n" {
@@ -223,18 +216,8 @@ func TestTerminalBreakAsks(t *testing.T) {
 // checkpoint reset shows on a terminal what stands, and asks; what was shown has to be
 // there still when it is answered.
 func TestTerminalResetAsks(t *testing.T) {
-	dir := t.TempDir()
-	bin := holdfastBinary(t)
-	run := func(args ...string) string {
-		cmd := exec.Command(bin, args...)
-		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	run("checkpoint", "advance", "orders", "17")
+	p, files := newPlaceOfFiles(t)
+	p.must(t, files, "checkpoint", "advance", "orders", "17")
 	for _, c := range []struct {
 		args           []string
 		asks, says     string
@@ -246,15 +229,15 @@ func TestTerminalResetAsks(t *testing.T) {
 		{[]string{"reset", "orders", "5"}, `Reset "orders" to 5: 18 is saved now\.`, "5", "y\n", "5", nil},
 		{[]string{"rm", "orders"}, `Delete "orders": 5 is saved now\.`, "was not changed", "no\n", "5", nil},
 	} {
-		term := onTerminal(t, dir, append([]string{bin, "checkpoint"}, c.args...)...)
+		term := onTerminal(t, p.dir, append([]string{p.bin, "checkpoint"}, c.args...)...)
 		term.expect(c.asks + `.*\[y/N\] `)
 		if c.meanwhile != nil {
-			run(c.meanwhile...)
+			p.must(t, files, c.meanwhile...)
 		}
 		term.send(c.answer)
 		term.expect(c.says)
 		_ = term.cmd.Wait() // the checkpoint shows the result
-		if got := run("checkpoint", "get", "orders"); got != c.stands {
+		if got := strings.TrimSpace(p.must(t, files, "checkpoint", "get", "orders")); got != c.stands {
 			t.Errorf("%q, answered %q: %s stands, want %s", c.args, c.answer, got, c.stands)
 		}
 	}
@@ -262,12 +245,7 @@ func TestTerminalResetAsks(t *testing.T) {
 
 // As the first process of a container it reaps orphans, and passes signals on.
 func TestFirstProcessOfAContainer(t *testing.T) {
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("a PID namespace needs root, and CI has to have it")
-		}
-		t.Skip("a PID namespace needs root")
-	}
+	suitetest.NeedRoot(t, "a PID namespace")
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	script := filepath.Join(dir, "script")
@@ -284,20 +262,13 @@ while :; do sleep 0.05; done
 	}
 	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", bin, "run", "job", "--", "sh", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	cmd.Env = environ(dir)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, "up")); err == nil {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("it never came up: %s", out.String())
-		}
-	}
+	await(t, "the command", isThere(filepath.Join(dir, "up")))
 	// unshare passes nothing on: find the wrapper, its child.
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 	if err != nil {
@@ -318,15 +289,10 @@ while :; do sleep 0.05; done
 // dead: pids and start times say nothing there.
 func TestHoldersInDifferentNamespaces(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("a PID namespace needs root, and CI has to have it")
-		}
-		t.Skip("a PID namespace needs root")
-	}
+	suitetest.NeedRoot(t, "a PID namespace")
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+	env := environ(dir)
 	inside := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("unshare", append([]string{"--pid", "--fork", "--mount-proc", "--kill-child", bin}, args...)...)
 		cmd.Env, cmd.Dir = env, dir
@@ -336,14 +302,7 @@ func TestHoldersInDifferentNamespaces(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, "up")); err == nil {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("the holder never came up")
-		}
-	}
+	await(t, "the holder", isThere(filepath.Join(dir, "up")))
 	for range 5 {
 		if out, err := inside("run", "-w", "2s", "job", "--", "true").CombinedOutput(); err == nil || !strings.Contains(string(out), "is held by") {
 			t.Fatalf("a living holder in another namespace was taken for dead: %v %s", err, out)

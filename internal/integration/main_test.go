@@ -1,6 +1,8 @@
 package integration_test
 
 import (
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -22,8 +24,9 @@ func TestMain(m *testing.M) {
 		work(job) // this process is a worker of the torture
 	}
 	for name, work := range map[string]func(string) error{
-		countVar: count, uploadVar: upload, tableVar: keepTable, appendVar: withLog(appendOne), cleanVar: withLog(cleanAllButOne),
-		copyVar: withIndexed(copySource), renameVar: withIndexed(renameSource),
+		countVar: role(count), uploadVar: role(upload), tableVar: role(keepTable),
+		appendVar: role(on(target.log, appendOne)), cleanVar: role(on(target.log, cleanAllButOne)),
+		copyVar: role(on(target.indexed, copySource)), renameVar: role(on(target.indexed, renameSource)),
 	} {
 		if config := os.Getenv(name); config != "" {
 			if err := work(config); err != nil {
@@ -40,6 +43,31 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", "12")
 	}
 	os.Exit(set.Main(m))
+}
+
+// role returns what a process of the tests does with its configuration, in JSON.
+func role[C any](do func(C) error) func(string) error {
+	return func(config string) error {
+		var c C
+		if err := json.Unmarshal([]byte(config), &c); err != nil {
+			return err
+		}
+		return do(c)
+	}
+}
+
+// on opens something on a target, works with it, and prints "done" when that has succeeded.
+func on[T any](open func(target) (T, error), do func(context.Context, T) error) func(target) error {
+	return func(at target) error {
+		opened, err := open(at)
+		if err == nil {
+			err = do(context.Background(), opened)
+		}
+		if err == nil {
+			fmt.Println("done")
+		}
+		return err
+	}
 }
 
 // given reports whether a flag stands on the command line.

@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,24 +46,6 @@ func copySource(ctx context.Context, c *object.Client) error {
 func renameSource(ctx context.Context, c *object.Client) error {
 	_, err := c.Rename(ctx, "source", "destination", &object.WriteOptions{IfAbsent: true})
 	return err
-}
-
-// withIndexed is what the processes do.
-func withIndexed(do func(context.Context, *object.Client) error) func(string) error {
-	return func(config string) error {
-		var at target
-		if err := json.Unmarshal([]byte(config), &at); err != nil {
-			return err
-		}
-		c, err := at.indexed()
-		if err == nil {
-			err = do(context.Background(), c)
-		}
-		if err == nil {
-			fmt.Println("done")
-		}
-		return err
-	}
 }
 
 // TestCopyAndRenameKilled kills processes at each request of a copy, and of a rename, before

@@ -46,11 +46,7 @@ type interval struct {
 }
 
 // count is the work of one process: all locks at the same time, each by one goroutine.
-func count(config string) error {
-	var c counting
-	if err := json.Unmarshal([]byte(config), &c); err != nil {
-		return err
-	}
+func count(c counting) error {
 	o := &s3verstore.Options{Life: c.Life}
 	if c.Unsafe {
 		o = &s3verstore.Options{Life: time.Hour, Settle: 1, UnsafeTimes: true}

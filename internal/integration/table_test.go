@@ -22,11 +22,7 @@ type tableJob struct {
 	Role   string
 }
 
-func keepTable(config string) error {
-	var job tableJob
-	if err := json.Unmarshal([]byte(config), &job); err != nil {
-		return err
-	}
+func keepTable(job tableJob) error {
 	tab, err := openTable(job.Target)
 	if err != nil {
 		return err

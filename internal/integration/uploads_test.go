@@ -51,11 +51,7 @@ func (a target) uploader() (*object.Client, error) {
 }
 
 // upload creates the object, and prints the upload when it begins.
-func upload(config string) error {
-	var at target
-	if err := json.Unmarshal([]byte(config), &at); err != nil {
-		return err
-	}
+func upload(at target) error {
 	c, err := at.uploader()
 	if err != nil {
 		return err
