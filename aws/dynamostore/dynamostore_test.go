@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/internal/registertest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -39,15 +40,6 @@ func newStore(t *testing.T, d *awstest.DynamoDB, opts *dynamostore.Options, clie
 // trusted is a store whose table needs no look.
 func trusted(t *testing.T, d *awstest.DynamoDB) *dynamostore.Store {
 	return newStore(t, d, &dynamostore.Options{Trusted: true})
-}
-
-func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
-	t.Helper()
-	v, err := s.Put(t.Context(), key, prev, []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 func TestStore(t *testing.T) {
@@ -106,12 +98,12 @@ func TestRequests(t *testing.T) {
 	}
 	unknown := newStore(t, d, nil)
 	d.Reset()
-	mustPut(t, unknown, "new", "", "1")
+	registertest.Put(t, unknown, "new", "", "1")
 	if got := strings.Join(d.Ops(), " "); got != "DescribeTable PutItem PutItem PutItem PutItem PutItem DeleteItem PutItem" {
 		t.Errorf("the first write to an unknown server: %s", got)
 	}
 	d.Reset()
-	mustPut(t, unknown, "next", "", "1")
+	registertest.Put(t, unknown, "next", "", "1")
 	if got := strings.Join(d.Ops(), " "); got != "PutItem" {
 		t.Errorf("the second: %s", got)
 	}
@@ -121,7 +113,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Reset()
-	mustPut(t, amazon, "third", "", "1")
+	registertest.Put(t, amazon, "third", "", "1")
 	if got := strings.Join(d.Ops(), " "); got != "DescribeTable PutItem" {
 		t.Errorf("the first write to Amazon: %s", got)
 	}
@@ -135,8 +127,8 @@ func TestRequests(t *testing.T) {
 func TestConflictTells(t *testing.T) {
 	d := newServer()
 	s := trusted(t, d)
-	v := mustPut(t, s, "k", "", `{"holder":"a"}`)
-	w := mustPut(t, s, "k", v, `{"holder":"b"}`)
+	v := registertest.Put(t, s, "k", "", `{"holder":"a"}`)
+	w := registertest.Put(t, s, "k", v, `{"holder":"b"}`)
 	for _, prev := range []store.Version{"", v} {
 		_, err := s.Put(t.Context(), "k", prev, []byte("x"))
 		var c *store.ConflictError
@@ -165,47 +157,19 @@ func TestConflictTells(t *testing.T) {
 // way is settled by what the next try meets, without a read.
 func TestLostReplies(t *testing.T) {
 	throttled := func(code string) awstest.Fault { return awstest.Fault{Status: 400, Code: code} }
-	for _, c := range []struct {
-		name  string
-		fault awstest.Fault
-		ops   string
-	}{
-		{"applied, reply lost", awstest.Fault{Lose: true}, "PutItem PutItem"},
-		{"not applied, reply lost", awstest.Fault{Drop: true}, "PutItem PutItem"},
-		{"repeated on the way", awstest.Fault{Twice: true}, "PutItem"},
-		{"500, applied", awstest.Fault{Status: 500, Code: "InternalServerError", Applied: true}, "PutItem PutItem"},
-		{"500, not applied", awstest.Fault{Status: 500, Code: "InternalServerError"}, "PutItem PutItem"},
-		{"throttled by capacity", throttled("ProvisionedThroughputExceededException"), "PutItem PutItem"},
-		{"throttled", throttled("ThrottlingException"), "PutItem PutItem"},
-		{"throttled by account", throttled("RequestLimitExceeded"), "PutItem PutItem"},
-		{"a transaction in flight", throttled("TransactionConflictException"), "PutItem PutItem"},
-		{"no answer", awstest.Fault{Hang: true}, "PutItem PutItem"},
-		{"late", awstest.Fault{Before: 10 * time.Second}, "PutItem PutItem"},
-	} {
-		for _, create := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/create=%v", c.name, create), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					d := newServer()
-					s := trusted(t, d)
-					var v store.Version
-					if !create {
-						v = mustPut(t, s, "k", "", "0")
-					}
-					d.Reset()
-					d.Add("PutItem", 0, 1, c.fault)
-					v = mustPut(t, s, "k", v, "1")
-					if got := strings.Join(d.Ops(), " "); got != c.ops {
-						t.Errorf("requests %q, want %q", got, c.ops)
-					}
-					time.Sleep(time.Minute)
-					if value, now, err := s.Get(t.Context(), "k"); err != nil || now != v || string(value) != "1" {
-						t.Errorf("got %s %q %v, put returned %q", value, now, err, v)
-					}
-					mustPut(t, s, "k", v, "2")
-				})
-			})
-		}
-	}
+	registertest.LostReplies(t, "PutItem", []registertest.LostReply{
+		{Name: "applied, reply lost", Fault: awstest.Fault{Lose: true}, Ops: "PutItem PutItem"},
+		{Name: "not applied, reply lost", Fault: awstest.Fault{Drop: true}, Ops: "PutItem PutItem"},
+		{Name: "repeated on the way", Fault: awstest.Fault{Twice: true}, Ops: "PutItem"},
+		{Name: "500, applied", Fault: awstest.Fault{Status: 500, Code: "InternalServerError", Applied: true}, Ops: "PutItem PutItem"},
+		{Name: "500, not applied", Fault: awstest.Fault{Status: 500, Code: "InternalServerError"}, Ops: "PutItem PutItem"},
+		{Name: "throttled by capacity", Fault: throttled("ProvisionedThroughputExceededException"), Ops: "PutItem PutItem"},
+		{Name: "throttled", Fault: throttled("ThrottlingException"), Ops: "PutItem PutItem"},
+		{Name: "throttled by account", Fault: throttled("RequestLimitExceeded"), Ops: "PutItem PutItem"},
+		{Name: "a transaction in flight", Fault: throttled("TransactionConflictException"), Ops: "PutItem PutItem"},
+		{Name: "no answer", Fault: awstest.Fault{Hang: true}, Ops: "PutItem PutItem"},
+		{Name: "late", Fault: awstest.Fault{Before: 10 * time.Second}, Ops: "PutItem PutItem"},
+	}, newServer, trusted)
 }
 
 // TestOutcomes: what is reported when a write cannot be settled.
@@ -264,7 +228,7 @@ func TestSuperseded(t *testing.T) {
 				s := trusted(t, d)
 				var v store.Version
 				for i := range 10 { // so that the past does not reach the beginning
-					v = mustPut(t, s, "k", v, fmt.Sprint(i))
+					v = registertest.Put(t, s, "k", v, fmt.Sprint(i))
 				}
 				// The others write before our second try.
 				other := trusted(t, d)
@@ -299,7 +263,7 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newServer()
 		s := trusted(t, f)
-		v := mustPut(t, s, "k", "", "0")
+		v := registertest.Put(t, s, "k", "", "0")
 		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
 			f.Add("PutItem", 0, 1, fault)
 			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
@@ -316,47 +280,10 @@ func TestDeadline(t *testing.T) {
 // TestFaultyCounter: many that raise a counter through a network that loses,
 // repeats, delays and refuses lose no acknowledged increment, and count none twice.
 func TestFaultyCounter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newServer()
-		var n atomic.Int64
-		faults := []awstest.Fault{
-			{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalServerError"}, {Status: 500, Code: "InternalServerError", Applied: true},
-			{Status: 400, Code: "ThrottlingException"}, {Before: 7 * time.Second}, {After: 2 * time.Second}, {Hang: true},
-		}
-		for i, fault := range faults {
-			d.AddWhen(func(awstest.Request) bool { return n.Add(1)%int64(len(faults)*4) == int64(i*3) }, 0, -1, fault)
-		}
-		applied, unknown := new(atomic.Int64), new(atomic.Int64)
-		var racers sync.WaitGroup
-		for range 6 {
-			racers.Go(func() {
-				s := trusted(t, d)
-				for range 40 {
-					_, err := store.Update(t.Context(), s, "k", func(value []byte) ([]byte, error) {
-						var count int
-						_, _ = fmt.Sscan(string(value), &count)
-						return fmt.Append(nil, count+1), nil
-					})
-					switch store.OutcomeOf(err) {
-					case store.Applied:
-						applied.Add(1)
-					case store.Unknown:
-						unknown.Add(1)
-					}
-				}
-			})
-		}
-		racers.Wait()
-		time.Sleep(time.Hour)
-		d.Clear()
-		value, _, err := trusted(t, d).Get(t.Context(), "k")
-		var count int64
-		_, _ = fmt.Sscan(string(value), &count)
-		if err != nil || count < applied.Load() || count > applied.Load()+unknown.Load() {
-			t.Errorf("the counter is %s, %v; %d were applied, %d are unknown", value, err, applied.Load(), unknown.Load())
-		}
-		t.Logf("applied %d, unknown %d, counter %d, requests %d", applied.Load(), unknown.Load(), count, len(d.Requests()))
-	})
+	registertest.FaultyCounter(t, []awstest.Fault{
+		{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalServerError"}, {Status: 500, Code: "InternalServerError", Applied: true},
+		{Status: 400, Code: "ThrottlingException"}, {Before: 7 * time.Second}, {After: 2 * time.Second}, {Hang: true},
+	}, newServer, trusted)
 }
 
 // cut shortens the bodies of answers, and nothing tells that they are short.
@@ -387,7 +314,7 @@ func TestCutAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := mustPut(t, s, key, "", strings.Repeat("x", 200))
+			v := registertest.Put(t, s, key, "", strings.Repeat("x", 200))
 			c.left.Store(left)
 			if _, _, err := s.Get(t.Context(), key); !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%d bytes left: get: %v", left, err)

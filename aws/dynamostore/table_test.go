@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/internal/registertest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestItems(t *testing.T) {
 	d := newServer()
 	s := newStore(t, d, &dynamostore.Options{Trusted: true, Prefix: "app"})
-	v := mustPut(t, s, "lock/deploy", "", `{"a":1}`)
+	v := registertest.Put(t, s, "lock/deploy", "", `{"a":1}`)
 	item := d.Item("table", "7", "app/lock/deploy")
 	if item == nil {
 		t.Fatalf("no item:\n%s", d)
@@ -29,7 +30,7 @@ func TestItems(t *testing.T) {
 	if item["version"]["S"] != id || after != "" || !strings.HasPrefix(id, "1-") || item["value"]["S"] != `{"a":1}` || len(item) != 4 {
 		t.Errorf("version %q, item %v", v, item)
 	}
-	w := mustPut(t, s, "lock/deploy", v, "\xff")
+	w := registertest.Put(t, s, "lock/deploy", v, "\xff")
 	item = d.Item("table", "7", "app/lock/deploy")
 	if item["value"]["B"] != "/w==" || item["after"]["S"] != strings.TrimPrefix(id, "1-") || !strings.HasPrefix(string(w), "2-") {
 		t.Errorf("version %q, item %v", w, item)
@@ -46,7 +47,7 @@ func TestItems(t *testing.T) {
 			t.Errorf("%s is a number, by which a table's TTL could remove the item", name)
 		}
 	}
-	if v = mustPut(t, s, "lock/deploy", "", ""); !strings.HasPrefix(string(v), "4-") {
+	if v = registertest.Put(t, s, "lock/deploy", "", ""); !strings.HasPrefix(string(v), "4-") {
 		t.Errorf("the numbers do not go on after a tombstone: %q", v)
 	}
 }
@@ -56,7 +57,7 @@ func TestItems(t *testing.T) {
 func TestGolden(t *testing.T) {
 	d := newServer()
 	s := trusted(t, d)
-	mustPut(t, s, "k", "", "")
+	registertest.Put(t, s, "k", "", "")
 	d.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
 		item["value"] = map[string]any{"S": `{"a":1}`}
 		item["version"] = map[string]any{"S": "9-AA-_AAAAAAAA"}
@@ -67,7 +68,7 @@ func TestGolden(t *testing.T) {
 	if err != nil || string(value) != `{"a":1}` || v != "9-AA-_AAAAAAAA.B1BBBBBBBBBB.B2BBBBBBBBBB.B3BBBBBBBBBB.B4BBBBBBBBBB.B5BBBBBBBBBB.B6BBBBBBBBBB.B7BBBBBBBBBB" {
 		t.Fatalf("got %q %q %v", value, v, err)
 	}
-	mustPut(t, s, "k", v, "next")
+	registertest.Put(t, s, "k", v, "next")
 	d.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
 		version, _ := item["version"]["S"].(string)
 		if !strings.HasPrefix(version, "10-") || len(version) != 15 || item["after"]["S"] != "AA-_AAAAAAAA.B1BBBBBBBBBB.B2BBBBBBBBBB.B3BBBBBBBBBB.B4BBBBBBBBBB.B5BBBBBBBBBB.B6BBBBBBBBBB" {
@@ -82,7 +83,7 @@ func TestParts(t *testing.T) {
 	d := newServer()
 	s := trusted(t, d)
 	for i := range 320 {
-		mustPut(t, s, fmt.Sprintf("lock/job-%03d", i), "", "")
+		registertest.Put(t, s, fmt.Sprintf("lock/job-%03d", i), "", "")
 	}
 	counts := make(map[string]int)
 	d.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
@@ -112,7 +113,7 @@ func TestForeign(t *testing.T) {
 	} {
 		d := newServer()
 		s := trusted(t, d)
-		mustPut(t, s, "k", "", "theirs")
+		registertest.Put(t, s, "k", "", "theirs")
 		d.Update("table", func(i map[string]map[string]any) map[string]map[string]any { change(i); return i })
 		before := d.String()
 		_, _, err := s.Get(t.Context(), "k")
@@ -141,7 +142,7 @@ func TestUnsafe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newServer()
-			v := mustPut(t, trusted(t, d), "k", "", "the holder's")
+			v := registertest.Put(t, trusted(t, d), "k", "", "the holder's")
 			lack := dynamostore.ConditionsIgnored
 			if name == "global table" {
 				lack = dynamostore.GlobalTable
@@ -200,7 +201,7 @@ func TestTable(t *testing.T) {
 	}
 	d := newServer()
 	d.Add("DescribeTable", 0, -1, awstest.Fault{Status: 400, Code: "AccessDeniedException"})
-	mustPut(t, newStore(t, d, nil), "k", "", "1")
+	registertest.Put(t, newStore(t, d, nil), "k", "", "1")
 
 	d = newServer()
 	d.SetTTL("table", "expires")
@@ -223,7 +224,7 @@ func TestCreateTable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mustPut(t, newStore(t, d, nil), "k", "", "1")
+		registertest.Put(t, newStore(t, d, nil), "k", "", "1")
 		if err := dynamostore.CreateTable(t.Context(), d.Client(), "table", nil); err != nil || d.Items("table") != 1 {
 			t.Errorf("a table that is there: %v, %d items", err, d.Items("table"))
 		}

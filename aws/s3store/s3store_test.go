@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/internal/registertest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/object"
@@ -34,13 +33,12 @@ func newStore(t *testing.T, f *awstest.S3, opts *s3store.Options, client ...func
 	return s
 }
 
-func mustPut(t *testing.T, s store.Store, key string, prev store.Version, value string) store.Version {
-	t.Helper()
-	v, err := s.Put(t.Context(), key, prev, []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+// newServer returns a stand-in with a bucket, and trusted a store on it whose server needs
+// no probe.
+func newServer() *awstest.S3 { return awstest.NewS3("bucket") }
+
+func trusted(t *testing.T, f *awstest.S3) *s3store.Store {
+	return newStore(t, f, &s3store.Options{Trusted: true})
 }
 
 func TestStore(t *testing.T) {
@@ -100,7 +98,7 @@ func TestRequests(t *testing.T) {
 	}
 	unknown := newStore(t, f, nil)
 	f.Reset()
-	mustPut(t, unknown, "new", "", "1")
+	registertest.Put(t, unknown, "new", "", "1")
 	if got := strings.Join(f.Ops(), " "); got != "PutObject PutObject PutObject PutObject PutObject DeleteObject PutObject" {
 		t.Errorf("the first write to an unknown server: %s", got)
 	}
@@ -110,7 +108,7 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	f.Reset()
-	mustPut(t, unknown, "next", "", "1")
+	registertest.Put(t, unknown, "next", "", "1")
 	if got := len(f.Ops()); got != 1 {
 		t.Errorf("the second: %v", f.Ops())
 	}
@@ -119,47 +117,18 @@ func TestRequests(t *testing.T) {
 // TestLostReplies: a write whose reply is lost, repeated, delayed or refused on the
 // way is settled. The SDK's own retry turns success into a conflict.
 func TestLostReplies(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		fault awstest.Fault
-		ops   string
-	}{
-		{"applied, reply lost", awstest.Fault{Lose: true}, "PutObject GetObject"},
-		{"not applied, reply lost", awstest.Fault{Drop: true}, "PutObject GetObject PutObject"},
-		{"repeated on the way", awstest.Fault{Twice: true}, "PutObject GetObject"},
-		{"500, applied", awstest.Fault{Status: 500, Code: "InternalError", Applied: true}, "PutObject GetObject"},
-		{"500, not applied", awstest.Fault{Status: 500, Code: "InternalError"}, "PutObject GetObject PutObject"},
-		{"503", awstest.Fault{Status: 503, Code: "SlowDown"}, "PutObject GetObject PutObject"},
-		{"409", awstest.Fault{Status: 409, Code: "ConditionalRequestConflict"}, "PutObject PutObject"},
-		{"no answer", awstest.Fault{Hang: true}, "PutObject GetObject"},
+	registertest.LostReplies(t, "PutObject", []registertest.LostReply{
+		{Name: "applied, reply lost", Fault: awstest.Fault{Lose: true}, Ops: "PutObject GetObject"},
+		{Name: "not applied, reply lost", Fault: awstest.Fault{Drop: true}, Ops: "PutObject GetObject PutObject"},
+		{Name: "repeated on the way", Fault: awstest.Fault{Twice: true}, Ops: "PutObject GetObject"},
+		{Name: "500, applied", Fault: awstest.Fault{Status: 500, Code: "InternalError", Applied: true}, Ops: "PutObject GetObject"},
+		{Name: "500, not applied", Fault: awstest.Fault{Status: 500, Code: "InternalError"}, Ops: "PutObject GetObject PutObject"},
+		{Name: "503", Fault: awstest.Fault{Status: 503, Code: "SlowDown"}, Ops: "PutObject GetObject PutObject"},
+		{Name: "409", Fault: awstest.Fault{Status: 409, Code: "ConditionalRequestConflict"}, Ops: "PutObject PutObject"},
+		{Name: "no answer", Fault: awstest.Fault{Hang: true}, Ops: "PutObject GetObject"},
 		// The first request arrives at 6 s, after the second has been applied.
-		{"late", awstest.Fault{Before: 6 * time.Second}, "PutObject GetObject PutObject"},
-	} {
-		for _, create := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/create=%v", c.name, create), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := awstest.NewS3("bucket")
-					s := newStore(t, f, &s3store.Options{Trusted: true})
-					var v store.Version
-					if !create {
-						v = mustPut(t, s, "k", "", "0")
-					}
-					f.Reset()
-					f.Add("PutObject", 0, 1, c.fault)
-					v = mustPut(t, s, "k", v, "1")
-					// What was late is logged when it was given up.
-					if got := strings.Join(f.Ops(), " "); got != c.ops {
-						t.Errorf("requests %q, want %q", got, c.ops)
-					}
-					time.Sleep(time.Minute)
-					if value, now, err := s.Get(t.Context(), "k"); err != nil || now != v || string(value) != "1" {
-						t.Errorf("got %s %q %v, put returned %q", value, now, err, v)
-					}
-					mustPut(t, s, "k", v, "2")
-				})
-			})
-		}
-	}
+		{Name: "late", Fault: awstest.Fault{Before: 6 * time.Second}, Ops: "PutObject GetObject PutObject"},
+	}, newServer, trusted)
 }
 
 // TestAge: it is told by the store's clock, as a lower bound, and only where it
@@ -194,7 +163,7 @@ func TestAge(t *testing.T) {
 					t.Errorf("absent: %v, %v", age, err)
 				}
 				time.Sleep(300 * time.Millisecond) // not at the beginning of a second
-				v := mustPut(t, s, "k", "", "1")
+				v := registertest.Put(t, s, "k", "", "1")
 				time.Sleep(c.stood)
 				value, now, age, err := s.GetAge(t.Context(), "k")
 				if err != nil || string(value) != "1" || now != v {
@@ -281,7 +250,7 @@ func TestFirstUseUnderOneFault(t *testing.T) {
 						t.Errorf("at request %d: %v", n, err)
 					}
 					if err != nil {
-						mustPut(t, s, "k", "", "1")
+						registertest.Put(t, s, "k", "", "1")
 					}
 					if got := f.Keys("bucket"); len(got) > 1 && fault != (awstest.Fault{Hang: true}) {
 						t.Errorf("at request %d: left behind %q", n, got)
@@ -301,10 +270,10 @@ func TestReads(t *testing.T) {
 				f := awstest.NewS3("bucket")
 				f.Broken = broken
 				s := newStore(t, f, &s3store.Options{Trusted: true})
-				v := mustPut(t, s, "k", "", "1")
+				v := registertest.Put(t, s, "k", "", "1")
 				for i := range 5 {
 					value := fmt.Sprint(i)
-					v = mustPut(t, s, "k", v, value)
+					v = registertest.Put(t, s, "k", v, value)
 					f.Reset()
 					got, now, err := s.Get(t.Context(), "k")
 					if err != nil || string(got) != value || now != v {
@@ -326,7 +295,7 @@ func TestMarkerExists(t *testing.T) {
 		f := awstest.NewS3("bucket")
 		f.Versioning, f.Broken.MarkerExists = "Enabled", true
 		s := newStore(t, f, nil)
-		mustPut(t, s, "k", "", "1")
+		registertest.Put(t, s, "k", "", "1")
 		if err := s.S3Bucket().Delete(t.Context(), s.ObjectKey("k"), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +304,7 @@ func TestMarkerExists(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		f.Broken.MarkerExists = false
-		mustPut(t, s, "k", "", "1")
+		registertest.Put(t, s, "k", "", "1")
 	})
 }
 
@@ -345,7 +314,7 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := awstest.NewS3("bucket")
 		s := newStore(t, f, &s3store.Options{Trusted: true})
-		v := mustPut(t, s, "k", "", "0")
+		v := registertest.Put(t, s, "k", "", "0")
 		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
 			f.Add("PutObject", 0, 1, fault)
 			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
@@ -362,47 +331,10 @@ func TestDeadline(t *testing.T) {
 // TestFaultyCounter: many that raise counters through a network that loses, repeats,
 // delays and refuses lose no acknowledged increment, and count none twice.
 func TestFaultyCounter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := awstest.NewS3("bucket")
-		var n atomic.Int64
-		faults := []awstest.Fault{
-			{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalError"}, {Status: 500, Code: "InternalError", Applied: true},
-			{Status: 409, Code: "ConditionalRequestConflict"}, {Status: 503, Code: "SlowDown"}, {Before: 7 * time.Second}, {After: 3 * time.Second}, {Hang: true},
-		}
-		for i, fault := range faults {
-			f.AddWhen(func(awstest.Request) bool { return n.Add(1)%int64(len(faults)*4) == int64(i*3) }, 0, -1, fault)
-		}
-		applied, unknown := new(atomic.Int64), new(atomic.Int64)
-		var racers sync.WaitGroup
-		for range 6 {
-			racers.Go(func() {
-				s := newStore(t, f, &s3store.Options{Trusted: true})
-				for range 40 {
-					_, err := store.Update(t.Context(), s, "k", func(value []byte) ([]byte, error) {
-						var count int
-						_, _ = fmt.Sscan(string(value), &count)
-						return fmt.Append(nil, count+1), nil
-					})
-					switch store.OutcomeOf(err) {
-					case store.Applied:
-						applied.Add(1)
-					case store.Unknown:
-						unknown.Add(1)
-					}
-				}
-			})
-		}
-		racers.Wait()
-		time.Sleep(time.Hour)
-		f.Clear()
-		value, _, err := newStore(t, f, nil).Get(context.Background(), "k")
-		var count int64
-		_, _ = fmt.Sscan(string(value), &count)
-		if err != nil || count < applied.Load() || count > applied.Load()+unknown.Load() {
-			t.Errorf("the counter is %s, %v; %d were applied, %d are unknown", value, err, applied.Load(), unknown.Load())
-		}
-		t.Logf("applied %d, unknown %d, counter %d, requests %d", applied.Load(), unknown.Load(), count, len(f.Requests()))
-	})
+	registertest.FaultyCounter(t, []awstest.Fault{
+		{Lose: true}, {Drop: true}, {Twice: true}, {Status: 500, Code: "InternalError"}, {Status: 500, Code: "InternalError", Applied: true},
+		{Status: 409, Code: "ConditionalRequestConflict"}, {Status: 503, Code: "SlowDown"}, {Before: 7 * time.Second}, {After: 3 * time.Second}, {Hang: true},
+	}, newServer, trusted)
 }
 
 func TestOpen(t *testing.T) {
