@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/itemtest"
@@ -212,13 +213,16 @@ func runFaulty(t *testing.T, c scenario, s schedule) {
 	sweepUp(t, w)
 }
 
-// sweepUp shows that a sweep removes all that is left over.
+// sweepUp shows that a sweep removes all that is left over, and nothing else.
 func sweepUp(t *testing.T, w *world) {
 	t.Helper()
-	for _, name := range w.orphans() {
-		if err := w.bucket.Delete(t.Context(), name, nil); err != nil {
-			t.Fatal(err)
-		}
+	before := w.contents(k1)
+	time.Sleep(largeitem.DefaultGrace + time.Second)
+	if _, err := w.store.Sweep(t.Context(), nil); err != nil {
+		t.Errorf("sweep: %v", err)
 	}
-	w.contents(k1)
+	if left := w.orphans(); len(left) > 0 {
+		t.Errorf("a sweep has left %q", left)
+	}
+	expectText(t, "the item after a sweep", w.contents(k1), before)
 }

@@ -58,9 +58,12 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 
 func (w *sweeper) run(ctx context.Context) error {
 	err := w.s.checkMarker(ctx, w.schema)
-	if errors.Is(err, store.ErrMisconfigured) && w.empty(ctx) {
-		w.swept.Complete = true
-		return nil // nothing was ever written
+	if errors.Is(err, store.ErrMisconfigured) {
+		if w.empty(ctx) {
+			w.swept.Complete = true
+			return nil // nothing was ever written
+		}
+		err = w.s.checkMarker(ctx, w.schema) // the first write may have come in between
 	}
 	if err != nil {
 		return err
