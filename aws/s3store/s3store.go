@@ -10,7 +10,18 @@
 // A write is one PUT, a read one GET, a read of what has not changed a GET without
 // a body. A write that is refused costs a GET more, which tells the state that was
 // in the way. The first write to a server that is not known to be good is preceded
-// by the probe of its conditions, six requests.
+// by the probe of its conditions, six requests, and the first write of a Store that is not
+// told to trust its server by a look for locks of another program, one LIST, or two below a
+// prefix.
+//
+// # Locks of another program
+//
+// An older program keeps a lock as the versions of an object and takes the oldest version for
+// the owner. That rule can let two owners in, and its locks and those of this package do not
+// exclude each other. Before its first write a [Store] looks for such locks, among the first
+// thousand objects below the prefix and at the root of the bucket, if the rights go so far. It
+// then refuses to make a register with the name of one, with [store.ErrUnsafe]. What that
+// program makes later is not seen. [Store.OldLocks] looks at any time.
 //
 // # Age
 //
@@ -24,14 +35,17 @@ package s3store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
+	"github.com/holdfast-go/holdfast/aws/internal/oldlock"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -52,8 +66,8 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to honour conditions. Amazon S3 is
-	// trusted without it.
+	// Trusted says that the server is known to honour conditions, and that no locks of
+	// another program were found. Amazon S3 needs no probe without it.
 	Trusted bool
 
 	// Unsafe names conditions that the user insists on doing without.
@@ -70,8 +84,9 @@ type Options struct {
 	// [bucketstore.DefaultTries].
 	Tries int
 
-	// OnVerified is called when the probe has passed, so that the user can remember it
-	// and set Trusted the next time. Nil calls nothing.
+	// OnVerified is called when the probe has passed and no locks of another program were
+	// found, so that the user can remember it and set Trusted the next time. Nil calls
+	// nothing.
 	OnVerified func()
 
 	// Log is told of what was settled and found. Nil discards.
@@ -83,8 +98,11 @@ type Options struct {
 type Store struct {
 	*bucketstore.Store
 	bucket *s3bucket.Bucket
+	prefix string // ends with a slash unless it is empty
 	safety time.Duration
 	noAge  bool
+
+	oldLocks *atomic.Pointer[[]string] // the names that were found before the first write
 }
 
 var (
@@ -117,18 +135,80 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers := bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
-	s, err := bucketstore.New(registers, prefix, &bucketstore.Options{
-		Trusted:    o.Trusted,
-		OnVerified: o.OnVerified,
-		Unsafe:     o.Unsafe,
-		Tries:      o.Tries,
-		MinTTL:     MinTTL,
-		Log:        o.Log,
+	s := &Store{bucket: bucket, safety: o.Safety, noAge: o.NoAge, oldLocks: new(atomic.Pointer[[]string])}
+	if prefix != "" {
+		s.prefix = prefix + "/"
+	}
+	var err error
+	s.Store, err = bucketstore.New(registers, prefix, &bucketstore.Options{
+		Trusted: o.Trusted,
+		Check:   s.lookForOldLocks,
+		OnVerified: func() {
+			if len(s.oldNames()) == 0 && o.OnVerified != nil {
+				o.OnVerified()
+			}
+		},
+		Unsafe: o.Unsafe,
+		Tries:  o.Tries,
+		MinTTL: MinTTL,
+		Log:    o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, bucket, o.Safety, o.NoAge}, nil
+	return s, nil
+}
+
+// lookForOldLocks finds the names of the locks of another program, before the first write.
+func (s *Store) lookForOldLocks(ctx context.Context) error {
+	names, err := oldlock.Names(ctx, s.prefix, s.oldLocksBelow)
+	if err != nil && !errors.Is(err, store.ErrDenied) {
+		return err
+	}
+	s.oldLocks.Store(&names)
+	return nil
+}
+
+func (s *Store) oldNames() []string {
+	if names := s.oldLocks.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
+
+// OldLocks returns the objects below the prefix that are locks of another program, of the
+// first thousand; see the package comment.
+func (s *Store) OldLocks(ctx context.Context) ([]string, error) {
+	return s.oldLocksBelow(ctx, s.prefix)
+}
+
+func (s *Store) oldLocksBelow(ctx context.Context, prefix string) ([]string, error) {
+	const page = 1000
+	var objects []s3bucket.ObjectVersion
+	for info, err := range s.bucket.List(ctx, prefix, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if objects = append(objects, s3bucket.ObjectVersion{Key: info.Key, Size: info.Size}); len(objects) == page {
+			break
+		}
+	}
+	return oldlock.Among(ctx, s.bucket.Versions(), objects)
+}
+
+// Put implements [store.Store]; see package bucketstore. It refuses to make a register that
+// has the name of a lock of another program.
+func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+	if prev == "" && store.CheckPut(key, value) == nil {
+		err := s.Verify(ctx)
+		if err == nil {
+			err = store.MarkNotApplied(oldlock.Refuse(s.oldNames(), key))
+		}
+		if err != nil {
+			return "", &store.OpError{Op: store.OpPut, Key: key, Store: store.TraitsOf(s).Name, Err: err}
+		}
+	}
+	return s.Store.Put(ctx, key, prev, value)
 }
 
 // Open returns the registers that a URL names; see [s3bucket.Config]. It sends

@@ -99,11 +99,11 @@ func TestRequests(t *testing.T) {
 	unknown := newStore(t, f, nil)
 	f.Reset()
 	registertest.Put(t, unknown, "new", "", "1")
-	if got := strings.Join(f.Ops(), " "); got != "PutObject PutObject PutObject PutObject PutObject DeleteObject PutObject" {
+	if got := strings.Join(f.Ops(), " "); got != "ListObjectsV2 ListObjectsV2 PutObject PutObject PutObject PutObject PutObject DeleteObject PutObject" {
 		t.Errorf("the first write to an unknown server: %s", got)
 	}
 	for _, r := range f.Requests() {
-		if !strings.HasPrefix(r.Key, "pre/fix/") {
+		if !strings.HasPrefix(r.Key, "pre/fix/") && r.Op != "ListObjectsV2" {
 			t.Errorf("%s of %q, which is not below the prefix", r.Op, r.Key)
 		}
 	}
@@ -362,5 +362,76 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := s3store.Open(t.Context(), "s3://b?region=x", &s3store.Options{Safety: time.Millisecond}); err == nil {
 		t.Error("a safety of a millisecond is accepted")
+	}
+}
+
+// TestOldLocks: before its first write a Store looks for locks of the program that takes the
+// oldest version for the owner, and makes no register with the name of one. That is also so
+// on Amazon S3, which needs no probe; where the server is known to be good it does not look.
+func TestOldLocks(t *testing.T) {
+	uuid := "6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"
+	meta := map[string]string{"timeout": "10s", "lockowner": uuid}
+	lock := func(name string) func(*awstest.S3) {
+		return func(f *awstest.S3) { f.PutMeta("bucket", name, []byte(name+"-"+uuid), meta) }
+	}
+	for _, c := range []struct {
+		name    string
+		prepare func(*awstest.S3)
+		opts    s3store.Options
+		refused bool
+		noted   bool
+	}{
+		{"nothing", func(*awstest.S3) {}, s3store.Options{}, false, true},
+		{"a lock below the prefix", lock("pre/fix/job"), s3store.Options{}, true, false},
+		{"a lock at the root", lock("job"), s3store.Options{}, true, false},
+		{"a lock of another name", lock("jobs"), s3store.Options{}, false, false},
+		{"an object that only looks like one", func(f *awstest.S3) { f.PutMeta("bucket", "job", []byte("job-"+uuid), nil) }, s3store.Options{}, false, true},
+		{"no right to list", func(f *awstest.S3) {
+			lock("job")(f)
+			f.Add("ListObjectsV2", 0, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+		}, s3store.Options{}, false, true},
+		{"known", lock("job"), s3store.Options{Trusted: true}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := awstest.NewS3("bucket")
+			c.prepare(f)
+			noted := false
+			c.opts.OnVerified = func() { noted = true }
+			s := newStore(t, f, &c.opts)
+			for range 2 {
+				_, err := s.Put(t.Context(), "lock/job", "", []byte("1"))
+				if c.refused && (!errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), `the name "job" is taken`)) {
+					t.Errorf("got %v, want that the name is taken", err)
+				}
+				if !c.refused && err != nil && !errors.Is(err, store.ErrConflict) {
+					t.Error(err)
+				}
+			}
+			registertest.Put(t, s, "lock/other", "", "1")
+			if noted != c.noted {
+				t.Errorf("noted as good: %v, want %v", noted, c.noted)
+			}
+			lists := strings.Count(strings.Join(f.Ops(), " "), "ListObjectsV2")
+			if want := 2; lists > want || c.opts.Trusted && lists > 0 {
+				t.Errorf("%d listings for three writes: %v", lists, f.Ops())
+			}
+			if old, err := s.OldLocks(t.Context()); err != nil || len(old) != strings.Count(c.name, "below") {
+				t.Errorf("OldLocks: got %q, %v", old, err)
+			}
+		})
+	}
+}
+
+// TestOldLocksOnAWS: on Amazon S3 nothing but the look for old locks precedes the first write.
+func TestOldLocksOnAWS(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	s := newStore(t, f, nil, func(o *s3.Options) { o.BaseEndpoint = nil })
+	if !s.S3Bucket().OnAWS() {
+		t.Fatal("the test needs a client that counts as Amazon's")
+	}
+	registertest.Put(t, s, "lock/job", "", "1")
+	registertest.Put(t, s, "lock/other", "", "1")
+	if got := strings.Join(f.Ops(), " "); got != "ListObjectsV2 ListObjectsV2 PutObject PutObject" {
+		t.Errorf("requests %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/oldlock"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -174,43 +175,16 @@ func (s *Store) bucketSettings(ctx context.Context) (*Settings, error) {
 	return set, nil
 }
 
-// maxLegacy bounds how many objects are looked at.
-const maxLegacy = 20
-
 // legacyBelow returns the objects that are locks of the other program, of those on the
 // first page of a listing.
 func (s *Store) legacyBelow(ctx context.Context, prefix string) (objects []string, err error) {
-	asked := map[string]bool{}
 	for page, err := range s.versions.List(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range page.Versions {
-			// The body is the name, a hyphen and a UUID.
-			if asked[v.Key] || len(asked) >= maxLegacy || v.Size != int64(len(v.Key)+37) {
-				continue
-			}
-			asked[v.Key] = true
-			if legacy, err := s.isLegacy(ctx, v.Key, v.ID); err != nil {
-				return nil, err
-			} else if legacy {
-				objects = append(objects, v.Key)
-			}
-		}
-		break
+		return oldlock.Among(ctx, s.versions, page.Versions)
 	}
-	return objects, nil
-}
-
-// isLegacy reports whether a version is a lock of the other program.
-func (s *Store) isLegacy(ctx context.Context, object, id string) (bool, error) {
-	metadata, err := s.versions.Metadata(ctx, object, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	_, timeout := metadata["timeout"]
-	_, owner := metadata["lockowner"]
-	return timeout && owner, err
+	return nil, nil
 }
 
 // notLegacy refuses to make a register of this key while the other program has a lock of
@@ -224,47 +198,19 @@ func (s *Store) notLegacy(ctx context.Context, key string) error {
 	}
 	defer free()
 	if !s.fit.looked {
-		if s.fit.legacy, err = s.legacyNames(ctx); err != nil {
+		if s.fit.legacy, err = oldlock.Names(ctx, s.prefix, s.legacyBelow); err != nil {
 			return err
 		}
 		s.fit.looked = true
 	}
-	_, below, _ := strings.Cut(key, "/")
-	for _, name := range s.fit.legacy {
-		if name == key || name == below {
-			return fmt.Errorf("%w: the name %q is taken by %s", store.ErrUnsafe, name, legacyText)
-		}
-	}
-	return nil
+	return oldlock.Refuse(s.fit.legacy, key)
 }
-
-// legacyNames returns the names of the locks of the other program, below the prefix and
-// at the root of the bucket, if the rights go so far.
-func (s *Store) legacyNames(ctx context.Context) (names []string, err error) {
-	objects, err := s.legacyBelow(ctx, s.prefix)
-	if err != nil {
-		return nil, err
-	}
-	for _, object := range objects {
-		names = append(names, strings.TrimPrefix(object, s.prefix))
-	}
-	if s.prefix == "" {
-		return names, nil
-	}
-	objects, err = s.legacyBelow(ctx, "")
-	if errors.Is(err, store.ErrDenied) {
-		err = nil
-	}
-	return append(names, objects...), err
-}
-
-const legacyText = "a lock of another program, whose rule (the oldest version owns) lets two owners in; end that program and remove the object with its versions, or use another name or prefix"
 
 // foreign is the error of a version that is no entry.
 func (s *Store) foreign(ctx context.Context, object string, v version, why error) error {
 	text := why.Error()
-	if legacy, err := s.isLegacy(ctx, object, v.id); err == nil && legacy {
-		text = "it is " + legacyText
+	if legacy, err := oldlock.Is(ctx, s.versions, object, v.id); err == nil && legacy {
+		text = "it is " + oldlock.Text
 	}
 	return fmt.Errorf("%w: version %s of %s, of %s, can't be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
 }

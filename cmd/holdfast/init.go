@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -40,7 +43,9 @@ func (a *app) init(ctx context.Context) error {
 	var table *reservationTable
 	switch u.Scheme {
 	case "s3":
-		raw, table, err = a.splitReservations(ctx, raw)
+		if raw, table, err = a.splitReservations(ctx, raw); err == nil {
+			err = initBucket(ctx, raw)
+		}
 	case "dynamodb":
 		// First read the store as every command does, so that init reports the same errors.
 		// init can mend only one of them: a table that does not exist.
@@ -110,6 +115,22 @@ func initTable(ctx context.Context, raw string) error {
 		return err
 	}
 	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
+}
+
+// initBucket refuses a bucket where locks of another program are.
+func initBucket(ctx context.Context, raw string) error {
+	st, err := s3store.Open(ctx, raw, nil)
+	if err != nil {
+		return err
+	}
+	objects, err := st.OldLocks(ctx)
+	if errors.Is(err, store.ErrDenied) {
+		return nil // locks need no listing
+	}
+	if err == nil && len(objects) > 0 {
+		err = fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(objects, ", "))
+	}
+	return err
 }
 
 // initVersions refuses a bucket where a rule would remove versions that the store needs, or

@@ -54,8 +54,13 @@ type Options struct {
 	// MinTTL is that of the traits: the shortest lease that makes sense.
 	MinTTL time.Duration
 
-	// OnVerified is called when the probe has passed, so that the user can remember it
-	// and set Trusted the next time. Nil calls nothing.
+	// Check is called before the first write, until it succeeds once, unless Trusted is set;
+	// also where only the traits of the bucket say that it is trusted. Its error becomes the
+	// error of that write, which was not applied. Nil checks nothing.
+	Check func(context.Context) error
+
+	// OnVerified is called when Check and the probe have passed, so that the user can
+	// remember it and set Trusted the next time. Nil calls nothing.
 	OnVerified func()
 
 	// Log receives what became of writes whose reply was lost, and what the probe could
@@ -106,7 +111,9 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 	}
 	registers, err := engine.New(d, engine.Options{
 		Traits:     traits,
-		Trusted:    trusted,
+		Trusted:    o.Trusted || of.Trusted && o.Check == nil,
+		Honest:     of.Trusted,
+		Check:      o.Check,
 		Tags:       true,
 		Tries:      o.Tries,
 		Refuse:     o.refuse,

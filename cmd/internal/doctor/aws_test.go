@@ -77,7 +77,7 @@ func TestS3(t *testing.T) {
 		// Rights.
 		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not-tested")},
 		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not-tested")},
-		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not-tested list-objects=not-tested list-registers=not-tested")},
+		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not-tested list-objects=not-tested list-registers=not-tested legacy=not-tested")},
 		{"no s3:GetBucketVersioning", denied("GetBucketVersioning"), found(doctor.Safe, "versioning=not-tested")},
 		{"no s3:GetBucketObjectLockConfiguration", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=not-tested")},
 	} {
@@ -105,6 +105,16 @@ func TestS3(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOldLocksOnS3: a lock of the program that takes the oldest version for the owner is told
+// on a bucket with conditions, too.
+func TestOldLocksOnS3(t *testing.T) {
+	t.Parallel()
+	s := newS3(func(s *awstest.S3) {
+		s.PutMeta("bucket", "app/job", []byte("app/job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
+	})
+	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick()))
 }
 
 // TestGoldenS3 checks the two forms of a report, on a bucket with something of every kind.

@@ -101,6 +101,7 @@ func (p *bucket) steps() []step {
 		step{"list-objects", "listing objects that were just written", false, p.list},
 		step{"clock", "the store's clock", true, p.clock},
 		step{"settings", "settings of the bucket", false, p.settings},
+		step{"legacy", oldLocks.what, false, p.oldLocks},
 	)
 }
 
@@ -368,6 +369,25 @@ func offset(apart, took time.Duration) string {
 		return fmt.Sprintf("%v ahead of ours", apart.Round(time.Second))
 	}
 	return fmt.Sprintf("%v behind ours", -apart.Round(time.Second))
+}
+
+// oldLocks says what locks of programs are that take the oldest version for the owner.
+var oldLocks = struct{ what, means string }{
+	"locks of programs that take the oldest version for the owner",
+	"under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix",
+}
+
+// oldLocks looks for locks of another program, which Holdfast's do not exclude.
+func (p *bucket) oldLocks(ctx context.Context) []Check {
+	c := finding("legacy", oldLocks.what, false)
+	objects, err := p.st.OldLocks(ctx)
+	switch {
+	case err != nil:
+		return p.e.failed(c, err)
+	case len(objects) > 0:
+		return c.unsafe(strings.Join(objects, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+	}
+	return c.ok("none found")
 }
 
 // settings checks the bucket's settings. If the bucket keeps every version, renewals pile

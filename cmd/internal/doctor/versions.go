@@ -81,7 +81,7 @@ func (p *versions) settings(ctx context.Context) []Check {
 		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "superseded versions could not be removed; leases are refused here", true},
 		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; leases are refused here", false},
 		{"lifecycle", "lifecycle rules", "lifecycle", len(set.Expiring) > 0, strings.Join(set.Expiring, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
-		{"legacy", "locks of programs that take the oldest version for the owner", "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), "under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix", false},
+		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
 	} {
 		c := finding(look.id, look.what, look.needed)
 		switch unknown := set.Unknown[look.part]; {
