@@ -125,9 +125,12 @@ const (
 	PartsIfMatch  Ability = "upload-if-match"  // IfMatch of such a body
 )
 
-// RemoveVersion is the ability of a [VersionRemover]. It is not tried, and not among
-// [Abilities].
-const RemoveVersion Ability = "remove-version"
+// These abilities are not tried, and not among [Abilities].
+const (
+	RemoveVersion Ability = "remove-version" // of a [VersionRemover]
+	StorageClass  Ability = "storage-class"  // [PutOptions].StorageClass
+	Tags          Ability = "tags"           // [PutOptions].Tags
+)
 
 // Abilities returns all abilities.
 func Abilities() []Ability {

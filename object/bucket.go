@@ -158,6 +158,17 @@ type PutOptions struct {
 	// [CheckMetadata].
 	Metadata map[string]string
 
+	// StorageClass is one of the store's own, such as STANDARD_IA on S3; empty means the
+	// store's default. A bucket that has no storage classes refuses it with an
+	// [UnsupportedError]. An object of a class that must be restored before it is read
+	// (GLACIER) cannot be read here.
+	StorageClass string
+
+	// Tags are kept beside the object for the store's own rules (costs, lifecycle). No
+	// method reads them. At most [MaxTags]; see [CheckTags]. A bucket that has no tags
+	// refuses them with an [UnsupportedError].
+	Tags map[string]string
+
 	// Length is that of the body in bytes, where the caller knows it; 0 means that it is
 	// not known. A body of another length is refused with [ErrInvalid], and nothing is
 	// written.

@@ -2,7 +2,9 @@ package object
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -47,6 +49,36 @@ func CheckMetadata(metadata map[string]string) error {
 	return nil
 }
 
+// The bounds of tags are those of S3, lengths in characters.
+const (
+	MaxTags     = 10
+	MaxTagName  = 128
+	MaxTagValue = 256
+)
+
+// CheckTags reports why tags cannot be kept by every bucket that has tags; the error
+// matches [ErrInvalid]. Names and values consist of letters, digits, spaces and + - = . _
+// : / @; names are not empty, and do not begin with "aws:".
+func CheckTags(tags map[string]string) error {
+	if len(tags) > MaxTags {
+		return fmt.Errorf("%w: %d tags, at most %d are allowed", ErrInvalid, len(tags), MaxTags)
+	}
+	bad := func(text string, limit int) bool {
+		return !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit || strings.ContainsFunc(text, func(r rune) bool {
+			return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("+-=._:/@", r)
+		})
+	}
+	for name, value := range tags {
+		if name == "" || bad(name, MaxTagName) || len(name) >= 4 && strings.EqualFold(name[:4], "aws:") {
+			return fmt.Errorf("%w: the name of a tag %.200q", ErrInvalid, name)
+		}
+		if bad(value, MaxTagValue) {
+			return fmt.Errorf("%w: the value of the tag %q: %.300q", ErrInvalid, name, value)
+		}
+	}
+	return nil
+}
+
 // CheckGet reports why no bucket can carry out a Get with these arguments. Buckets call
 // this and the similar functions first.
 func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
@@ -62,8 +94,9 @@ func CheckGet(key string, opts *GetOptions) (GetOptions, error) {
 	return *opts, nil
 }
 
-// CheckPut reports why a Put with these arguments cannot be carried out.
-func CheckPut(key string, opts *PutOptions) (PutOptions, error) {
+// CheckPut reports why a Put with these arguments cannot be carried out by a bucket that
+// has these of the abilities [StorageClass] and [Tags].
+func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) {
 	if err := CheckKey(key); err != nil || opts == nil {
 		return PutOptions{}, err
 	}
@@ -73,8 +106,26 @@ func CheckPut(key string, opts *PutOptions) (PutOptions, error) {
 	if opts.Length < 0 {
 		return PutOptions{}, fmt.Errorf("%w: a negative length", ErrInvalid)
 	}
-	return *opts, CheckMetadata(opts.Metadata)
+	if len(opts.StorageClass) > maxStorageClass || strings.Trim(opts.StorageClass, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+		return PutOptions{}, fmt.Errorf("%w: the storage class %.100q", ErrInvalid, opts.StorageClass)
+	}
+	if err := CheckTags(opts.Tags); err != nil {
+		return PutOptions{}, err
+	}
+	if err := CheckMetadata(opts.Metadata); err != nil {
+		return PutOptions{}, err
+	}
+	switch {
+	case opts.StorageClass != "" && !slices.Contains(has, StorageClass):
+		return PutOptions{}, &UnsupportedError{Ability: StorageClass}
+	case len(opts.Tags) > 0 && !slices.Contains(has, Tags):
+		return PutOptions{}, &UnsupportedError{Ability: Tags}
+	}
+	return *opts, nil
 }
+
+// maxStorageClass is the longest name of a storage class, in bytes.
+const maxStorageClass = 64
 
 // CheckDelete reports why a Delete with these arguments cannot be carried out.
 func CheckDelete(key string, opts *DeleteOptions) (DeleteOptions, error) {

@@ -108,7 +108,8 @@ type Uploader interface {
 // must be the same as before, from its beginning. Parts that the store has already, byte
 // for byte, are not sent again; others are. So a body that has changed meanwhile costs
 // time, and nothing else. Conditions, Length, Progress and Keep are those of opts; the
-// content type and the metadata are those with which the upload began.
+// content type, the metadata, the storage class and the tags are those with which the
+// upload began. A StorageClass and Tags in opts are refused with an [UnsupportedError].
 //
 // If there is no such upload, the outcome is Unknown: an earlier completion may have been
 // applied, or another program aborted it. A bucket without uploads in parts refuses with

@@ -153,7 +153,7 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 	if from.Size > maxPartSize*maxParts {
 		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
 	}
-	u, err := b.begin(ctx, destination, o.ContentType, o.Metadata, "") // parts that the server copies have none
+	u, err := b.begin(ctx, destination, object.PutOptions{ContentType: o.ContentType, Metadata: o.Metadata}, "") // parts that the server copies have none
 	if err != nil {
 		return object.Info{}, err
 	}

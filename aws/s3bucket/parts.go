@@ -48,7 +48,7 @@ type upload struct {
 // putParts uploads a large body, of which first was read already. Only its completion is
 // conditional; the rest has no effect by itself and is repeated.
 func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io.Reader, length int64, o object.PutOptions) (object.Info, error) {
-	u, err := b.begin(ctx, key, o.ContentType, o.Metadata, b.checksum)
+	u, err := b.begin(ctx, key, o, b.checksum)
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -65,7 +65,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io
 
 // Resume implements [object.Uploader].
 func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, opts *object.PutOptions) (object.Info, error) {
-	o, err := object.CheckPut(up.Key, opts)
+	o, err := object.CheckPut(up.Key, opts) // without storage class and tags: those of the upload stay
 	switch {
 	case err != nil:
 	case up.ID == "" || up.PartSize < 0 || up.PartSize > maxPartSize:
@@ -106,8 +106,9 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 	return info, about(up.Key, o.IfMatch, needed, err)
 }
 
-// begin begins an upload whose parts have this checksum; empty: none.
-func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata map[string]string, checksum types.ChecksumAlgorithm) (*upload, error) {
+// begin begins an upload whose parts have this checksum; empty: none. Of o it takes what
+// describes the object.
+func (b *Bucket) begin(ctx context.Context, key string, o object.PutOptions, checksum types.ChecksumAlgorithm) (*upload, error) {
 	var out *s3.CreateMultipartUploadOutput
 	var now time.Time
 	err := b.repeat(ctx, func() error {
@@ -115,9 +116,11 @@ func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata ma
 			out, err = b.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 				Bucket:               &b.name,
 				Key:                  &key,
-				ContentType:          aws.String(cmp.Or(contentType, defaultType)),
+				ContentType:          aws.String(cmp.Or(o.ContentType, defaultType)),
 				ChecksumAlgorithm:    checksum,
-				Metadata:             metadata,
+				Metadata:             o.Metadata,
+				StorageClass:         types.StorageClass(o.StorageClass),
+				Tagging:              tagging(o.Tags),
 				ExpectedBucketOwner:  strOrNil(b.o.Owner),
 				ServerSideEncryption: b.o.Encryption,
 				SSEKMSKeyId:          strOrNil(b.o.KMSKey),
@@ -134,7 +137,7 @@ func (b *Bucket) begin(ctx context.Context, key, contentType string, metadata ma
 	if err != nil {
 		return nil, store.MarkNotApplied(err)
 	}
-	up := object.Upload{Key: key, ID: *out.UploadId, Started: now, Now: now, Metadata: metadata}
+	up := object.Upload{Key: key, ID: *out.UploadId, Started: now, Now: now, Metadata: o.Metadata}
 	return &upload{Upload: up, b: b, total: -1}, nil
 }
 

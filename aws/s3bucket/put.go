@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -46,7 +49,7 @@ func (c condition) headers() (match, noneMatch *string) {
 // Put implements [object.Bucket]. A put with a condition is sent once; its outcome
 // is unknown if no answer came.
 func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
-	o, err := object.CheckPut(key, opts)
+	o, err := object.CheckPut(key, opts, object.StorageClass, object.Tags)
 	if err == nil {
 		err = checkVersions(key, o.IfMatch)
 	}
@@ -147,6 +150,8 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 		ContentLength:        aws.Int64(int64(len(body))),
 		ContentType:          aws.String(cmp.Or(o.ContentType, defaultType)),
 		Metadata:             o.Metadata,
+		StorageClass:         types.StorageClass(o.StorageClass),
+		Tagging:              tagging(o.Tags),
 		ExpectedBucketOwner:  strOrNil(b.o.Owner),
 		ServerSideEncryption: b.o.Encryption,
 		SSEKMSKeyId:          strOrNil(b.o.KMSKey),
@@ -169,6 +174,18 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 		return object.Info{}, err
 	}
 	return object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
+}
+
+// tagging returns tags as a header has them; nil for none.
+func tagging(tags map[string]string) *string {
+	if len(tags) == 0 {
+		return nil
+	}
+	query := make(url.Values)
+	for name, value := range tags {
+		query.Set(name, value)
+	}
+	return aws.String(strings.ReplaceAll(query.Encode(), "+", "%20"))
 }
 
 // defaultType is the content type of an object without one.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -370,6 +371,36 @@ func TestHeaders(t *testing.T) {
 				r.Header.Get("X-Amz-Acl") != "bucket-owner-full-control" {
 				t.Errorf("%s: %v", r.Op, r.Header)
 			}
+		}
+	}
+}
+
+// TestStorageClassAndTags: they go with a put and with the beginning of an upload in parts,
+// and nothing of them where none are given. An upload that is resumed keeps its own.
+func TestStorageClassAndTags(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b := newBucket(t, f, &s3bucket.Options{Assume: object.Abilities()})
+	for _, o := range []object.PutOptions{
+		{StorageClass: "STANDARD_IA", Tags: map[string]string{"team": "a b+c", "a/b": "é=:"}},
+		{IfAbsent: true, StorageClass: "STANDARD_IA", Tags: map[string]string{"a/b": "é=:", "team": "a b+c"}},
+		{},
+	} {
+		f.Reset()
+		put(t, b, fmt.Sprint("small", o.IfAbsent), "x", &o)
+		put(t, b, fmt.Sprint("large", o.IfAbsent), strings.Repeat("x", part+1), &o)
+		for _, r := range f.Requests() {
+			class, tags := r.Header.Get("X-Amz-Storage-Class"), r.Header.Get("X-Amz-Tagging")
+			begins := r.Op == "PutObject" || r.Op == "CreateMultipartUpload"
+			if begins && o.Tags != nil && (class != "STANDARD_IA" || tags != "a%2Fb=%C3%A9%3D%3A&team=a%20b%2Bc") || (!begins || o.Tags == nil) && class+tags != "" {
+				t.Errorf("%+v: %s: class %q, tags %q", o, r.Op, class, tags)
+			}
+		}
+	}
+	for _, o := range []object.PutOptions{{StorageClass: "STANDARD"}, {Tags: map[string]string{"a": "b"}}} {
+		f.Reset()
+		_, err := b.Resume(t.Context(), object.Upload{Key: "k", ID: "1"}, strings.NewReader("x"), &o)
+		if !errors.Is(err, errors.ErrUnsupported) || store.OutcomeOf(err) != store.NotApplied || len(f.Requests()) > 0 {
+			t.Errorf("resumed with %+v: %v after %v", o, err, f.Ops())
 		}
 	}
 }

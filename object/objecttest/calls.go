@@ -3,6 +3,7 @@ package objecttest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -40,6 +41,26 @@ func callCases() []testCase {
 			}
 			e.expectAbsent("a")
 		}},
+		{"BadTags", "A storage class and tags that no store takes are refused with ErrInvalid.", func(e *env) {
+			eleven := make(map[string]string)
+			for i := range object.MaxTags + 1 {
+				eleven[fmt.Sprint(i)] = "x"
+			}
+			opts := []object.PutOptions{{StorageClass: "A B"}, {StorageClass: strings.Repeat("A", 100)}, {Tags: eleven}}
+			for _, tags := range []map[string]string{
+				{"": "x"}, {"aws:x": "x"}, {"AWS:x": "x"}, {"a&b": "x"}, {"a": "x&b=c"}, {"a": "line\nbreak"}, {"a": "\xff"},
+				{strings.Repeat("é", object.MaxTagName+1): "x"}, {"a": strings.Repeat("é", object.MaxTagValue+1)},
+			} {
+				opts = append(opts, object.PutOptions{Tags: tags})
+			}
+			for _, o := range opts {
+				if err := e.tryPut("a", "x", &o); !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+					e.errorf("class %q, tags %.80q: got %v, want ErrInvalid", o.StorageClass, o.Tags, err)
+				}
+			}
+			e.expectAbsent("a")
+		}},
+		{"StorageClassAndTags", "A bucket takes a storage class and tags, or refuses them with an UnsupportedError and writes nothing.", caseTags},
 		{"BodyFails", "An error of the body is returned, and nothing is written, neither of a small body nor of a large one.", func(e *env) {
 			broken := errors.New("the disk is gone")
 			v := e.put("a", "one", nil)
@@ -118,3 +139,27 @@ func callCases() []testCase {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func caseTags(e *env) {
+	tags := map[string]string{"team": "a b+c", "cost-centre": "7", strings.Repeat("n", object.MaxTagName): strings.Repeat("x", object.MaxTagValue)}
+	for ability, o := range map[object.Ability]object.PutOptions{
+		object.StorageClass: {StorageClass: "STANDARD"},
+		object.Tags:         {Tags: tags},
+	} {
+		for key, body := range map[string]string{"small": "x", "large": e.large()} {
+			key += "-" + string(ability)
+			err := e.tryPut(key, body, &o)
+			var unsupported *object.UnsupportedError
+			switch {
+			case err == nil:
+				if got, _ := e.read(key, nil); got != body {
+					e.errorf("%s: read %d bytes, want %d", key, len(got), len(body))
+				}
+			case !errors.As(err, &unsupported) || unsupported.Ability != ability || store.OutcomeOf(err) != store.NotApplied:
+				e.errorf("%s: got %v, want an UnsupportedError", key, err)
+			default:
+				e.expectAbsent(key)
+			}
+		}
+	}
+}
