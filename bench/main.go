@@ -1,7 +1,7 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
+//	go run . [-only files|startup|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module stands outside of the workspace: set GOWORK=off, as make bench does.
@@ -59,7 +59,7 @@ func (r *run) finish(w io.Writer) error {
 
 func main() {
 	var r run
-	only := flag.String("only", "", "measure only `what`: files, s3, transfers, dynamodb or postgresql")
+	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, dynamodb or postgresql")
 	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
@@ -102,6 +102,7 @@ func measure(only, dir string, size int64, r *run) error {
 		measure func() error
 	}{
 		{"files", func() error { return files(os.Stdout, dir, r) }},
+		{"startup", func() error { return startup(os.Stdout, dir, r) }},
 		{"s3", func() error {
 			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
 				server, err := start(ctx)
