@@ -66,15 +66,44 @@ func TestSettlePlain(t *testing.T) {
 	check("the second", store.FateApplied, v, "", w)
 }
 
+// settling is how a write on the value "before" ends under a schedule of faults.
+type settling struct {
+	schedule string
+	fate     store.Fate
+	failed   bool
+	outcome  store.Outcome
+	value    string // what stands then; empty: nothing
+}
+
+func (c settling) check(t *testing.T, write func(context.Context, store.Store, store.Version) (store.Settlement, error)) {
+	t.Run(c.schedule, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := memstore.New()
+			v, err := m.Put(t.Context(), "k", "", []byte("before"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			schedule, err := faultstore.Parse(c.schedule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := write(ctx, faultstore.New(m, schedule), v)
+			if found.Fate != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome || errors.Is(err, store.ErrConflict) {
+				t.Errorf("got %v, %v (%v); want %v", found.Fate, err, store.OutcomeOf(err), c.fate)
+			}
+			value, now, err := m.Get(t.Context(), "k")
+			if errors.Is(err, store.ErrNotFound) != (c.value == "") || string(value) != c.value || c.value == "ours" && found.Current.Version != now {
+				t.Errorf("it holds %q %q, %v; told %q", value, now, err, found.Current.Version)
+			}
+		})
+	})
+}
+
 // TestPutAndSettle: how PutAndSettle ends, and after how many calls.
 func TestPutAndSettle(t *testing.T) {
-	for _, c := range []struct {
-		schedule string
-		fate     store.Fate
-		failed   bool
-		outcome  store.Outcome
-		value    string
-	}{
+	for _, c := range []settling{
 		{"", store.FateApplied, false, store.Applied, "ours"},
 		{"put k #1 lose", store.FateApplied, false, store.Applied, "ours"},
 		{"put k #1 drop", store.FateApplied, false, store.Applied, "ours"},
@@ -86,68 +115,23 @@ func TestPutAndSettle(t *testing.T) {
 		{"put k drop", store.FateNotYet, true, store.Unknown, "before"},
 		{"put k #1 drop; settle k fail", store.FateUnknown, true, store.Unknown, "before"},
 	} {
-		t.Run(c.schedule, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := memstore.New()
-				v, err := m.Put(t.Context(), "k", "", []byte("before"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				schedule, err := faultstore.Parse(c.schedule)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found, err := store.PutAndSettle(ctx, faultstore.New(m, schedule), "k", v, []byte("ours"))
-				if found.Fate != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome || errors.Is(err, store.ErrConflict) {
-					t.Errorf("got %v, %v (%v); want %v", found.Fate, err, store.OutcomeOf(err), c.fate)
-				}
-				value, now, err := m.Get(t.Context(), "k")
-				if err != nil || string(value) != c.value || c.value == "ours" && found.Current.Version != now {
-					t.Errorf("it holds %q %q, %v; told %q", value, now, err, found.Current.Version)
-				}
-			})
+		c.check(t, func(ctx context.Context, s store.Store, v store.Version) (store.Settlement, error) {
+			return store.PutAndSettle(ctx, s, "k", v, []byte("ours"))
 		})
 	}
 }
 
 // TestDeleteAndSettle: a delete ends as a put does.
 func TestDeleteAndSettle(t *testing.T) {
-	for _, c := range []struct {
-		schedule string
-		fate     store.Fate
-		failed   bool
-		outcome  store.Outcome
-		there    bool
-	}{
-		{"", store.FateApplied, false, store.Applied, false},
-		{"delete k #1 lose", store.FateApplied, false, store.Applied, false},
-		{"delete k #1-3 drop", store.FateApplied, false, store.Applied, false},
-		{"delete k #1 fail", store.FateNever, true, store.NotApplied, true},
-		{"delete k drop", store.FateNotYet, true, store.Unknown, true},
+	for _, c := range []settling{
+		{"", store.FateApplied, false, store.Applied, ""},
+		{"delete k #1 lose", store.FateApplied, false, store.Applied, ""},
+		{"delete k #1-3 drop", store.FateApplied, false, store.Applied, ""},
+		{"delete k #1 fail", store.FateNever, true, store.NotApplied, "before"},
+		{"delete k drop", store.FateNotYet, true, store.Unknown, "before"},
 	} {
-		t.Run(c.schedule, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := memstore.New()
-				v, err := m.Put(t.Context(), "k", "", []byte("before"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				schedule, err := faultstore.Parse(c.schedule)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found, err := store.DeleteAndSettle(ctx, faultstore.New(m, schedule), "k", v)
-				if found.Fate != c.fate || (err != nil) != c.failed || store.OutcomeOf(err) != c.outcome {
-					t.Errorf("got %v, %v (%v); want %v", found.Fate, err, store.OutcomeOf(err), c.fate)
-				}
-				if _, _, err := m.Get(t.Context(), "k"); errors.Is(err, store.ErrNotFound) == c.there {
-					t.Errorf("get: %v", err)
-				}
-			})
+		c.check(t, func(ctx context.Context, s store.Store, v store.Version) (store.Settlement, error) {
+			return store.DeleteAndSettle(ctx, s, "k", v)
 		})
 	}
 	m := memstore.New()

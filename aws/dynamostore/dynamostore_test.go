@@ -1,7 +1,6 @@
 package dynamostore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -259,23 +258,7 @@ func TestSuperseded(t *testing.T) {
 
 // TestDeadline: a request that gets no answer leaves time to settle it, however
 // little the caller has.
-func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newServer()
-		s := trusted(t, f)
-		v := registertest.Put(t, s, "k", "", "0")
-		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
-			f.Add("PutItem", 0, 1, fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
-			next, err := s.Put(ctx, "k", v, []byte("1"))
-			cancel()
-			if err != nil {
-				t.Fatalf("%+v: %v", fault, err)
-			}
-			v = next
-		}
-	})
-}
+func TestDeadline(t *testing.T) { registertest.Deadline(t, "PutItem", newServer, trusted) }
 
 // TestFaultyCounter: many that raise a counter through a network that loses,
 // repeats, delays and refuses lose no acknowledged increment, and count none twice.

@@ -1,7 +1,6 @@
 package s3store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -310,23 +309,7 @@ func TestMarkerExists(t *testing.T) {
 
 // TestDeadline: a request that gets no answer leaves time to settle it, however
 // little the caller has.
-func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := awstest.NewS3("bucket")
-		s := newStore(t, f, &s3store.Options{Trusted: true})
-		v := registertest.Put(t, s, "k", "", "0")
-		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
-			f.Add("PutObject", 0, 1, fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
-			next, err := s.Put(ctx, "k", v, []byte("1"))
-			cancel()
-			if err != nil {
-				t.Fatalf("%+v: %v", fault, err)
-			}
-			v = next
-		}
-	})
-}
+func TestDeadline(t *testing.T) { registertest.Deadline(t, "PutObject", newServer, trusted) }
 
 // TestFaultyCounter: many that raise counters through a network that loses, repeats,
 // delays and refuses lose no acknowledged increment, and count none twice.

@@ -3,6 +3,7 @@
 package registertest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -71,6 +72,26 @@ func LostReplies[S Server, R store.Store](t *testing.T, op string, cases []LostR
 			})
 		}
 	}
+}
+
+// Deadline checks that a request without an answer leaves time to settle its write, for a
+// caller who has two and a half seconds. The arguments are those of LostReplies.
+func Deadline[S Server, R store.Store](t *testing.T, op string, serve func() S, open func(*testing.T, S) R) {
+	synctest.Test(t, func(t *testing.T) {
+		server := serve()
+		s := open(t, server)
+		v := Put(t, s, "k", "", "0")
+		for _, fault := range []awstest.Fault{{Hang: true}, {Before: time.Minute}} {
+			server.Add(op, 0, 1, fault)
+			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+			next, err := s.Put(ctx, "k", v, []byte("1"))
+			cancel()
+			if err != nil {
+				t.Fatalf("%+v: %v", fault, err)
+			}
+			v = next
+		}
+	})
 }
 
 // FaultyCounter checks that several that raise a counter through a network with these faults

@@ -41,9 +41,7 @@ func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
 	r := explore(t, c)
 	noViolation(t, r)
 	happens(t, r, append(events, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken))
-	if !r.Complete || r.States < least {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
-	}
+	visitsAll(t, r, least)
 }
 
 // TestBreakReductions compares states with their reduced forms: the nearest ones of the
@@ -51,18 +49,5 @@ func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
 func TestBreakReductions(t *testing.T) {
 	c := presentWorld
 	c.Age, c.Flight, c.Attempts, c.Sleep, c.Jump = true, 2, 2, true, true
-	limit := 40_000
-	if raceEnabled {
-		limit = 4_000
-	}
-	compareReduced(t, c, limit)
-	for p := range model.NotDelayed + 1 {
-		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
-	}
-	for f := model.BreakIsALife; f <= model.StoodOfAnEarlierWrite; f++ {
-		t.Run(f.String(), func(t *testing.T) {
-			c.Fault = f
-			compareReduced(t, c, limit/10)
-		})
-	}
+	compareFaults(t, c, 10, between(model.BreakIsALife, model.StoodOfAnEarlierWrite))
 }

@@ -35,6 +35,14 @@ func noViolation(t *testing.T, r model.Result) {
 	}
 }
 
+// visitsAll fails unless the search came to its end, after at least so many states.
+func visitsAll(t *testing.T, r model.Result, least int) {
+	t.Helper()
+	if !r.Complete || r.States < least {
+		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	}
+}
+
 // happens fails for each event that never happened.
 func happens(t *testing.T, r model.Result, events []model.Event) {
 	t.Helper()
@@ -56,9 +64,7 @@ func TestProtocol(t *testing.T) {
 	}
 	r := explore(t, c)
 	noViolation(t, r)
-	if !r.Complete || r.States < least {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
-	}
+	visitsAll(t, r, least)
 }
 
 // TestEverythingHappens visits the nearest states of a world in which everything may
@@ -82,7 +88,5 @@ func TestProtocolAtLength(t *testing.T) {
 	r := explore(t, c)
 	noViolation(t, r)
 	happens(t, r, model.Events())
-	if least := 10_000_000; !r.Complete || r.States < least {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
-	}
+	visitsAll(t, r, 10_000_000)
 }

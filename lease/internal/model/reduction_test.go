@@ -16,11 +16,10 @@ func compareReduced(t *testing.T, c model.Config, limit int) (states, reduced in
 	return states, reduced
 }
 
-// TestReductions compares states with their reduced forms, step by step: the nearest ones
-// of the right protocol and of each fault.
-func TestReductions(t *testing.T) {
-	c := everything
-	c.TTL = [2]int{2, 2}
+// compareFaults compares the nearest states of a world with their reduced forms, step by
+// step: those of the right protocol, and a share of as many for each fault.
+func compareFaults(t *testing.T, c model.Config, share int, faults []model.Fault) {
+	t.Helper()
 	limit := 40_000
 	if raceEnabled {
 		limit = 4_000
@@ -29,12 +28,26 @@ func TestReductions(t *testing.T) {
 	for p := range model.NotDelayed + 1 {
 		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
 	}
-	for _, f := range model.Faults() {
+	for _, f := range faults {
 		t.Run(f.String(), func(t *testing.T) {
 			c.Fault = f
-			compareReduced(t, c, limit/40)
+			compareReduced(t, c, limit/share)
 		})
 	}
+}
+
+// between returns the faults from first to last.
+func between(first, last model.Fault) (all []model.Fault) {
+	for f := first; f <= last; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+func TestReductions(t *testing.T) {
+	c := everything
+	c.TTL = [2]int{2, 2}
+	compareFaults(t, c, 40, model.Faults())
 }
 
 // TestReductionsAtLength compares all states of a small world, and many of the full one.

@@ -26,8 +26,8 @@ func TestTickets(t *testing.T) {
 	}
 	r := explore(t, c)
 	noViolation(t, r)
-	if least := 2_000_000; !raceEnabled && (!r.Complete || r.States < least) {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
+	if !raceEnabled {
+		visitsAll(t, r, 2_000_000)
 	}
 }
 
@@ -40,9 +40,7 @@ func TestTicketsAndDeath(t *testing.T) {
 	r := explore(t, c)
 	noViolation(t, r)
 	happens(t, r, model.TicketEvents())
-	if least := 10_000_000; !r.Complete || r.States < least {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
-	}
+	visitsAll(t, r, 10_000_000)
 }
 
 // TestLateTickets visits all states of a world in which a write with a ticket may land
@@ -53,9 +51,7 @@ func TestLateTickets(t *testing.T) {
 	c.Probe = 64
 	r := explore(t, c)
 	noViolation(t, r)
-	if least := 9_000_000; !r.Complete || r.States < least {
-		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
-	}
+	visitsAll(t, r, 9_000_000)
 }
 
 // TestTicketReductions compares states with their reduced forms: the nearest ones of the
@@ -63,18 +59,5 @@ func TestLateTickets(t *testing.T) {
 func TestTicketReductions(t *testing.T) {
 	c := deadWorld
 	c.Flight, c.Attempts = 2, 2
-	limit := 40_000
-	if raceEnabled {
-		limit = 4_000
-	}
-	compareReduced(t, c, limit)
-	for p := range model.NotDelayed + 1 {
-		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
-	}
-	for f := model.TicketTakesGrant; f <= model.AttachKeepsPresence; f++ {
-		t.Run(f.String(), func(t *testing.T) {
-			c.Fault = f
-			compareReduced(t, c, limit/10)
-		})
-	}
+	compareFaults(t, c, 10, between(model.TicketTakesGrant, model.AttachKeepsPresence))
 }
