@@ -88,8 +88,9 @@ type OnceResult struct {
 
 // RanError tells that a job is not due: it has run in this period. It matches [ErrRan].
 type RanError struct {
-	Name string
-	Last Run
+	Name  string
+	Token uint64 // the lock's token: what [Client.Break] names to take the run back
+	Last  Run
 
 	// Ahead is by how much the run began after the time of this machine's clock, if that is
 	// more than [MaxAhead] and in a later period. Then the error matches [ErrAheadRun], too.
@@ -263,7 +264,7 @@ func (h *Handle) dueIn(s *seen, open bool) error {
 	if last == nil || last.Began.Before(start) || last.Outcome == Running && !open {
 		return nil
 	}
-	ran := &RanError{Name: h.name, Last: *last}
+	ran := &RanError{Name: h.name, Token: s.rec.Token, Last: *last}
 	if last.Outcome == Running {
 		ran.Last.Outcome = Died
 	}

@@ -39,7 +39,8 @@ With --now others take the lock at once, although a holder that lives may go on 
 deadline, beside the next one. So find out first whether it is dead: use --now when you
 know that it is, or that its work is fenced.
 
-A lock that is free, but kept for later by --at-least, can be taken at once after a break.
+A lock that is free, but kept for later by --at-least, can be taken at once after a break,
+and a job of run --per can run again in its period.
 
 With --unreadable a lock is made usable again whose record cannot be read, since it was
 damaged or versions of it were removed. What is left of it is kept as a copy, whose place is
@@ -90,15 +91,19 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	if a.json {
 		return a.printJSON(viewOf(lease.Info{Record: rec}, st.url))
 	}
-	when := fmt.Sprintf("others can take it when its holder has stopped, and at the latest %v after its last renewal", rec.TTL)
+	others := fmt.Sprintf("others can take it when its holder has stopped, and at the latest %v after its last renewal", rec.TTL)
 	if now {
-		when = "others can take it now"
+		others = "others can take it now"
+	}
+	again := ""
+	if rec.Run != nil && rec.Run.Again {
+		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
-		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d", name, st.url, rec.Token)
+		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
-	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s", name, st.url, rec.Holder, rec.Token, when)
+	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s%s", name, st.url, rec.Holder, rec.Token, others, again)
 	return nil
 }
 

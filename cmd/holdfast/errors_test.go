@@ -52,6 +52,8 @@ func TestErrors(t *testing.T) {
 		{"lease.ErrNotHeld", lease.ErrNotHeld, nothing, false, 73},
 		{"lease.ErrToken", lease.ErrToken, nothing, false, 73},
 		{"lease.ErrAhead", lease.ErrAhead, nothing, false, 1},
+		{"lease.RanError", &lease.RanError{Name: "k"}, nothing, true, 1},
+		{"lease.ErrAheadRun", &lease.RanError{Name: "k", Ahead: 1}, nothing, true, 78},
 		{"lease.ErrTicket", lease.ErrTicket, nothing, true, 78},
 		{"store.ErrInvalid", store.ErrInvalid, nothing, true, 64},
 		{"lease.ErrUnresolved", lease.ErrUnresolved, unclear, false, 74},

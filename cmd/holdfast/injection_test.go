@@ -4,7 +4,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -77,6 +79,9 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close(t.Context())
+	if _, err := client.Once(t.Context(), name, lease.Yearly(nil), func(context.Context, *lease.Guard) error { return errors.New(evil) }, nil); err == nil {
+		t.Fatal("no error")
+	}
 	if _, err := client.TryAcquire(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +94,7 @@ func TestTextOfOthersIsPrintedEscaped(t *testing.T) {
 		{"checkpoint", "ls"}, {"checkpoint", "get", evil}, {"checkpoint", "advance", name, "7", "--event", "another"}, {"checkpoint", "advance", name, "5"},
 		{"checkpoint", "reset", name, "5", "--expect", "6"}, {"checkpoint", "rm", name, "--expect", "6"}, {evil}, {"--" + evil}, {"ls", "--state", evil},
 		{"--store", "file://" + evil, "ls"}, {"--store", evil, "ls"}, {"--store", "file:" + evil + "/" + evil + "?x=" + evil, "ls"}, {"checkpoint", "--file", evil, "get", "x"},
-		{"run", "name", "--", evil}, {"run", "name", "--report", "nowhere/" + evil, "--", "true"}, {"renew", evil}, {"unlock", "nowhere/" + evil},
+		{"run", "name", "--", evil}, {"run", "name", "--per", evil, "--", "true"}, {"run", "name", "--report", "nowhere/" + evil, "--", "true"}, {"renew", evil}, {"unlock", "nowhere/" + evil},
 		{"__complete", "show", ""}, {"__complete", "checkpoint", "get", ""},
 	} {
 		out, errs, _ := run(args...)

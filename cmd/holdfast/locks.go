@@ -30,6 +30,7 @@ type lockView struct {
 	TTL      int64      `json:"ttl_ms"`
 	After    *time.Time `json:"not_before,omitempty"` // no waiter takes it earlier; by the holder's clock
 	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
+	LastRun  *runView   `json:"last_run,omitempty"`   // of run --per
 	Data     *string    `json:"data,omitempty"`
 	Base64   []byte     `json:"data_base64,omitempty"`
 	Expired  string     `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
@@ -68,6 +69,7 @@ func viewOf(info lease.Info, url string) lockView {
 	if !r.NotBefore.IsZero() {
 		v.After = &r.NotBefore
 	}
+	v.LastRun = viewOfRun(r.Run)
 	if text := string(r.Data); r.Data != nil && utf8.ValidString(text) {
 		v.Data = &text
 	} else {
@@ -110,7 +112,8 @@ name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
 and processes that it has started go on. "expired" is a lock that was not renewed for
 longer than its TTL by the store's clock, "expired?" one of which only the clocks of its
 holder and of this machine say so: to --state these are held. "free after" is a lock that
-no holder takes before that time. SINCE is by the holder's clock. On a
+no holder takes before that time. SINCE is by the holder's clock, and so is LAST RUN, which
+is there if a lock has one (see "holdfast help periods"). On a
 terminal lines are cut to its width; in a pipe they are whole.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
@@ -163,9 +166,17 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	}
 	out := a.fitted()
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSTATE\tTOKEN\tSINCE\tHOLDER")
+	runs := slices.ContainsFunc(views, func(v lockView) bool { return v.LastRun != nil })
+	// The column of runs is there only if one of the locks has a run.
+	run := func(text string) string {
+		if !runs {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprintf(w, "NAME\tSTATE\tTOKEN\tSINCE\t%sHOLDER\n", run("LAST RUN"))
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), printable.Text(v.Holder))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), run(v.LastRun.short()), printable.Text(v.Holder))
 	}
 	return errors.Join(w.Flush(), out.Close(), err)
 }
@@ -355,6 +366,7 @@ func (a *app) show(ctx context.Context, name string) error {
 	if v.After != nil {
 		line("not before", "%s (%s)", v.After.Local().Format(time.RFC3339), away(time.Until(*v.After)))
 	}
+	v.LastRun.lines(line)
 	if v.Data != nil {
 		line("data", "%s", *v.Data)
 	}

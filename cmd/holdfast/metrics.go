@@ -31,6 +31,7 @@ type tally struct {
 var counters = []struct{ name, help string }{
 	{"holdfast_runs_total", "Runs that had the lock."},
 	{"holdfast_busy_total", "Runs that ended because the lock was busy."},
+	{"holdfast_ran_already_total", "Runs that ended because the job had run in its period."},
 	{"holdfast_lost_total", "Runs whose lease was lost."},
 	{"holdfast_failed_total", "Runs that did not get the lock for another reason."},
 	{"holdfast_wait_seconds_total", "Seconds for which runs have waited for the lock."},
@@ -72,6 +73,9 @@ func (t *tally) add(ctx context.Context, result error) error {
 		}
 	case verdictOf(false, result) == "busy":
 		add["holdfast_busy_total"] = 1
+		add["holdfast_wait_seconds_total"] = now.Sub(t.began).Seconds()
+	case verdictOf(false, result) == "ran already":
+		add["holdfast_ran_already_total"] = 1
 		add["holdfast_wait_seconds_total"] = now.Sub(t.began).Seconds()
 	default:
 		add["holdfast_failed_total"] = 1

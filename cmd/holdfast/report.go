@@ -21,7 +21,7 @@ type report struct {
 
 	Names    []string   `json:"names"`
 	Command  []string   `json:"command"`
-	Verdict  string     `json:"verdict"` // ran, busy, lost, timed out or failed
+	Verdict  string     `json:"verdict"` // ran, ran already, busy, lost, timed out or failed
 	Status   int        `json:"status"`  // the exit status of holdfast
 	Error    string     `json:"error,omitempty"`
 	Started  time.Time  `json:"started"`
@@ -118,6 +118,8 @@ func (r *report) write(result error) error {
 func verdictOf(acquired bool, result error) string {
 	status := statusOf(result)
 	switch {
+	case !acquired && result == nil:
+		return "ran already"
 	case !acquired && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
 		return "busy"
 	case errors.Is(result, lease.ErrLost):

@@ -32,6 +32,9 @@ type runFlags struct {
 	busyStatus int
 	atLeast    time.Duration
 	atMost     time.Duration
+	per        string
+	period     lease.Period // of per
+	retries    int
 	waitGroup  bool
 	killGroup  bool
 	onLost     string
@@ -64,6 +67,9 @@ restarts. run does not wait for the time to pass. The time stands in the lock's 
 processes compare it with their wall clocks: so it spaces jobs, and does not exclude any. A command that a
 signal to run has ended, or that could not be started, does not count.
 
+With --per the command runs at most once in each period, whichever machines try: see
+"holdfast help periods".
+
 --on-acquire, --on-release and --on-lost start a program with its arguments, separated by
 blanks and without a shell. It finds the same variables, and HOLDFAST_HOOK (acquire,
 release, lost), and its output goes to stderr. --on-acquire is waited for, under the lock;
@@ -84,11 +90,18 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 		Example: `  holdfast run nightly -- ./job.sh
   holdfast run deploy --wait 5m -- make deploy
   holdfast run -n report -- python3 report.py      # do nothing if it runs already
-  holdfast run -n hourly --at-least 50m -- ./job.sh   # once, though three hosts try`,
+  holdfast run report --per day -- ./report.sh        # once a day, though three hosts try
+  holdfast run -n hourly --at-least 50m -- ./job.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
 				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
+			}
+			if cmd.Flags().Changed("per") && f.per == "" {
+				return usagef("--per is empty: name a period, or leave it out")
+			}
+			if cmd.Flags().Changed("retries") && f.per == "" {
+				return usagef("--retries belongs to --per")
 			}
 			if emptyFlag(cmd.Flags(), "metrics") {
 				return usagef("--metrics is empty: name a file, or leave it out")
@@ -101,6 +114,8 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	f.addWait(flags)
 	flags.DurationVar(&f.atLeast, "at-least", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
 	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
+	flags.StringVar(&f.per, "per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
+	flags.IntVar(&f.retries, "retries", 0, "with --per: how often a run that failed or died is tried again in its period")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do when the lease is lost: kill or warn, or a program to start while the command is ended")
@@ -162,6 +177,9 @@ func (f *runFlags) check(names, argv []string) error {
 		f.hooks.lost = f.onLost
 	}
 	if err := f.hooks.look(); err != nil {
+		return err
+	}
+	if err := f.checkPeriod(names); err != nil {
 		return err
 	}
 	if err := metricsFile(f.metrics); err != nil {
@@ -245,6 +263,9 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	defer clients.close(ctx)
 	tally.store = handles[0].url
 	set, err := a.acquire(ctx, f, handles, signals)
+	if ran := (*lease.RanError)(nil); errors.As(err, &ran) {
+		return a.ranAlready(ran, handles[0])
+	}
 	if err != nil {
 		return a.busy(f, handles, err)
 	}
@@ -258,9 +279,12 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 		status, ran, err = a.supervise(f, cmd, set, signals, presence)
 	}
 	defer a.hook("release", f.hooks.release, cmd.Env)
-	if !ran {
-		for _, g := range set.Guards() {
+	for _, g := range set.Guards() {
+		switch {
+		case !ran && (f.per == "" || err != nil):
 			g.AllowAgain()
+		case f.per != "":
+			g.End(endOf(status, err))
 		}
 	}
 	releaseErr := set.Release(ctx)
@@ -357,7 +381,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
 				return nil, all, nil, err
 			}
-			h, err := client.Handle(name)
+			h, err := f.handle(client, name)
 			if err != nil {
 				return nil, all, nil, err
 			}

@@ -91,6 +91,7 @@ func statusOf(err error) int {
 		{lease.ErrToken, statusCondition},
 		{lease.ErrNotHeld, statusCondition},
 		{lease.ErrTicket, statusUnsafe},
+		{lease.ErrAheadRun, statusUnsafe},
 		{store.ErrInvalid, statusUsage},
 		{store.ErrConflict, statusCondition},
 		{store.ErrNotFound, statusNotFound},

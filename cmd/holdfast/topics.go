@@ -28,6 +28,7 @@ func (a *app) topicCommands(root *cobra.Command) (all []*cobra.Command) {
 func topics(root *cobra.Command) []topic {
 	return []topic{
 		{"stores", "7", "Where locks and checkpoints can lie, and the parameters of their URLs", storesTopic},
+		{"periods", "7", "Jobs that run once in a period, among all machines", periodsTopic},
 		{"environment", "7", "The variables that are read and set", environmentTopic(root)},
 		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
 		{"holdfast.conf", "5", "The file with named stores", configTopic},
@@ -92,6 +93,40 @@ the server lacks, and how fences are:
   distinct_bodies      true: no two bodies of one key are equal, so that fences can be kept
 
 "holdfast doctor" tries out whether leases are safe on a store.`
+
+const periodsTopic = `  holdfast run report --per day -- ./report.sh
+
+runs the command at most once in each period, whichever machines try and however often. Start
+it on all of them, by cron or a timer, as often as you like: the first one of each period runs
+the command. Where it runs at that moment, the others wait until it has ended, or end with
+status 75 with -n. Who finds that it ran already ends with status 0 and says nothing, but with
+-v.
+
+A period is
+
+  6h, 90m, 24h                    a length, from 1s to 8784h, counted from midnight UTC
+  hour, day, week, month, year    of the calendar, in UTC; a week begins on Monday
+  "month Europe/Zurich"           of the calendar, in that time zone
+
+A day has 23 or 25 hours where clocks are set for summer. Name the same period, and the same
+zone, on all machines.
+
+A run counts for the period in which it began, by the clock of its machine. It is done if the
+command ends with status 0. Else it has failed: --retries N lets it be tried again in the same
+period, N times, whenever the next one asks. A run whose machine died, whose lease was lost, or
+which --max ended, has failed, too; one whose command could not be started does not count. When
+no try is left, the next ones end with status 0; if the last run died, they say so, since that
+run could not.
+
+"holdfast show NAME" and "ls" tell when the last run began and ended, its outcome, and who ran
+it; "show --json" has it as last_run. "holdfast break NAME --token N" takes the last run back, so
+that the job may run again in its period.
+
+Periods compare the wall clocks of machines. They space runs, and the lock excludes: whatever
+the clocks say, the command never runs twice at the same time. A clock that is set back never
+makes a second run in a period. After a run by a clock that is ahead by more than 5 minutes,
+the others end with status 78 until they have reached its period or the run is taken back.
+--at-least is something else: the least time between two runs.`
 
 const exitTopic = `
   0    done

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"time"
+	_ "time/tzdata" // the time zones of --per, where the system has none
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// checkPeriod checks --per and --retries.
+func (f *runFlags) checkPeriod(names []string) error {
+	if f.per == "" {
+		return nil
+	}
+	period, err := lease.ParsePeriod(f.per)
+	switch {
+	case err != nil:
+		return usagef("--per: %w", err)
+	case len(names) > 1 || len(f.also) > 0:
+		return usagef("--per works with one lock in one store, whose record keeps the last run")
+	case f.retries < 0 || f.retries > lease.MaxRetries:
+		return usagef("--retries is from 0 to %d, not %d", lease.MaxRetries, f.retries)
+	}
+	f.period = period
+	return nil
+}
+
+// handle returns the handle of a lock; with --per that of its runs.
+func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, error) {
+	if f.per == "" {
+		return client.Handle(name)
+	}
+	return client.HandleOnce(name, f.period, &lease.OnceOptions{Retries: f.retries})
+}
+
+// ranAlready is the result of a run that is not due: none, or an error if a clock is wrong.
+func (a *app) ranAlready(ran *lease.RanError, h *storeHandle) error {
+	switch {
+	case ran.Ahead > 0:
+		return fmt.Errorf("%w: holdfast --store %s break %s --token %d", ran, quoteArg(h.again), quoteArg(ran.Name), ran.Token)
+	case ran.Last.Outcome == lease.Died:
+		a.notef("%s", oneLine(ran)) // no other process could tell
+	case a.verbose:
+		a.warnf("%s", oneLine(ran))
+	}
+	return nil
+}
+
+// endOf is what the record tells of a command that has ended.
+func endOf(status int, err error) error {
+	if err == nil && status != statusOK {
+		return fmt.Errorf("exit status %d", status)
+	}
+	return err
+}
+
+// runView is the last run of a job as ls and show print it with --json. Its fields are
+// stable. All times are by the clock of the machine that ran it.
+type runView struct {
+	Period  string     `json:"period"`
+	Began   time.Time  `json:"began"`
+	Ended   *time.Time `json:"ended"` // null if it is running or died
+	Until   time.Time  `json:"until"` // the end of its period
+	Outcome string     `json:"outcome"`
+	Error   string     `json:"error,omitempty"`
+	Holder  string     `json:"holder"`
+	Tries   int        `json:"tries"`
+	Again   bool       `json:"again,omitempty"` // it was taken back
+}
+
+func viewOfRun(r *lease.Run) *runView {
+	if r == nil {
+		return nil
+	}
+	v := &runView{
+		Period: r.Period, Began: r.Began, Until: r.Until, Outcome: string(r.Outcome),
+		Error: r.Error, Holder: r.Holder, Tries: r.Tries, Again: r.Again,
+	}
+	if !r.Ended.IsZero() {
+		v.Ended = &r.Ended
+	}
+	return v
+}
+
+// short returns the outcome of the run, and how long ago that was.
+func (v *runView) short() string {
+	if v == nil {
+		return "-"
+	}
+	at := v.Began
+	if v.Ended != nil {
+		at = *v.Ended
+	}
+	return v.Outcome + ", " + away(time.Until(at))
+}
+
+// lines prints the run, one line for each fact.
+func (v *runView) lines(line func(label, format string, args ...any)) {
+	if v == nil {
+		return
+	}
+	again := ""
+	if v.Again {
+		again = ", and taken back: the job may run again"
+	}
+	line("last run", "%s (try %d)%s", v.Outcome, v.Tries, again)
+	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), away(time.Until(v.Began)))
+	if v.Ended != nil {
+		line("  ended", "%s (after %s)", v.Ended.Local().Format(time.RFC3339), ago(max(0, v.Ended.Sub(v.Began))))
+	}
+	if v.Error != "" {
+		line("  error", "%s", v.Error)
+	}
+	line("  by", "%s", v.Holder)
+	line("  period", "%s, until %s", v.Period, v.Until.Local().Format(time.RFC3339))
+}
