@@ -686,37 +686,42 @@ func TestSweepManyFailures(t *testing.T) {
 	})
 }
 
-// TestSweepWithoutConditions: a bucket that does not delete conditionally is asked once,
-// and deletes without.
+// TestSweepWithoutConditions: a bucket that does not delete conditionally, or does not let
+// this caller, is asked once, and deletes without.
 func TestSweepWithoutConditions(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newSwept(t, nil)
-		for i := range 5 {
-			s.object("a", "x", i)
-		}
-		time.Sleep(day + time.Second)
-		refused := 0
-		b := &plainDeletes{listing: s.list, refused: &refused}
-		var err error
-		if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", Base: sweptBase}); err != nil {
-			t.Fatal(err)
-		}
-		s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.Swept{Deleted: 5})
-		if refused != 1 {
-			t.Errorf("the bucket refused %d conditions, want 1", refused)
-		}
-	})
+	for _, why := range []error{&object.UnsupportedError{Ability: object.DeleteIfMatch}, store.ErrDenied} {
+		bubbles(t, why.Error(), func(t *testing.T) { sweepWithoutConditions(t, why) })
+	}
+}
+
+func sweepWithoutConditions(t *testing.T, why error) {
+	s := newSwept(t, nil)
+	for i := range 5 {
+		s.object("a", "x", i)
+	}
+	time.Sleep(day + time.Second)
+	refused := 0
+	b := &plainDeletes{listing: s.list, why: why, refused: &refused}
+	var err error
+	if s.store, err = largeitem.New(s.table, b, &largeitem.Options{Prefix: "p", Base: sweptBase}); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(&largeitem.SweepOptions{Parallel: 1}, largeitem.Swept{Deleted: 5})
+	if refused != 1 {
+		t.Errorf("the bucket refused %d conditions, want 1", refused)
+	}
 }
 
 type plainDeletes struct {
 	*listing
+	why     error
 	refused *int
 }
 
 func (p *plainDeletes) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
 	if opts != nil && opts.IfMatch != "" {
 		*p.refused++
-		return &object.UnsupportedError{Ability: object.DeleteIfMatch}
+		return p.why
 	}
 	return p.listing.Delete(ctx, key, opts)
 }

@@ -76,9 +76,10 @@ func (w *sweeper) run(ctx context.Context) error {
 	if err == nil && w.o.Uploads {
 		err = w.uploads(ctx)
 	}
-	if err == nil && w.swept.Failed > 0 {
+	if w.swept.Failed > 0 {
 		first := w.swept.Failures[0]
-		err = fmt.Errorf("%d of %d objects could not be judged or removed, the first of them %q: %w", w.swept.Failed, w.swept.Seen, first.Object, first.Err)
+		failures := fmt.Errorf("%d of %d objects could not be judged or removed, the first of them %q: %w", w.swept.Failed, w.swept.Seen, first.Object, first.Err)
+		err = errors.Join(err, failures)
 	}
 	return err
 }
@@ -145,12 +146,12 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 			return err
 		}
 		for _, o := range some {
-			referenced, err := refs.has(o.Object)
+			found, err := refs.has(o.Object)
 			switch {
 			case err != nil:
 				return err
-			case referenced:
-				w.count(func(s *Swept) { s.Referenced++ })
+			case found:
+				w.count(referenced)
 			default:
 				if err := orphans.add(o); err != nil {
 					return err
@@ -173,7 +174,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	w.swept.Complete = true
+	w.swept.Complete = !w.full()
 	return nil
 }
 
@@ -282,7 +283,7 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 		listed[i], verdicts[i] = w.judgeName(page[i])
 		return verdicts[i] == nil && (page[i].Now.IsZero() || listed[i].Owner.Key == Key{})
 	}, func(ctx context.Context, i int) error {
-		info, err := w.s.bucket.Stat(ctx, page[i].Key)
+		info, err := again(ctx, w.s, func() (object.Info, error) { return w.s.bucket.Stat(ctx, page[i].Key) })
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			verdicts[i] = gone
@@ -314,12 +315,14 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 	return orphans, nil
 }
 
-// The verdicts of judge.
-func foreign(s *Swept) { s.Foreign++ }
-func young(s *Swept)   { s.Young++ }
-func undated(s *Swept) { s.Undated++ }
-func gone(s *Swept)    { s.Gone++ }
-func shared(s *Swept)  { s.Shared++ }
+// The verdicts on an object.
+func foreign(s *Swept)    { s.Foreign++ }
+func young(s *Swept)      { s.Young++ }
+func undated(s *Swept)    { s.Undated++ }
+func referenced(s *Swept) { s.Referenced++ }
+func unreadable(s *Swept) { s.Unreadable++ }
+func shared(s *Swept)     { s.Shared++ }
+func gone(s *Swept)       { s.Gone++ }
 
 // judgeName judges an object by the listing. Where that does not tell all, the object is
 // asked for.
@@ -370,58 +373,76 @@ func (w *sweeper) judgeObject(o *Orphan, info object.Info) func(*Swept) {
 	return nil
 }
 
+// sight is what a look has found.
+type sight struct {
+	mu         sync.Mutex
+	referenced map[string]bool // keys of objects
+	unclear    map[place]bool  // what has something there that is no reference
+}
+
+// place is an attribute of an item.
+type place struct {
+	key  Key
+	attr string
+}
+
 // look reads the items of what may be orphans, and returns those to which none refers.
 func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
-	places, names := map[Key]int{}, map[string]bool{}
+	names, known := map[string]bool{}, map[Key]bool{}
 	var keys []Key
 	for _, o := range orphans {
-		if _, known := places[o.Owner.Key]; !known {
-			places[o.Owner.Key] = len(keys)
+		if names[o.Owner.Attr] = true; !known[o.Owner.Key] {
+			known[o.Owner.Key] = true
 			keys = append(keys, o.Owner.Key)
 		}
-		names[o.Owner.Attr] = true
 	}
 	for _, name := range w.s.o.Attributes {
 		names[name] = true
 	}
 	read := &GetOptions{Attributes: slices.Sorted(maps.Keys(names))}
-	items := make([]Attributes, len(keys))
-	batches := (len(keys) + sweepBatch - 1) / sweepBatch
-	err := w.team.each(ctx, batches, nil, func(ctx context.Context, i int) error {
-		from := i * sweepBatch
-		some := keys[from:min(from+sweepBatch, len(keys))]
-		got, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, some, read) })
-		if err == nil && len(got) != len(some) {
-			err = fmt.Errorf("%w: the table answered with %d items to a look-up of %d", store.ErrUnavailable, len(got), len(some))
+	seen := &sight{referenced: map[string]bool{}, unclear: map[place]bool{}}
+	batches := slices.Collect(slices.Chunk(keys, sweepBatch))
+	err := w.team.each(ctx, len(batches), nil, func(ctx context.Context, i int) error {
+		items, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, batches[i], read) })
+		if err == nil && len(items) != len(batches[i]) {
+			err = fmt.Errorf("%w: the table answered with %d items to a look-up of %d", store.ErrUnavailable, len(items), len(batches[i]))
 		}
 		if err == nil {
-			copy(items[from:], got)
+			w.note(seen, batches[i], items)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	referenced := map[string]bool{}
-	for _, item := range items {
-		for _, value := range item {
-			for key := range w.objectsOf(value) {
-				referenced[key] = true
-			}
-		}
-	}
 	var left []Orphan
 	for _, o := range orphans {
-		switch value := items[places[o.Owner.Key]][o.Owner.Attr]; {
-		case referenced[o.Object]:
-			w.count(func(s *Swept) { s.Referenced++ })
-		case !w.s.isReference(value) && !w.s.isPlain(o.Owner.Attr, value):
-			w.count(func(s *Swept) { s.Unreadable++ })
+		switch {
+		case seen.referenced[o.Object]:
+			w.count(referenced)
+		case seen.unclear[place{o.Owner.Key, o.Owner.Attr}]:
+			w.count(unreadable)
 		default:
 			left = append(left, o)
 		}
 	}
 	return left, nil
+}
+
+// note notes what items refer to.
+func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for i, item := range items {
+		for attr, value := range item {
+			for key := range w.objectsOf(value) {
+				seen.referenced[key] = true
+			}
+			if !w.s.isReference(value) && !w.s.isPlain(attr, value) {
+				seen.unclear[place{keys[i], attr}] = true
+			}
+		}
+	}
 }
 
 // objectsOf yields the keys of all objects to which a value refers, or may have referred
@@ -438,8 +459,9 @@ func (w *sweeper) eachObject(value any, yield func(string) bool) bool {
 			return true
 		}
 		// A damaged reference may name the object still, with or without what follows it.
-		for end := len(rest); end >= 0; end = strings.LastIndexByte(rest[:end], '#') {
-			if !yield(rest[:end]) {
+		first, _, _ := strings.Cut(rest, "#")
+		for _, key := range []string{rest, rest[:max(0, strings.LastIndexByte(rest, '#'))], first} {
+			if len(key) <= object.MaxKey && !yield(key) {
 				return false
 			}
 		}
@@ -556,9 +578,10 @@ func (w *sweeper) delete(ctx context.Context, o Orphan) error {
 		_, err := again(ctx, w.s, func() (struct{}, error) {
 			return struct{}{}, w.s.bucket.Delete(ctx, o.Object, &object.DeleteOptions{IfMatch: o.Version})
 		})
-		if !errors.Is(err, errors.ErrUnsupported) {
+		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, store.ErrDenied) {
 			return err
 		}
+		// A right to delete need not be one to delete on a condition.
 		w.mu.Lock()
 		w.unconditional = true
 		w.mu.Unlock()

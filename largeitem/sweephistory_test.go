@@ -174,11 +174,11 @@ func (s *slowBucket) List(ctx context.Context, prefix string, opts *object.ListO
 // TestSweepBesideWriters: several writers, in one call or in two steps, whose requests are
 // slow, late and lost, beside sweeps that are as slow, and readers: no item ever refers to an
 // object that is not there, and a last sweep leaves no orphan.
-// HOLDFAST_TORTURE=1 runs 5,000 histories.
+// HOLDFAST_TORTURE=1 runs 2,000 histories.
 func TestSweepBesideWriters(t *testing.T) {
 	seeds := uint64(20)
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
-		seeds = 5000
+		seeds = 2000
 	}
 	var writes, swept, refused int64
 	for seed := range seeds {

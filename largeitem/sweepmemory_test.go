@@ -21,9 +21,10 @@ import (
 // crowd is a table and a bucket with any number of objects, which are made up as they are
 // asked for: two of each item. Every tenth object is an orphan.
 type crowd struct {
-	n   int
-	now time.Time
 	object.Bucket
+	n       int
+	now     time.Time
+	latency time.Duration // of each request
 	deleted atomic.Int64
 }
 
@@ -44,6 +45,9 @@ func (c *crowd) item(n int) largeitem.Attributes {
 func (c *crowd) List(_ context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		for i := range c.n {
+			if i%1000 == 0 {
+				time.Sleep(c.latency)
+			}
 			if !yield(object.Info{Key: c.key(i), Version: "v", Size: 1000, Now: c.now, Modified: c.now.Add(-2 * day)}, nil) {
 				return
 			}
@@ -66,6 +70,7 @@ func (c *crowd) Delete(_ context.Context, key string, _ *object.DeleteOptions) e
 		panic(fmt.Sprintf("%s is in use, and was removed", key))
 	}
 	c.deleted.Add(1)
+	time.Sleep(c.latency)
 	return nil
 }
 
@@ -80,6 +85,7 @@ func (t crowdTable) Schema(context.Context) (largeitem.Schema, error) {
 }
 
 func (t crowdTable) GetMany(_ context.Context, keys []largeitem.Key, _ *largeitem.GetOptions) ([]largeitem.Attributes, error) {
+	time.Sleep(t.c.latency)
 	items := make([]largeitem.Attributes, len(keys))
 	for i, key := range keys {
 		n, err := strconv.Atoi(strings.TrimPrefix(key.Partition.Text, "item-"))
@@ -137,6 +143,36 @@ func TestSweepMemory(t *testing.T) {
 				t.Errorf("the heap grew from %d to %d bytes", before, peak)
 			}
 		})
+	}
+}
+
+// TestSweepRate: how long a sweep takes where each request takes 10 ms. For each 1,000 objects,
+// of which 100 are orphans, that is a page of the listing, the look-ups of 500 items at once,
+// the second look at 100, and the deletes, 8 at a time. HOLDFAST_TORTURE=1 sweeps 100,000
+// and 1,000,000.
+func TestSweepRate(t *testing.T) {
+	sizes := []int{20_000}
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
+		sizes = []int{100_000, 1_000_000}
+	}
+	for _, n := range sizes {
+		for parallel, want := range map[int]time.Duration{8: 160 * time.Millisecond, 64: 50 * time.Millisecond} {
+			bubbles(t, fmt.Sprintf("%d objects, %d at a time", n, parallel), func(t *testing.T) {
+				c := &crowd{n: n, now: time.Now(), latency: 10 * time.Millisecond}
+				s, err := largeitem.New(crowdTable{c: c}, c, &largeitem.Options{Prefix: "p", Base: sweptBase})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := s.Sweep(t.Context(), &largeitem.SweepOptions{Parallel: parallel})
+				if err != nil || got.Deleted != int64(n/10) {
+					t.Errorf("%v, %+v", err, got)
+				}
+				t.Logf("%v: %.0f objects a second", got.Elapsed, float64(n)/got.Elapsed.Seconds())
+				if most := time.Duration(n/1000)*want + time.Second; got.Elapsed > most {
+					t.Errorf("it took %v, want %v at most", got.Elapsed, most)
+				}
+			})
+		}
 	}
 }
 

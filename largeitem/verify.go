@@ -241,7 +241,9 @@ func (v *verifier) one(ctx context.Context, h held) error {
 			v.tell(*problem)
 			return nil
 		}
-		now, err := v.s.table.Get(ctx, h.key, &GetOptions{Attributes: []string{h.attr}})
+		now, err := again(ctx, v.s, func() (Attributes, error) {
+			return v.s.table.Get(ctx, h.key, &GetOptions{Attributes: []string{h.attr}})
+		})
 		if err != nil && !isNotFound(err) {
 			return err
 		}
