@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,7 +20,12 @@ import (
 // the prefix of the store, and is a part of the format.
 const maxName = 256
 
-var validTable = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+// validTable reports whether name is a name of at most 100 letters, digits, hyphens,
+// underscores and dots, and does not begin with a hyphen or a dot.
+func validTable(name string) bool {
+	return name != "" && len(name) <= 100 && !strings.ContainsRune(".-", rune(name[0])) &&
+		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
+}
 
 func (t *Table) schemaKey() string { return t.o.Table + "/schema" }
 

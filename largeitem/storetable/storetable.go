@@ -107,7 +107,7 @@ func New(st store.Store, opts *Options) (*Table, error) {
 	switch {
 	case st == nil:
 		return nil, fmt.Errorf("storetable: %w: a store is needed", largeitem.ErrInvalid)
-	case !validTable.MatchString(t.o.Table):
+	case !validTable(t.o.Table):
 		return nil, fmt.Errorf("storetable: %w: Options.Table is %.60q; a name has letters, digits, hyphens, underscores and dots, at most 100", largeitem.ErrInvalid, t.o.Table)
 	}
 	if t.o.Name == "" {

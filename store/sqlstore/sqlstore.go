@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/sqldialect"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -23,13 +23,6 @@ const (
 
 	// maxListing is how many bytes of keys one listing returns at most.
 	maxListing = 32 << 20
-
-	// maxMessage is how much of a database's error is repeated, in bytes.
-	maxMessage = 600
-
-	// statementTime is how long one statement may take, with the connection that is
-	// made for it. It is longer than a writer of SQLite should wait for another.
-	statementTime = 10 * time.Second
 )
 
 // Store is a space of registers in a table. It may be used by any number of goroutines
@@ -68,7 +61,7 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 // Read implements [engine.Driver].
 func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
 	var version, record string
-	err := t.bounded(ctx, func(ctx context.Context) error {
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		return t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -95,7 +88,7 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		text, args = t.texts.update, append(args, on.ID())
 	}
 	written := false
-	err := t.bounded(ctx, func(ctx context.Context) error {
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		rows, err := t.db.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
@@ -153,7 +146,7 @@ func (t *table) page(ctx context.Context, last, below string) ([]string, error) 
 		end = strings.TrimSuffix(below, "/") + "0"
 	}
 	var keys []string
-	err := t.bounded(ctx, func(ctx context.Context) error {
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // a database that goes on is left
 		rows, err := t.db.QueryContext(ctx, t.texts.list, last, end, pageSize)
@@ -181,17 +174,6 @@ func (t *table) page(ctx context.Context, last, below string) ([]string, error) 
 	return keys, nil
 }
 
-// bounded calls f with a context that ends when one statement has taken too long.
-func (t *table) bounded(ctx context.Context, f func(context.Context) error) error {
-	within, cancel := context.WithTimeout(ctx, statementTime)
-	defer cancel()
-	err := f(within)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		return fmt.Errorf("%w: no answer within %v: %w", store.ErrUnavailable, statementTime, short{text: err.Error()})
-	}
-	return err
-}
-
 // A text of PostgreSQL cannot contain zero bytes. The escapes keep the order of the keys.
 var (
 	escape   = strings.NewReplacer("\x00", "\x01a", "\x01", "\x01b")
@@ -206,39 +188,10 @@ func (t *table) check(ctx context.Context) error {
 	if _, err := t.page(ctx, "", "0"); err != nil {
 		return store.MarkNotApplied(err)
 	}
-	return store.MarkNotApplied(t.bounded(ctx, func(ctx context.Context) error { return t.dialect.check(ctx, t.db, t.explain) }))
+	return store.MarkNotApplied(sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.explain(t.rules.Check(ctx, t.db)) }))
 }
 
 // explain makes an error of a statement match the sentinels that the engine looks for.
 func (t *table) explain(err error) error {
-	for _, known := range []error{nil, context.Canceled, context.DeadlineExceeded, store.ErrUnavailable, store.ErrUnsafe, store.ErrMisconfigured} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	kind := t.dialect.classify(err)
-	err = short{err, err.Error()}
-	switch {
-	case kind == nil:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case errors.Is(kind, store.ErrMisconfigured):
-		return fmt.Errorf("%w: %w (holdfast init, or CreateTables, makes the tables)", kind, err)
-	default:
-		return fmt.Errorf("%w: %w", kind, err)
-	}
+	return t.rules.Explain(err, "holdfast init, or CreateTables, makes the tables")
 }
-
-// short is an error of a database, whose text can be of any length.
-type short struct {
-	error
-	text string
-}
-
-func (e short) Error() string {
-	if len(e.text) > maxMessage {
-		return strings.ToValidUTF8(e.text[:maxMessage], "") + " ..."
-	}
-	return e.text
-}
-
-func (e short) Unwrap() error { return e.error }

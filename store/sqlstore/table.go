@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/sqldialect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -47,7 +48,7 @@ func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Option
 		return err
 	}
 	for _, statement := range append(t.texts.create, createFence) {
-		err := t.bounded(ctx, func(ctx context.Context) error {
+		err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 			_, err := db.ExecContext(ctx, statement)
 			return err
 		})
@@ -62,6 +63,7 @@ func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Option
 type table struct {
 	db      *sql.DB
 	dialect Dialect
+	rules   sqldialect.Rules
 	texts   texts
 	prefix  string // ends with a slash unless it is empty
 	o       Options
@@ -93,7 +95,10 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
 		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
 	}
-	var err error
-	t.texts, err = dialect.texts(t.o.Table)
-	return t, err
+	var known bool
+	if t.rules, known = sqldialect.Of(string(dialect)); !known {
+		return nil, fmt.Errorf("sqlstore: there is no dialect %q", string(dialect))
+	}
+	t.texts = dialect.texts(t.o.Table)
+	return t, nil
 }

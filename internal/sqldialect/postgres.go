@@ -1,0 +1,48 @@
+package sqldialect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+func checkPostgres(ctx context.Context, db *sql.DB) error {
+	var commit, fsync string
+	var standby bool
+	row := db.QueryRowContext(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()`)
+	switch err := row.Scan(&commit, &fsync, &standby); {
+	case err != nil:
+		return err
+	case standby:
+		return fmt.Errorf("%w: this server is a standby, which can be behind its primary; add target_session_attrs=read-write to the connection", store.ErrMisconfigured)
+	case commit == "off" || fsync == "off":
+		return fmt.Errorf("%w: a commit can be lost with the power: synchronous_commit is %s and fsync is %s, both must be on", store.ErrUnsafe, commit, fsync)
+	}
+	return nil
+}
+
+// classifyPostgres uses the SQLSTATE that the server sent: a statement that the server
+// reports as failed was rolled back. A lost connection proves nothing.
+func classifyPostgres(err error) error {
+	var reported interface{ SQLState() string }
+	if !errors.As(err, &reported) || len(reported.SQLState()) != 5 {
+		return nil
+	}
+	switch code := reported.SQLState(); {
+	case code == "40003": // "statement completion unknown"
+		return nil
+	case code[:2] == "40" || code[:2] == "53" || code[:2] == "55":
+		return engine.ErrBusy // a deadlock, too many connections, a lock that was not available
+	case code == "42501" || code[:2] == "28":
+		return store.ErrDenied
+	case code[:2] == "22" || code[:2] == "23":
+		return store.ErrInvalid // a value that the type or a constraint of a column refuses
+	case code[:2] == "42" || code[:2] == "3D" || code[:2] == "3F" || code[:2] == "25":
+		return store.ErrMisconfigured // no such table, database or schema; a session that may only read
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package sqldialect
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+func checkSQLite(ctx context.Context, db *sql.DB) error {
+	var level int
+	if err := db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&level); err != nil {
+		return err
+	}
+	if level < 2 { // FULL; EXTRA is 3
+		return fmt.Errorf("%w: a commit can be lost with the power: open the database with PRAGMA synchronous = FULL", store.ErrUnsafe)
+	}
+	return nil
+}
+
+// classifySQLite uses SQLite's own messages, which all drivers pass on: a statement that
+// could not get its lock, or could not begin, was rolled back.
+func classifySQLite(err error) error {
+	for _, known := range []struct {
+		words string
+		is    error
+	}{
+		{"database is locked", engine.ErrBusy},
+		{"database table is locked", engine.ErrBusy},
+		{"no such table", store.ErrMisconfigured},
+		{"no such column", store.ErrMisconfigured},
+		{"constraint failed", store.ErrInvalid},
+		{"datatype mismatch", store.ErrInvalid},
+		{"string or blob too big", store.ErrInvalid},
+		{"cannot store", store.ErrInvalid}, // a type, in a column of a strict table
+		{"file is not a database", store.ErrMisconfigured},
+		{"unable to open database file", store.ErrMisconfigured},
+		{"attempt to write a readonly database", store.ErrDenied},
+	} {
+		if strings.Contains(err.Error(), known.words) {
+			return known.is
+		}
+	}
+	return nil
+}
