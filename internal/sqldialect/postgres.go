@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 func checkPostgres(ctx context.Context, db *sql.DB) error {
@@ -36,7 +35,7 @@ func classifyPostgres(err error) error {
 	case code == "40003": // "statement completion unknown"
 		return nil
 	case code[:2] == "40" || code[:2] == "53" || code[:2] == "55":
-		return engine.ErrBusy // a deadlock, too many connections, a lock that was not available
+		return ErrBusy // a deadlock, too many connections, a lock that was not available
 	case code == "42501" || code[:2] == "28":
 		return store.ErrDenied
 	case code[:2] == "22" || code[:2] == "23":

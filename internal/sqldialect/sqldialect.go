@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
+
+// ErrBusy: the database refused a statement for now, and wrote nothing.
+var ErrBusy = engine.ErrBusy
 
 const (
 	// maxMessage is how much of a database's error is repeated, in bytes.
@@ -29,7 +33,7 @@ type Rules struct {
 	// commit of the primary server.
 	Check func(ctx context.Context, db *sql.DB) error
 
-	// Classify returns what an error of a statement proves. [engine.ErrBusy]: nothing was
+	// Classify returns what an error of a statement proves. [ErrBusy]: nothing was
 	// written, and a retry may succeed soon. A sentinel of package store: nothing was
 	// written, and a retry does not help. Nil: the error proves nothing.
 	Classify func(err error) error

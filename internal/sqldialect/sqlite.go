@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 func checkSQLite(ctx context.Context, db *sql.DB) error {
@@ -28,8 +27,8 @@ func classifySQLite(err error) error {
 		words string
 		is    error
 	}{
-		{"database is locked", engine.ErrBusy},
-		{"database table is locked", engine.ErrBusy},
+		{"database is locked", ErrBusy},
+		{"database table is locked", ErrBusy},
 		{"no such table", store.ErrMisconfigured},
 		{"no such column", store.ErrMisconfigured},
 		{"constraint failed", store.ErrInvalid},

@@ -1,0 +1,424 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/integration/servers"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/itemtest"
+	"github.com/holdfast-go/holdfast/largeitem/sqltable"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+)
+
+// itemsIn is a table of items that knows where it lies.
+type itemsIn struct {
+	*sqltable.Table
+	d    database
+	opts *sqltable.Options
+}
+
+func (d database) items(t testing.TB, opts *sqltable.Options) itemsIn {
+	t.Helper()
+	db := d.open(t)
+	if err := sqltable.CreateTable(t.Context(), db, d.dialect, opts); err != nil {
+		t.Fatal(err)
+	}
+	table, err := sqltable.New(db, d.dialect, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return itemsIn{table, d, opts}
+}
+
+// TestSQLItems checks tables of items on each database. The parts share one server.
+func TestSQLItems(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	for name, open := range map[string]func(t *testing.T) database{
+		"sqlite":     newSQLite,
+		"postgresql": func(t *testing.T) database { return newPostgres(t, server, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("Suite", func(t *testing.T) { checkSQLItems(t, open) })
+			t.Run("Expressions", func(t *testing.T) { checkSQLExpressions(t, open) })
+			t.Run("Columns", func(t *testing.T) { checkSQLColumns(t, open(t)) })
+			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
+			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
+		})
+	}
+	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server) })
+}
+
+// checkSQLItems runs the suite of tables of items.
+func checkSQLItems(t *testing.T, open func(t *testing.T) database) {
+	for name, c := range map[string]struct {
+		opts  *sqltable.Options
+		suite itemtest.Options
+	}{
+		"texts":   {&sqltable.Options{Table: `it"ems`, Sort: largeitem.KeyAttribute{Name: "s k"}}, itemtest.Options{Racers: 4, Rounds: 5, Items: 600}},
+		"numbers": {&sqltable.Options{Partition: largeitem.KeyAttribute{Name: "id", Number: true}}, itemtest.Options{Racers: 2, Rounds: 2, Items: 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.suite.Second = func(t *testing.T, first largeitem.Table) largeitem.Table {
+				f := first.(itemsIn)
+				return f.d.items(t, f.opts)
+			}
+			if t.Name() == "TestSQLItems/sqlite/Suite/numbers" {
+				c.suite.Skip = map[string]string{"NumberKeys": "SQLite keeps integers of 64 bits and floats; other numbers are refused"}
+			}
+			itemtest.Run(t, func(t *testing.T) largeitem.Table { return open(t).items(t, c.opts) }, &c.suite)
+		})
+	}
+}
+
+// with is a database after these statements.
+func (d database) with(t testing.TB, statements ...string) database {
+	t.Helper()
+	db := d.open(t)
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return d
+}
+
+// checkSQLExpressions: expressions in SQL take part in conditions and changes.
+func checkSQLExpressions(t *testing.T, open func(t *testing.T) database) {
+	o := &itemtest.Options{
+		Add: func(attr string, n int) any {
+			return sqltable.Set{attr: {Text: fmt.Sprintf(`COALESCE("%s", 0) + ?`, attr), Args: []any{n}}}
+		},
+		Above: func(attr string, n int) any {
+			return sqltable.SQL{Text: fmt.Sprintf(`"%s" > ? AND '?''' <> '"'`, attr), Args: []any{n}}
+		},
+	}
+	table := func(t *testing.T) largeitem.Table {
+		return open(t).with(t, `CREATE TABLE items (pk text PRIMARY KEY, n integer, holdfast_attributes text)`).items(t, nil)
+	}
+	for _, f := range itemtest.Check(t, table, o, "Expressions") {
+		t.Error(f)
+	}
+	tb, ctx := table(t), t.Context()
+	key := itemKey(t, "a")
+	// An item that is made sees no columns; what the expression does not name is kept.
+	got, err := tb.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"other": "x"}, Expr: o.Add("n", 5)}, nil)
+	if want := (largeitem.Attributes{"other": "x", "n": largeitem.Number("5")}); err != nil || !sameItem(got, want) {
+		t.Errorf("made by an expression: %v, %v", got, err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				if _, err := tb.Update(ctx, key, largeitem.Change{Expr: o.Add("n", 1)}, &largeitem.Condition{Expr: o.Above("n", 4)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got, err := tb.Get(ctx, key, nil); err != nil || !largeitem.Equal(got["n"], largeitem.Number("25")) {
+		t.Errorf("after 20 increments: %v, %v", got, err)
+	}
+	for _, bad := range []struct {
+		change largeitem.Change
+		cond   *largeitem.Condition
+		want   error
+	}{
+		{largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{Text: "n > ?"}}, store.ErrInvalid},
+		{largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{Text: "n > 1", Args: []any{1}}}, store.ErrInvalid},
+		{largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{Text: "n > '?"}}, store.ErrInvalid},
+		{largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{}}, store.ErrInvalid},
+		{largeitem.Change{}, &largeitem.Condition{Absent: true, Expr: sqltable.SQL{Text: "n > 1"}}, store.ErrInvalid},
+		{largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{Text: "none > 1"}}, store.ErrMisconfigured},
+		{largeitem.Change{Expr: sqltable.Set{"none": {Text: "1"}}}, nil, store.ErrInvalid},
+		{largeitem.Change{Expr: sqltable.Set{"holdfast_attributes": {Text: "1"}}}, nil, store.ErrInvalid},
+		{largeitem.Change{Expr: sqltable.Set{"pk": {Text: "'b'"}}}, nil, store.ErrInvalid},
+		{largeitem.Change{Remove: []string{"n"}, Expr: sqltable.Set{"n": {Text: "1"}}}, nil, store.ErrInvalid},
+	} {
+		if _, err := tb.Update(ctx, key, bad.change, bad.cond); !errors.Is(err, bad.want) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%+v, %+v: got %v (%v), want %v", bad.change, bad.cond, err, store.OutcomeOf(err), bad.want)
+		}
+	}
+}
+
+func itemKey(t testing.TB, partition any, sort ...any) largeitem.Key {
+	t.Helper()
+	key, err := largeitem.NewKey(partition, sort...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func sameItem(a, b largeitem.Attributes) bool {
+	return largeitem.Equal(map[string]any(a), map[string]any(b))
+}
+
+// checkSQLColumns: attributes in columns of the user's own keep their values, or are
+// refused; nothing is cut, rounded or changed.
+func checkSQLColumns(t *testing.T, d database) {
+	type num = largeitem.Number
+	tables := map[sqlstore.Dialect]string{
+		sqlstore.PostgreSQL: `CREATE TABLE items (id bigint NOT NULL, kind varchar(20) NOT NULL, t text, v varchar(3), c char(3), s smallint, i integer, l bigint, n numeric, d numeric(6,2),
+			r real, f double precision, b boolean, x bytea, u uuid, z timestamptz, j jsonb, made text DEFAULT 'now', upper text GENERATED ALWAYS AS (upper(t)) STORED, UNIQUE (kind, id))`,
+		sqlstore.SQLite: `CREATE TABLE items (id INTEGER NOT NULL, kind VARCHAR(20) NOT NULL, t TEXT, i INTEGER, d DECIMAL(6,2), f REAL, b BOOLEAN, x BLOB, z DATETIME,
+			made TEXT DEFAULT 'now', upper TEXT GENERATED ALWAYS AS (upper(t)), UNIQUE (kind, id))`,
+	}
+	good := map[sqlstore.Dialect]largeitem.Attributes{
+		sqlstore.PostgreSQL: {"t": "  é'\"?$1 ", "v": "äöü", "c": "abc", "s": num("-32768"), "i": num("2147483647"), "l": num("-9223372036854775808"), "n": num("1E-130"), "d": num("-1234.5"),
+			"r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "u": "6f1f6f3e-8f5e-4a38-9d55-0a1b2c3d4e5f", "j": `{"a": 1}`, "made": "then"},
+		sqlstore.SQLite: {"t": "  é'\"?1 ", "i": num("-9223372036854775808"), "d": num("-1234.5"), "f": num("1E-100"), "b": false, "x": []byte{}, "z": "2025-01-02 03:04:05", "made": "then"},
+	}
+	bad := map[sqlstore.Dialect]map[string][]any{
+		sqlstore.PostgreSQL: {
+			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "v": {"four", num("1")}, "c": {"four"}, "s": {num("32768"), num("1.5"), "1"}, "i": {num("2147483648"), num("1E+30")}, "l": {num("9223372036854775808")},
+			"n": {"1"}, "d": {num("1.234"), num("10000")}, "r": {num("0.123456789")}, "f": {num("0.12345678901234567891"), num("1.2345678901234567890123E+50")},
+			"b": {"true", num("1")}, "x": {"x"}, "u": {"no uuid"}, "z": {"no time"}, "j": {"{"}, "upper": {"X"},
+		},
+		sqlstore.SQLite: {
+			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "i": {num("12345678901234567890123"), "1"}, "d": {num("0.12345678901234567891")}, "f": {num("9007199254740993")},
+			"b": {"true", num("1")}, "x": {"x"}, "z": {"20250102", num("1")}, "upper": {"X"},
+		},
+	}
+	d.with(t, tables[d.dialect])
+	table := d.items(t, &sqltable.Options{Partition: largeitem.KeyAttribute{Name: "kind"}, Sort: largeitem.KeyAttribute{Name: "id", Number: true}})
+	ctx, key := t.Context(), itemKey(t, "a", 1)
+	item := good[d.dialect]
+	if _, err := table.Put(ctx, key, item, &largeitem.Condition{Absent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := table.Get(ctx, key, nil); err != nil || !sameItem(got, item) {
+		t.Errorf("got %v, %v\nwant %v", got, err, item)
+	}
+	for row, err := range table.Scan(ctx, nil) {
+		if err != nil || row.Key != key || !sameItem(row.Attributes, item) {
+			t.Errorf("scanned %v %v, %v", row.Key, row.Attributes, err)
+		}
+	}
+	for name, v := range item {
+		got, err := table.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{name: v}}, &largeitem.Condition{Equal: item})
+		if err != nil || !sameItem(got, item) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for name, values := range bad[d.dialect] {
+		for _, v := range values {
+			_, err := table.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{name: v}}, nil)
+			_, putErr := table.Put(ctx, itemKey(t, "b", 1), largeitem.Attributes{name: v}, nil)
+			for _, err := range []error{err, putErr} {
+				if !errors.Is(err, store.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+					t.Errorf("%s = %#v: got %v (%v)", name, v, err, store.OutcomeOf(err))
+				}
+			}
+		}
+	}
+	if _, err := table.Put(ctx, key, largeitem.Attributes{"without a column": "x"}, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("an attribute without a column: %v", err)
+	}
+	badKeys := []largeitem.Key{itemKey(t, "a", num("1E+30"))}
+	if d.dialect == sqlstore.PostgreSQL { // SQLite has no bounds of texts, and floats in every column
+		badKeys = append(badKeys, itemKey(t, strings.Repeat("x", 21), 1), itemKey(t, "a", num("1.5")))
+	} else {
+		badKeys[0] = itemKey(t, "a", num("12345678901234567890123"))
+	}
+	for _, bad := range badKeys {
+		if _, err := table.Put(ctx, bad, nil, nil); !errors.Is(err, store.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("the key %v: %v (%v)", bad, err, store.OutcomeOf(err))
+		}
+	}
+	if got, err := table.Get(ctx, key, nil); err != nil || !sameItem(got, item) {
+		t.Errorf("at the end: got %v, %v\nwant %v", got, err, item)
+	}
+	// Defaults of a new row, and none for what is replaced.
+	made := itemKey(t, "made", 1)
+	for _, want := range []largeitem.Attributes{{"made": "now"}, {}} {
+		if _, err := table.Put(ctx, made, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := table.Get(ctx, made, nil); err != nil || !sameItem(got, want) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+}
+
+// checkSQLSetUp: a table that cannot hold items is refused before anything is written.
+func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
+	sorted := &sqltable.Options{Sort: largeitem.KeyAttribute{Name: "sk"}}
+	for name, c := range map[string]struct {
+		only  sqlstore.Dialect
+		table string
+		opts  *sqltable.Options
+	}{
+		"no table":           {"", `CREATE TABLE other (pk text PRIMARY KEY)`, nil},
+		"no partition":       {"", `CREATE TABLE items (id text PRIMARY KEY)`, nil},
+		"no sort":            {"", `CREATE TABLE items (pk text PRIMARY KEY)`, sorted},
+		"not unique":         {"", `CREATE TABLE items (pk text, sk text)`, sorted},
+		"unique in part":     {"", `CREATE TABLE items (pk text PRIMARY KEY, sk text)`, sorted},
+		"another unique key": {"", `CREATE TABLE items (pk text, sk text, PRIMARY KEY (pk, sk))`, nil},
+		"no JSON":            {"", `CREATE TABLE items (pk text PRIMARY KEY)`, &sqltable.Options{JSON: "rest"}},
+		"no column":          {"", `CREATE TABLE items (pk text PRIMARY KEY, a text)`, &sqltable.Options{Columns: []string{"a", "b"}}},
+		"JSON is a number":   {"", `CREATE TABLE items (pk text PRIMARY KEY, holdfast_attributes integer)`, nil},
+		"a time as key":      {"", `CREATE TABLE items (pk timestamp PRIMARY KEY)`, nil},
+		"a partial key":      {"", `CREATE TABLE items (pk text, a integer); CREATE UNIQUE INDEX one ON items (pk) WHERE a > 1`, nil},
+		"a caseless key":     {sqlstore.SQLite, `CREATE TABLE items (pk TEXT COLLATE NOCASE PRIMARY KEY)`, nil},
+		"a caseless type":    {sqlstore.PostgreSQL, `CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE items (pk text COLLATE ci PRIMARY KEY)`, nil},
+		"a deferred key":     {sqlstore.PostgreSQL, `CREATE TABLE items (pk text UNIQUE DEFERRABLE INITIALLY DEFERRED)`, nil},
+		"padded texts":       {sqlstore.PostgreSQL, `CREATE TABLE items (pk char(10) PRIMARY KEY)`, nil},
+	} {
+		d := open(t)
+		if c.only != "" && c.only != d.dialect {
+			continue
+		}
+		db := d.with(t, strings.Split(c.table, "; ")...).open(t)
+		table, err := sqltable.New(db, d.dialect, c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := itemKey(t, "a")
+		if c.opts == sorted {
+			key = itemKey(t, "a", "b")
+		}
+		if _, err := table.Put(t.Context(), key, nil, nil); !errors.Is(err, store.ErrMisconfigured) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%s: got %v (%v)", name, err, store.OutcomeOf(err))
+		}
+	}
+	d := open(t)
+	first, err := d.items(t, nil).Schema(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.items(t, nil).Schema(t.Context())
+	if err != nil || again != first {
+		t.Errorf("created twice: %+v, %+v, %v", first, again, err)
+	}
+	for _, o := range []*sqltable.Options{sorted, {Partition: largeitem.KeyAttribute{Name: "pk", Number: true}}} {
+		if err := sqltable.CreateTable(t.Context(), d.open(t), d.dialect, o); !errors.Is(err, store.ErrMisconfigured) {
+			t.Errorf("created with another key: %v", err)
+		}
+	}
+	anew, err := d.with(t, "DROP TABLE items").items(t, nil).Schema(t.Context())
+	if err != nil || anew.ID == first.ID {
+		t.Errorf("a table made anew: %+v, %v", anew, err)
+	}
+}
+
+// checkSQLForeignRows: what another program has written is told, and never read whole,
+// nor written over.
+func checkSQLForeignRows(t *testing.T, d database) {
+	ctx := t.Context()
+	table := d.items(t, nil)
+	db := d.open(t)
+	huge := "repeat('x', 50000000)"
+	if d.dialect == sqlstore.SQLite {
+		huge = "hex(zeroblob(25000000))"
+	}
+	for i, cell := range []string{`'text'`, `'{"a":1}'`, `'{"a":{"S":"x"}'`, huge} {
+		key := fmt.Sprintf("bad%d", i)
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO items (pk, holdfast_attributes) VALUES ('%s', %s)", key, cell)); err != nil {
+			t.Fatal(err)
+		}
+		_, getErr := table.Get(ctx, itemKey(t, key), nil)
+		_, putErr := table.Put(ctx, itemKey(t, key), nil, nil)
+		_, deleteErr := table.Delete(ctx, itemKey(t, key), nil)
+		for _, err := range []error{getErr, putErr, deleteErr} {
+			if !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("%.30s: %v", cell, err)
+			}
+		}
+		var last error
+		for _, err := range table.Scan(ctx, nil) {
+			last = err
+		}
+		if !errors.Is(last, store.ErrCorrupt) {
+			t.Errorf("the scan over %.30s ends with %v", cell, last)
+		}
+		if result, err := db.ExecContext(ctx, "DELETE FROM items WHERE pk = '"+key+"'"); err != nil {
+			t.Error(err)
+		} else if n, _ := result.RowsAffected(); n != 1 {
+			t.Errorf("%.30s was deleted", cell)
+		}
+	}
+	// NULL is no attributes.
+	if _, err := db.ExecContext(ctx, "INSERT INTO items (pk) VALUES ('null')"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := table.Update(ctx, itemKey(t, "null"), largeitem.Change{Set: largeitem.Attributes{"a": "x"}}, &largeitem.Condition{Exists: true, Missing: []string{"a"}})
+	if err != nil || !sameItem(got, largeitem.Attributes{"a": "x"}) {
+		t.Errorf("a row with NULL: %v, %v", got, err)
+	}
+}
+
+// checkSQLItemCuts: connections to PostgreSQL are cut before and after the server has
+// carried a statement out. Every increment that was said to be applied is there, and what is
+// more than that was said to be of unknown outcome.
+func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
+	var cuts atomic.Int64
+	proxy := servers.NewCut(t, func() string { return server.Address }, func() (before, after bool) {
+		n := rand.IntN(20)
+		if n < 2 {
+			cuts.Add(1)
+		}
+		return n == 0, n == 1
+	})
+	d := newPostgres(t, server, proxy.Address)
+	direct := d
+	direct.url = server.URL("") + d.url[len(server.URL(proxy.Address)):]
+	table := direct.items(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	key := itemKey(t, "counter")
+	if _, err := table.Put(ctx, key, largeitem.Attributes{"n": largeitem.Number("0")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var applied, unknown atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		cut, err := sqltable.New(d.open(t), d.dialect, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for done := 0; done < 30 && ctx.Err() == nil; {
+				item, err := cut.Get(ctx, key, nil)
+				if err != nil {
+					continue
+				}
+				was := item["n"].(largeitem.Number)
+				n, _ := strconv.Atoi(string(was))
+				_, err = cut.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"n": largeitem.Number(strconv.Itoa(n + 1))}},
+					&largeitem.Condition{Equal: largeitem.Attributes{"n": was}})
+				switch store.OutcomeOf(err) {
+				case store.Applied:
+					done++
+					applied.Add(1)
+				case store.Unknown:
+					unknown.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	item, err := table.Get(ctx, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, _ := strconv.ParseInt(string(item["n"].(largeitem.Number)), 10, 64)
+	if applied.Load() != 120 || counted < applied.Load() || counted > applied.Load()+unknown.Load() {
+		t.Errorf("counted %d after %d increments that were applied and %d of unknown outcome", counted, applied.Load(), unknown.Load())
+	}
+	if cuts.Load() < 10 || unknown.Load() == 0 {
+		t.Errorf("%d connections were cut and %d outcomes unknown: the test tests little", cuts.Load(), unknown.Load())
+	}
+	t.Logf("%d connections were cut, %d outcomes unknown", cuts.Load(), unknown.Load())
+}

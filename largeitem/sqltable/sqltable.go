@@ -1,0 +1,500 @@
+// Package sqltable keeps items as rows of a table of a database that is reached through
+// [database/sql]: PostgreSQL (9.5 and later) or SQLite (3.35 and later). It imports no
+// driver: the caller opens the database, with any driver.
+//
+//	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
+//	...
+//	err = sqltable.CreateTable(ctx, db, sqlstore.PostgreSQL, nil) // once, or use a table of your own
+//	...
+//	table, err := sqltable.New(db, sqlstore.PostgreSQL, nil)
+//
+// # What is stored
+//
+// An item is a row. The columns of the key are texts or numbers, and together the primary
+// key or another unique key of the table. Each further column is an attribute of its name;
+// the attribute is missing where the column is NULL. The type of the column decides what
+// the attribute is:
+//
+//   - a [largeitem.Number] in a column of numbers, which must keep it exactly: a number with
+//     more digits than the column has, or than a float or SQLite has, is refused;
+//   - a bool in a boolean column, bytes in a bytea or BLOB column;
+//   - a text in every other column, in the form in which the database writes the value. It
+//     can be another form of the same value than the one that was written.
+//
+// Attributes without a column are kept in one column of texts as JSON, each with its type,
+// as [largeitem.MarshalTyped] writes it; see [Options].JSON. Without such a column an
+// attribute without a column is refused. So is a value that does not suit its column: a
+// null, for example. PostgreSQL keeps no zero character in a text column.
+//
+// A new row gets the defaults of the columns that the item does not have. Generated columns
+// are neither read nor written.
+//
+// # Cost
+//
+// A read is one SELECT by the key. A write reads the row, decides, and replaces or deletes
+// it by one statement, on the condition that the row is still what was read. When another
+// writer was faster, the write decides again, after a random pause. A write on the condition
+// that there is no item is one INSERT. The table holds no lock of the database between
+// statements.
+//
+// # Outcomes
+//
+// A statement that may have changed the row is sent once. If its reply is lost, the outcome
+// is unknown.
+//
+// # Durability
+//
+// A write that was answered is as durable as a commit of the database. As package sqlstore
+// does, the table refuses sessions in which a power loss may undo a commit, and PostgreSQL
+// servers that are a standby.
+//
+// # Expressions
+//
+// The expression of a condition is an [SQL] text, that of a change a [Set]. An item that
+// does not exist fulfils no expression.
+package sqltable
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sqldialect"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/internal/rewrite"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+)
+
+const (
+	// DefaultTable is the table, DefaultJSON the column of the attributes without a
+	// column; see [Options].
+	DefaultTable = "items"
+	DefaultJSON  = "holdfast_attributes"
+
+	// busyTime is how long a statement is sent again that the database refused for now.
+	busyTime = 10 * time.Second
+
+	// maxPause is the longest pause of a write that lost against another one.
+	maxPause = 250 * time.Millisecond
+)
+
+// Options are the options of [New] and [CreateTable].
+type Options struct {
+	// Table is the name of the table: 1 to 63 bytes. Default: "items".
+	Table string
+
+	// Partition and Sort are the columns of the key. Number counts for [CreateTable] only:
+	// [New] looks at the types of the columns. Default: a text "pk", and no sort key.
+	Partition, Sort largeitem.KeyAttribute
+
+	// JSON is the column of texts for the attributes without a column. The default is
+	// "holdfast_attributes", which a table of your own need not have.
+	JSON string
+
+	// Columns are the columns that are attributes; nil means all that are not of the key.
+	Columns []string
+
+	// Name names the table for people, for example by the URL of the database without
+	// secrets. Default: the dialect and the table.
+	Name string
+}
+
+// SQL is an expression in the language of the database, with a question mark for each
+// argument. Question marks in quotes are none, and two in a row are one that is no argument.
+//
+//	&largeitem.Condition{Expr: sqltable.SQL{Text: "stock >= ?", Args: []any{5}}}
+//
+// As the Expr of a [largeitem.Condition] it holds where it is true: neither where it is false
+// nor where it is NULL. It must have no effects, and may be evaluated several times. Never
+// build the text from input.
+type SQL struct {
+	Text string
+	Args []any
+}
+
+// Set is the Expr of a [largeitem.Change]: new values of columns. In the expressions, a
+// column has the value from before the change; all are NULL for an item that is made.
+//
+//	largeitem.Change{Expr: sqltable.Set{"stock": {Text: "stock - ?", Args: []any{5}}}}
+//
+// What an expression adds does not count for the largest size of an item.
+type Set map[string]SQL
+
+// Table is a table of a database. It may be used by any number of goroutines and needs no
+// closing; the caller closes the database.
+type Table struct {
+	db      *sql.DB
+	dialect dialect
+	rules   sqldialect.Rules
+	o       Options
+	layout  atomic.Pointer[layout] // nil until it was read
+}
+
+var (
+	_ largeitem.Table      = (*Table)(nil)
+	_ largeitem.ExprReader = (*Table)(nil)
+)
+
+// New returns a table of db. It sends nothing: the first call looks at the table.
+func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
+	t := &Table{db: db}
+	if opts != nil {
+		t.o = *opts
+	}
+	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
+	t.o.JSON = cmp.Or(t.o.JSON, DefaultJSON)
+	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
+	t.o.Name = cmp.Or(t.o.Name, string(d)+":"+t.o.Table)
+	t.o.Columns = slices.Clone(t.o.Columns)
+	if db == nil {
+		return nil, fmt.Errorf("sqltable: %w: a database is needed", largeitem.ErrInvalid)
+	}
+	switch d {
+	case sqlstore.PostgreSQL:
+		t.dialect = postgres{}
+	case sqlstore.SQLite:
+		t.dialect = sqlite{}
+	default:
+		return nil, fmt.Errorf("sqltable: %w: there is no dialect %q", largeitem.ErrInvalid, string(d))
+	}
+	t.rules, _ = sqldialect.Of(string(d))
+	for _, name := range append([]string{t.o.Table, t.o.JSON, t.o.Partition.Name, cmp.Or(t.o.Sort.Name, "none")}, t.o.Columns...) {
+		if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
+			return nil, fmt.Errorf("sqltable: %w: %.80q is no name of a table or column: 1 to 63 bytes", largeitem.ErrInvalid, name)
+		}
+	}
+	schema := largeitem.Schema{Name: t.o.Name, Partition: t.o.Partition, Sort: t.o.Sort}
+	if err := schema.Check(); err != nil {
+		return nil, fmt.Errorf("sqltable: %w", err)
+	}
+	if t.o.JSON == t.o.Partition.Name || t.o.JSON == t.o.Sort.Name {
+		return nil, fmt.Errorf("sqltable: %w: Options.JSON is %q, a column of the key", largeitem.ErrInvalid, t.o.JSON)
+	}
+	return t, nil
+}
+
+// Schema implements [largeitem.Table]. The ID is that which [CreateTable] has given to the
+// table; it stands in a comment of the table. For other tables it is the number of the table
+// in PostgreSQL, and the name of the table in SQLite.
+func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
+	l, err := t.open(ctx)
+	if err != nil {
+		return largeitem.Schema{}, err
+	}
+	return l.schema, nil
+}
+
+// ExprAttributes implements [largeitem.ExprReader]: the columns that a [Set] sets. What an
+// [SQL] reads is not known.
+func (t *Table) ExprAttributes(expr any) ([]string, error) {
+	switch e := expr.(type) {
+	case Set:
+		return slices.Sorted(maps.Keys(e)), nil
+	case SQL:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: an expression of the type %T; use sqltable.SQL or sqltable.Set", largeitem.ErrInvalid, expr)
+}
+
+// Get implements [largeitem.Table].
+func (t *Table) Get(ctx context.Context, key largeitem.Key, opts *largeitem.GetOptions) (largeitem.Attributes, error) {
+	var r row
+	l, err := t.open(ctx)
+	if err == nil {
+		err = l.checkKey(key)
+	}
+	if err == nil {
+		r, err = t.read(ctx, l, key, nil)
+	}
+	if err == nil && r.item == nil {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, t.failed(store.OpGet, key, err)
+	}
+	if opts != nil {
+		r.item = r.item.Select(opts.Attributes)
+	}
+	return r.item, nil
+}
+
+// Put implements [largeitem.Table].
+func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := t.write(ctx, rewrite.Put(key, item, cond))
+	return old, err
+}
+
+// Update implements [largeitem.Table].
+func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	_, next, err := t.write(ctx, rewrite.Update(key, change, cond))
+	return next, err
+}
+
+// Delete implements [largeitem.Table].
+func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := t.write(ctx, rewrite.Delete(key, cond))
+	return old, err
+}
+
+// write returns the item before and after.
+func (t *Table) write(ctx context.Context, w rewrite.Write) (old, next largeitem.Attributes, err error) {
+	l, err := t.open(ctx)
+	if err == nil {
+		err = w.Check(l.schema)
+	}
+	if err == nil {
+		err = l.checkKey(w.Key)
+	}
+	if err == nil {
+		old, next, err = t.swap(ctx, l, w)
+	}
+	if err != nil {
+		return nil, nil, t.failed(w.Op, w.Key, err)
+	}
+	return old, next, nil
+}
+
+// swap reads, decides and replaces what it has read, until no other writer is faster. All
+// errors but those of the replacing statement prove that nothing was written.
+func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next largeitem.Attributes, err error) {
+	where, set, err := t.expressions(l, &w)
+	if err != nil {
+		return nil, nil, err
+	}
+	busyUntil := time.Now().Add(busyTime)
+	assumeAbsent := w.Op != store.OpDelete && w.Cond != nil && w.Cond.Absent
+	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+		var r row
+		if !assumeAbsent {
+			r, err = t.read(ctx, l, w.Key, where)
+			err = store.MarkNotApplied(err)
+		}
+		assumeAbsent = false
+		if err == nil {
+			next, err = w.Next(l.schema, r.item)
+		}
+		if err == nil && where != nil && !r.holds {
+			err = &largeitem.RefusedError{Key: w.Key, Known: true, Current: r.item}
+		}
+		written := false
+		if err == nil {
+			if err = store.CheckContext(ctx); err == nil {
+				next, written, err = t.replace(ctx, l, w.Key, r, next, where, set)
+			}
+		}
+		switch {
+		case errors.Is(err, sqldialect.ErrBusy) && time.Now().Before(busyUntil):
+		case err != nil || written:
+			return r.item, next, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, store.MarkNotApplied(context.Cause(ctx))
+		case <-time.After(rand.N(pause)):
+		}
+	}
+}
+
+// expressions takes the expressions out of a write, and writes them for the database. where
+// is nil if there is none.
+func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, err error) {
+	if w.Cond != nil && w.Cond.Expr != nil {
+		e, ok := w.Cond.Expr.(SQL)
+		if !ok {
+			return nil, nil, fmt.Errorf("%w: a condition of the type %T; this table has sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
+		}
+		if err := e.check(); err != nil {
+			return nil, nil, err
+		}
+		cond := *w.Cond
+		cond.Expr = nil
+		cond.Exists = true
+		if cond.Absent {
+			return nil, nil, fmt.Errorf("%w: the condition wants that there is no item, and something of the item", largeitem.ErrInvalid)
+		}
+		w.Cond, where = &cond, &e
+	}
+	if w.Change.Expr == nil {
+		return where, nil, nil
+	}
+	set, ok := w.Change.Expr.(Set)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: a change of the type %T; this table has sqltable.Set", largeitem.ErrInvalid, w.Change.Expr)
+	}
+	for name, e := range set {
+		_, twice := w.Change.Set[name]
+		switch err := e.check(); {
+		case err != nil:
+			return nil, nil, err
+		case twice || slices.Contains(w.Change.Remove, name):
+			return nil, nil, fmt.Errorf("%w: the expression changes the attribute %.80q, which the change names too", largeitem.ErrInvalid, name)
+		case l.column(name) == nil:
+			return nil, nil, fmt.Errorf("%w: the table %s has no column %.80q for the expression", largeitem.ErrInvalid, t.o.Name, name)
+		}
+	}
+	w.Change.Expr = nil
+	return where, set, nil
+}
+
+// row is what was read of a row. Its item is nil where there is none.
+type row struct {
+	item  largeitem.Attributes
+	cells []sql.NullString // of the columns but those of the key
+	holds bool             // the expression of the condition
+}
+
+// read reads the row of a key, and whether the expression holds for it.
+func (t *Table) read(ctx context.Context, l *layout, key largeitem.Key, where *SQL) (row, error) {
+	s := t.statement("SELECT ", l.cells())
+	if where != nil {
+		s.add(", CASE WHEN (").expression(*where).add(") THEN 1 ELSE 0 END")
+	} else {
+		s.add(", 1")
+	}
+	s.add(" FROM ", quote(t.o.Table)).key(l, key)
+	var r row
+	err := t.query(ctx, s, len(l.attributes)+2, func(cells []sql.NullString) (err error) {
+		last := len(cells) - 1
+		r, err = l.row(cells[1:last])
+		r.holds = cells[last].String == "1"
+		return err
+	})
+	return r, err
+}
+
+// replace replaces a row by an item, nil to delete it, by one statement. It reports whether
+// the row was still what was read. The item that it returns is what the table has now.
+func (t *Table) replace(ctx context.Context, l *layout, key largeitem.Key, r row, next largeitem.Attributes, where *SQL, set Set) (largeitem.Attributes, bool, error) {
+	values, err := l.values(next)
+	if err != nil {
+		return nil, false, err
+	}
+	var s *statement
+	switch {
+	case next == nil && r.item == nil:
+		return nil, true, nil
+	case next == nil:
+		s = t.statement("DELETE FROM ", quote(t.o.Table)).key(l, key).unchanged(l, r).where(where)
+	case r.item == nil:
+		s = t.insert(l, key, values, set)
+	default:
+		if s = t.update(l, r, values, set); s == nil {
+			return r.item, true, nil // there is nothing to change
+		}
+		s.key(l, key).unchanged(l, r).where(where)
+	}
+	written := false
+	err = t.query(ctx, s.add(" RETURNING ", l.cells()), len(l.attributes)+1, func(cells []sql.NullString) error {
+		written = true
+		if next == nil {
+			return nil
+		}
+		now, err := l.row(cells[1:])
+		next = now.item
+		return store.MarkUnknown(err) // the statement was carried out
+	})
+	return next, written, err
+}
+
+// insert makes a row, if there is none.
+func (t *Table) insert(l *layout, key largeitem.Key, values []any, set Set) *statement {
+	names := l.keyNames()
+	for i, c := range l.attributes {
+		if _, computed := set[c.name]; computed || values[i] != nil {
+			names = append(names, c.name)
+		}
+	}
+	s := t.statement("INSERT INTO ", quote(t.o.Table), " (", quoteAll(names), ") SELECT ").keyValues(l, key)
+	for i, c := range l.attributes {
+		if e, computed := set[c.name]; computed {
+			s.add(", (").expression(e).add(")")
+		} else if values[i] != nil {
+			s.add(", ").value(c, values[i])
+		}
+	}
+	if len(set) > 0 {
+		// The expressions see an item without attributes.
+		nulls := make([]string, len(l.attributes))
+		for i, c := range l.attributes {
+			nulls[i] = t.dialect.null(c) + " AS " + quote(c.name)
+		}
+		s.add(" FROM (SELECT ", strings.Join(nulls, ", "), ") AS ", quote(t.o.Table))
+	}
+	return s.add(" WHERE true ON CONFLICT (", quoteAll(l.keyNames()), ") DO NOTHING")
+}
+
+// update begins the statement that changes a row; nil: nothing is changed.
+func (t *Table) update(l *layout, r row, values []any, set Set) *statement {
+	old, err := l.values(r.item)
+	s, next := t.statement("UPDATE ", quote(t.o.Table), " SET "), ""
+	for i, c := range l.attributes {
+		e, computed := set[c.name]
+		if !computed && err == nil && sameValue(old[i], values[i]) {
+			continue // it stays as it is, in whatever form that is
+		}
+		s.add(next, quote(c.name), " = ")
+		next = ", "
+		if computed {
+			s.add("(").expression(e).add(")")
+		} else {
+			s.value(c, values[i])
+		}
+	}
+	if next == "" {
+		return nil
+	}
+	return s
+}
+
+// query runs a statement that returns one row at most, of n cells.
+func (t *Table) query(ctx context.Context, s *statement, n int, f func(cells []sql.NullString) error) error {
+	var failed error // by f
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		rows, err := t.db.QueryContext(ctx, s.text(), s.args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if rows.Next() {
+			cells, err := scanCells(rows, n)
+			if err != nil {
+				return err
+			}
+			failed = f(cells)
+		}
+		for rows.Next() { // to the end of the statement, which commits
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	})
+	if err != nil {
+		return t.explain(err)
+	}
+	return failed
+}
+
+func scanCells(rows *sql.Rows, n int) ([]sql.NullString, error) {
+	cells := make([]sql.NullString, n)
+	to := make([]any, n)
+	for i := range cells {
+		to[i] = &cells[i]
+	}
+	return cells, rows.Scan(to...)
+}
+
+// explain makes an error of a statement match what it proves.
+func (t *Table) explain(err error) error {
+	return t.rules.Explain(err, "holdfast items init, or sqltable.CreateTable, makes a table")
+}
+
+func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
+	return &store.OpError{Op: op, Key: key.String(), Store: t.o.Name, Err: err}
+}
