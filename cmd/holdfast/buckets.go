@@ -58,6 +58,8 @@ type objectURL struct {
 	key    string
 	given  *url.URL // as it was given; it holds no secret
 	makes  bool     // open may make the bucket, if that is safe
+
+	replaces bool // the object is to be replaced, and so must exist
 }
 
 // parseObject takes the URL of an object apart. Neither its result nor its errors hold a
@@ -236,7 +238,17 @@ func (at *objectURL) isNew() bool {
 
 // open opens the bucket of a URL. The caller closes it.
 func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
-	return bucketOpeners()[at.bucket.Scheme](ctx, a, at)
+	b, err := bucketOpeners()[at.bucket.Scheme](ctx, a, at)
+	return b, at.absent(err)
+}
+
+// absent turns the error that there is no bucket into that of a condition which does not
+// hold, if the object is to be replaced.
+func (at *objectURL) absent(err error) error {
+	if err == nil || at == nil || !at.replaces || statusOf(err) != statusNotFound {
+		return err
+	}
+	return &statusError{statusCondition, fmt.Errorf("the object does not exist: %w", err)}
 }
 
 func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -384,6 +385,12 @@ func terminating(sig os.Signal) bool {
 func signalNumber(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal)
 	return int(n)
+}
+
+// signalName is the name of a signal as people know it, such as SIGINT.
+func signalName(sig os.Signal) string {
+	n, _ := sig.(syscall.Signal)
+	return cmp.Or(unix.SignalName(n), sig.String())
 }
 
 // ignorePipe turns a write to a closed pipe into an error.

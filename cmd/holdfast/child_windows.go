@@ -66,6 +66,8 @@ func terminating(os.Signal) bool { return true }
 
 func signalNumber(os.Signal) int { return 2 }
 
+func signalName(sig os.Signal) string { return sig.String() }
+
 func (c *child) forward(os.Signal) error {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(c.cmd.Process.Pid))
 	return nil

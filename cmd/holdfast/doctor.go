@@ -107,7 +107,7 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		var by interrupted
 		if errors.As(context.Cause(ctx), &by) {
-			return &statusError{by.status(), errors.New("interrupted")}
+			return &statusError{by.status(), by}
 		}
 		return err
 	}
@@ -137,7 +137,7 @@ func (a *app) doctor(ctx context.Context) error {
 // interrupted is the cause of a context that a signal ended.
 type interrupted struct{ os.Signal }
 
-func (i interrupted) Error() string { return "interrupted by " + i.String() }
+func (i interrupted) Error() string { return "interrupted by " + signalName(i.Signal) }
 
 // status is the exit status of a program that a signal ended.
 func (i interrupted) status() int {

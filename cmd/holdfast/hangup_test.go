@@ -118,7 +118,7 @@ func TestTerminalWaitingSignals(t *testing.T) {
 	sh.send(bin + " run job -- echo never; echo status $?\n")
 	sh.expect("waiting for job")
 	sh.send("\x03")
-	sh.expect("no lock was taken: ended by signal: interrupt")
+	sh.expect("no lock was taken: ended by SIGINT")
 	sh.expect("status 130")
 	sh.prompt()
 

@@ -152,15 +152,13 @@ func (f *writeFlags) content(flags *pflag.FlagSet) {
 }
 
 // options returns the options of the write. It refuses a condition that is given but empty
-// (by an unset variable, say): the write would have no condition.
-func (f *writeFlags) options(flags *pflag.FlagSet, b bucket) (*object.WriteOptions, error) {
+// (by an unset variable, say): the write would have no condition. A command asks for the
+// options before it opens a bucket, which it may make.
+func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error) {
 	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType}
-	for name, version := range map[string]string{"if-match": f.ifMatch, "source-if-match": f.sourceMatch} {
+	for _, name := range []string{"if-match", "source-if-match"} {
 		if emptyFlag(flags, name) {
 			return nil, usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
-		}
-		if err := b.checkVersion(name, version); err != nil {
-			return nil, err
 		}
 	}
 	o.IfMatch, o.SourceIfMatch = object.Version(f.ifMatch), object.Version(f.sourceMatch)
@@ -192,6 +190,27 @@ func (f *writeFlags) options(flags *pflag.FlagSet, b bucket) (*object.WriteOptio
 		o.Metadata[name] = value
 	}
 	return o, nil
+}
+
+// target takes the URL of the object that is to be written apart. A write that names the
+// version which it replaces makes no bucket: there is no such version in a new one.
+func (a *app) target(raw string, f *writeFlags, makes bool) (*objectURL, error) {
+	at, err := a.parseObject(raw, makes && f.ifMatch == "")
+	if err == nil {
+		err = at.object()
+	}
+	if at != nil {
+		at.replaces = f.ifMatch != ""
+	}
+	return at, at.absent(err)
+}
+
+// checkVersions refuses conditions that are no versions of these buckets.
+func (f *writeFlags) checkVersions(from, to bucket) error {
+	if err := to.checkVersion("if-match", f.ifMatch); err != nil {
+		return err
+	}
+	return from.checkVersion("source-if-match", f.sourceMatch)
 }
 
 // checkVersion refuses a text that cannot be a version of this bucket. An ETag without its
@@ -261,7 +280,10 @@ func stoppedBy(ctx context.Context, err error) error {
 	if err == nil || !errors.As(context.Cause(ctx), &by) || store.InDoubt(err) {
 		return err
 	}
-	return &statusError{by.status(), fmt.Errorf("interrupted: %w", err)}
+	if !errors.As(err, new(interrupted)) {
+		err = fmt.Errorf("%w: %w", by, err)
+	}
+	return &statusError{by.status(), err}
 }
 
 func (a *app) putCommand() *cobra.Command {
@@ -304,10 +326,11 @@ that lock, and carries this one from then on: 76 otherwise.`,
 }
 
 func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags) error {
-	at, err := a.parseObject(to, true)
-	if err == nil {
-		err = at.object()
+	opts, err := f.options(cmd.Flags())
+	if err != nil {
+		return err
 	}
+	at, err := a.target(to, f, true)
 	if err != nil {
 		return err
 	}
@@ -320,8 +343,7 @@ func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags
 	}
 	defer src.Close()
 	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
-		opts, err := f.options(cmd.Flags(), b)
-		if err != nil {
+		if err := f.checkVersions(b, b); err != nil {
 			return err
 		}
 		var done int64
@@ -523,15 +545,9 @@ in bounded memory. The conditions are those of put, on the destination.`,
   holdfast cp file:/srv/shared/state.json s3://bucket/state.json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd.Context(), args, true, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
-				opts, err := f.options(cmd.Flags(), to)
-				if err == nil {
-					err = from.checkVersion("source-if-match", f.sourceMatch)
-				}
-				if err != nil {
-					return err
-				}
+			return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
 				var info object.Info
+				var err error
 				if from.id() == to.id() {
 					info, err = to.Copy(ctx, src.key, dst.key, a.showing(opts, src.key))
 				} else {
@@ -563,11 +579,7 @@ put, on the destination.`,
 		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd.Context(), args, false, func(ctx context.Context, src, dst *objectURL, from, to bucket) error {
-				opts, err := f.options(cmd.Flags(), to)
-				if err != nil {
-					return err
-				}
+			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
 				if from.id() != to.id() {
 					return usagef("%s and %s are not in one bucket: use cp, and then rm --if-match", src, dst)
 				}
@@ -590,7 +602,11 @@ put, on the destination.`,
 // withTwo opens the buckets of a source and a destination, which must be two objects, calls
 // do, and closes the buckets. With makes, it makes the bucket of the destination if the
 // source exists.
-func (a *app) withTwo(ctx context.Context, args []string, makes bool, do func(ctx context.Context, src, dst *objectURL, from, to bucket) error) error {
+func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFlags, do func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error) error {
+	opts, err := f.options(cmd.Flags())
+	if err != nil {
+		return err
+	}
 	src, err := a.parseObject(args[0], false)
 	if err == nil {
 		err = src.object()
@@ -598,14 +614,11 @@ func (a *app) withTwo(ctx context.Context, args []string, makes bool, do func(ct
 	if err != nil {
 		return fmt.Errorf("the source: %w", err)
 	}
-	dst, err := a.parseObject(args[1], makes)
-	if err == nil {
-		err = dst.object()
-	}
+	dst, err := a.target(args[1], f, makes)
 	if err != nil {
 		return fmt.Errorf("the destination: %w", err)
 	}
-	return a.withBucket(ctx, src, func(ctx context.Context, from bucket) error {
+	return a.withBucket(cmd.Context(), src, func(ctx context.Context, from bucket) error {
 		if dst.isNew() {
 			if _, err := from.Stat(ctx, src.key); err != nil {
 				return fmt.Errorf("the source: %w", err)
@@ -619,7 +632,10 @@ func (a *app) withTwo(ctx context.Context, args []string, makes bool, do func(ct
 		if src.key == dst.key && from.id() == to.id() {
 			return usagef("the source and the destination are one object: %s", dst)
 		}
-		return do(ctx, src, dst, from, to)
+		if err := f.checkVersions(from, to); err != nil {
+			return err
+		}
+		return do(ctx, src, dst, from, to, opts)
 	})
 }
 
@@ -670,16 +686,23 @@ then the exit status is 73.`,
   holdfast rm file:/srv/shared/state.json --if-match "$version"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
-				opts, err := f.options(cmd.Flags(), b)
-				if err != nil {
+			opts, err := f.options(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			at, err := a.target(args[0], f, false)
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+				if err := f.checkVersions(b, b); err != nil {
 					return err
 				}
-				if err := b.Delete(ctx, key, opts); err != nil {
-					return b.refused(err, key, opts)
+				if err := b.Delete(ctx, at.key, opts); err != nil {
+					return b.refused(err, at.key, opts)
 				}
 				if a.json {
-					return a.printJSON(map[string]any{"url": b.of(key), "key": key})
+					return a.printJSON(map[string]any{"url": b.of(at.key), "key": at.key})
 				}
 				return nil
 			})
@@ -706,14 +729,14 @@ bucket cannot do it.`,
 		Example: `  holdfast run deploy -- sh -c 'holdfast fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := f.options(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if opts.Fence == nil {
+				return usagef("name the token: --fence TOKEN --lock NAME")
+			}
 			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b bucket, key string) error {
-				opts, err := f.options(cmd.Flags(), b)
-				if err != nil {
-					return err
-				}
-				if opts.Fence == nil {
-					return usagef("name the token: --fence TOKEN --lock NAME")
-				}
 				info, err := b.RaiseFence(ctx, key, *opts.Fence)
 				if err != nil {
 					return err

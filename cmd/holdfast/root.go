@@ -138,6 +138,7 @@ func (a *app) command() *cobra.Command {
 	makers := a.makers()
 	if m := makers[firstCommand(a.args)]; m != nil {
 		root.AddCommand(m())
+		explainArguments(root)
 		return root
 	}
 	root.Version = versionText()
@@ -145,6 +146,7 @@ func (a *app) command() *cobra.Command {
 		root.AddCommand(m())
 	}
 	root.AddCommand(a.topicCommands(root)...)
+	explainArguments(root)
 	a.addCompletions(root)
 	return root
 }

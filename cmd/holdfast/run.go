@@ -504,7 +504,7 @@ func stores(handles []*storeHandle) (all []string) {
 // signalled says that a signal has ended the wait.
 type signalled struct{ sig os.Signal }
 
-func (e *signalled) Error() string { return "ended by signal: " + e.sig.String() }
+func (e *signalled) Error() string { return "ended by " + signalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.
 func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
@@ -695,7 +695,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		case sig := <-signals:
 			asked = asked || terminating(sig)
 			if err := c.forward(sig); err != nil && ended != nil {
-				a.warnf("%v was not passed on: %v: %s; the lock is kept until the command ends", sig, err, c.left(true))
+				a.warnf("%s was not passed on: %v: %s; the lock is kept until the command ends", signalName(sig), err, c.left(true))
 			}
 		case <-lost:
 			lost = nil

@@ -50,6 +50,61 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usagef("%w (see %s --help)%s", err, cmd.CommandPath(), didYouMean(meant))
 }
 
+// explainArguments makes a command and its subcommands say which arguments are missing, or
+// how many are too many.
+func explainArguments(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err == nil || errors.As(err, new(*statusError)) {
+				return err
+			}
+			return wrongArguments(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		explainArguments(sub)
+	}
+}
+
+// wrongArguments is the error for too few or too many arguments. It repeats none of them:
+// one may hold a password.
+func wrongArguments(cmd *cobra.Command, args []string) error {
+	names, needed := argumentsOf(cmd.Use)
+	switch more := len(args) - len(names); {
+	case len(args) < needed-1:
+		return usagef("%s and %s are missing: %s", strings.Join(names[len(args):needed-1], ", "), names[needed-1], cmd.UseLine())
+	case len(args) < needed:
+		return usagef("%s is missing: %s", names[needed-1], cmd.UseLine())
+	case more == 1:
+		return usagef("one argument too many: %s", cmd.UseLine())
+	default:
+		return usagef("%d arguments too many: %s", more, cmd.UseLine())
+	}
+}
+
+// argumentsOf returns the names of the arguments in a usage line such as
+// "get URL [FILE] --flag VALUE [--other]", and how many of them are needed.
+func argumentsOf(use string) (names []string, needed int) {
+	words := strings.Fields(use)[1:]
+	for i := 0; i < len(words); i++ {
+		switch word := words[i]; {
+		case strings.HasPrefix(word, "--"):
+			i++ // its value
+		case strings.HasPrefix(word, "[-"):
+			for ; i < len(words) && !strings.HasSuffix(words[i], "]"); i++ {
+				continue
+			}
+		case strings.HasPrefix(word, "["):
+			names = append(names, strings.Trim(word, "[]"))
+		default:
+			names = append(names, word)
+			needed++
+		}
+	}
+	return names, needed
+}
+
 func didYouMean(word string) string {
 	if word == "" {
 		return ""

@@ -55,6 +55,9 @@ programs may use, say --all.`,
   holdfast sweep file:/srv/shared`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
+				return usagef("--older-than %v: a program may still be working on a younger upload; at least %v", age, object.MinUploadAge)
+			}
 			at, err := a.parseObject(args[0], false)
 			if err != nil {
 				return err
@@ -77,8 +80,11 @@ func (a *app) sweep(ctx context.Context, b bucket, prefix string, o object.Sweep
 	if hasBodies {
 		// Everything below the prefix of its bodies belongs to this bucket.
 		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
-		if o.DryRun && uploads == nil {
+		switch {
+		case o.DryRun && uploads == nil:
 			return usagef("--dry-run tells of uploads, which %s has not", b.url)
+		case o.Age != 0 && uploads == nil:
+			return usagef("--older-than is for uploads, which %s has not; bodies are removed when they are a day old", b.url)
 		}
 	}
 	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}

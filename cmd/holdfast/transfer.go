@@ -206,7 +206,7 @@ func (s *source) Close() error {
 // wait for ever, on a pipe whose writer is silent.
 func endWith(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
-	context.AfterFunc(ctx, func() { out.CloseWithError(context.Cause(ctx)) })
+	context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		_, err := io.Copy(in, r)
 		in.CloseWithError(err)

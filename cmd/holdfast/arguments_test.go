@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestMissingArguments: every command with too few arguments names those that are missing,
+// and shows its usage line. That line names as many arguments as the command takes.
+func TestMissingArguments(t *testing.T) {
+	asked := 0
+	everyCommand(func(cmd *cobra.Command) {
+		names, needed := argumentsOf(cmd.Use)
+		if cmd.Args == nil || !cmd.Runnable() || cmd.Hidden || cmd.HasSubCommands() || cmd.Name() == "help" || strings.Contains(cmd.CommandPath(), " completion") {
+			return
+		}
+		asked++
+		for n := range len(names) + 3 {
+			err := cmd.Args(cmd, make([]string, n))
+			switch {
+			case n >= needed && n <= len(names):
+				if err != nil {
+					t.Errorf("%s: %d arguments: %v", cmd.CommandPath(), n, err)
+				}
+				continue
+			case !errors.As(err, new(*statusError)) || statusOf(err) != statusUsage || !strings.HasSuffix(err.Error(), ": "+cmd.UseLine()):
+				t.Errorf("%s: %d arguments: %v", cmd.CommandPath(), n, err)
+				continue
+			}
+			said, _, _ := strings.Cut(err.Error(), ":")
+			for i, name := range names[:needed] {
+				if missing := i >= n; n < needed && strings.Contains(" "+strings.ReplaceAll(said, ",", "")+" ", " "+name+" ") != missing && strings.Count(cmd.Use, name) == 1 {
+					t.Errorf("%s: %d arguments: %q does not tell what is missing", cmd.CommandPath(), n, said)
+				}
+			}
+		}
+	})
+	if asked < 30 {
+		t.Errorf("%d commands were asked, want at least 30", asked)
+	}
+}
+
+// TestArgumentsOf: what a usage line tells.
+func TestArgumentsOf(t *testing.T) {
+	for use, want := range map[string]string{
+		"put SOURCE URL":                "SOURCE URL 2",
+		"get URL [FILE]":                "URL FILE 1",
+		"ls [PREFIX]":                   "PREFIX 0",
+		"break NAME --token N [--now]":  "NAME 1",
+		"x [--flag VALUE] A --flag V B": "A B 2",
+		"init":                          "0",
+	} {
+		names, needed := argumentsOf(use)
+		if got := strings.Join(append(names, string(rune('0'+needed))), " "); got != want {
+			t.Errorf("%s: %s, want %s", use, got, want)
+		}
+	}
+}
