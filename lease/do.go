@@ -94,8 +94,12 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		g.End(err)
 		stop()
 		over := g.Err()
+		var told error // why ctx has told f to stop
+		if ctx.Err() != nil {
+			told = context.Cause(ctx)
+		}
 		w.end(ErrReleased)
-		err = result(ctx, err, over, g.Release(ctx))
+		err = result(err, told, over, g.Release(ctx))
 		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
 			err = fmt.Errorf("%w before the function returned: the record of the job does not tell its end", over)
 		}
@@ -108,19 +112,19 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 // errNotReturned is what the record of a job tells of a panic.
 var errNotReturned = errors.New("the function did not return: a panic, or the end of its goroutine")
 
-// result is the error of a Do: ctx is the caller's, own the error of f, over why the lease
-// had ended when f returned, and release the error of the release.
-func result(ctx context.Context, own, over, release error) error {
+// result is the error of a Do: own is the error of f, told and over why the caller's context
+// and the lease had ended when f returned, if they had, and release the error of the release.
+func result(own, told, over, release error) error {
 	var why error
 	switch {
 	case errors.Is(release, ErrLost):
 		why = release
 	case errors.Is(over, ErrClosed):
 		why = over
-	case own != nil && ctx.Err() != nil:
-		why = context.Cause(ctx)
+	case own != nil:
+		why = told
 	}
-	if own != nil && why != nil && ctx.Err() == nil {
+	if own != nil && why != nil && told == nil {
 		own = stopped{own}
 	}
 	switch {

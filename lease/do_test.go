@@ -95,6 +95,10 @@ func TestDoTellsWhatHappened(t *testing.T) {
 			[]error{lease.ErrUnreleased, lease.ErrUnresolved}, []error{lease.ErrLost}, true},
 		{"the function fails, and the release too", func(r *run) error { r.w.set(everything(drop)); return errWork },
 			[]error{lease.ErrUnreleased, errWork}, []error{lease.ErrLost}, false},
+		{"the context ends in the release", func(r *run) error {
+			r.w.set(func(*store.Op) fault { r.end(cause); return pass })
+			return errWork
+		}, []error{errWork}, []error{cause}, true},
 		{"another took the lock while it was trusted", func(r *run) error {
 			if _, err := client(r.t, r.st, nil).Break(r.t.Context(), "job", r.g.Token(), &lease.BreakOptions{Now: true}); err != nil {
 				r.t.Error(err)

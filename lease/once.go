@@ -132,7 +132,8 @@ func (e *RanError) Outcome() store.Outcome { return store.NotApplied }
 // That the job ran already, or has failed as often as it may, is a result and no error:
 // OnceResult.Ran is false, and OnceResult.Last is that run. If the last run is of the future,
 // the job does not run either, and the error matches [ErrAheadRun]. Every other error
-// is one of Handle.Do; with OnceResult.Ran f has run. A run whose end could not be written
+// is one of Handle.Do; with OnceResult.Ran f has run. A call that waits into the next period
+// runs there. A run whose end could not be written
 // (an error that matches [ErrLost] or [ErrUnreleased]) counts as one that died.
 //
 // A call that finds that the job ran already sends one request, a read; one that runs f three
@@ -327,7 +328,11 @@ func (g *grant) endRun(free *Record) {
 		free.Run = &ended
 	}
 	if g.again.Load() && free.Run != nil && free.Run.Grant == g.id {
-		free.Run = g.before
+		if g.h.job != nil {
+			free.Run = g.before
+		} else { // taken up with a ticket
+			free.Run = free.takeBack()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -731,4 +732,197 @@ func (p *peeking) Peek(ctx context.Context, key string) ([]byte, store.Version, 
 	}
 	p.peeked = true
 	return p.value, p.version, nil
+}
+
+// A process that has taken up a run with a ticket tells its end, or takes it back.
+func TestOnceInAnotherProcess(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			o := &lease.Options{NoPresence: true, TTL: ttl}
+			h, err := client(t, st, o).HandleOnce("job", daily, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := h.TryAcquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticket, err := g.Detach(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g, err = client(t, st, o).Attach(t.Context(), ticket); err != nil {
+				t.Fatal(err)
+			}
+			g.End(nil)
+			if again {
+				g.AllowAgain()
+			}
+			mustRelease(t, g)
+			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.Done || run.Again != again {
+				t.Errorf("the record tells %+v", run)
+			}
+			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), again, lease.Done, 1)
+		})
+	}
+}
+
+// Machines that die and come back, whose wall clocks jump by hours, days and a year, whose runs
+// hang and fail, on a store that loses requests and replies, and an operator who takes back
+// the runs of clocks that were ahead: no try of a period begins twice, no two runs are under
+// way at one time, and in the end a healthy machine runs the job. HOLDFAST_TORTURE=1 runs more
+// of it.
+func TestOnceCampaign(t *testing.T) {
+	seeds := uint64(4)
+	if os.Getenv("HOLDFAST_TORTURE") != "" {
+		seeds = 2000
+	}
+	var sum campaign
+	for seed := range seeds {
+		bubble(t, func(t *testing.T, st store.Store) {
+			period := []lease.Period{daily, lease.Hourly(zone(t, "Australia/Lord_Howe")), lease.Weekly(zone(t, "America/Havana")), lease.Every(5 * time.Hour)}[seed%4]
+			c := &campaign{t: t, st: st, seed: seed, period: period, begun: map[string]bool{}}
+			c.o = &lease.OnceOptions{Retries: int(seed % 3), Max: 10 * time.Minute}
+			var machines sync.WaitGroup
+			for m := range uint64(3) {
+				machines.Go(func() { c.machine(rand.New(rand.NewPCG(seed, m))) })
+			}
+			machines.Wait()
+			time.Sleep(2 * 366 * 24 * time.Hour) // beyond all clocks that were ahead
+			for _, ran := range []bool{true, false} {
+				r, err := client(t, st, nil).Once(t.Context(), "job", period, succeeds, c.o)
+				if err != nil || r.Ran != ran || r.Last.Outcome != lease.Done {
+					t.Errorf("seed %d: in the end: %+v, %v", seed, r, err)
+				}
+			}
+			sum.runs, sum.found, sum.died, sum.ahead, sum.unclear = sum.runs+c.runs, sum.found+c.found, sum.died+c.died, sum.ahead+c.ahead, sum.unclear+c.unclear
+		})
+	}
+	t.Logf("%d runs, %d calls that found one, %d one that died, %d one that was ahead; %d ends unclear or lost", sum.runs, sum.found, sum.died, sum.ahead, sum.unclear)
+	if sum.runs == 0 || sum.found == 0 || sum.died == 0 || sum.ahead == 0 || sum.unclear == 0 {
+		t.Error("not all of it happened")
+	}
+}
+
+// campaign is what the machines of one seed share.
+type campaign struct {
+	t      *testing.T
+	st     store.Store
+	seed   uint64
+	period lease.Period
+	o      *lease.OnceOptions
+
+	mu    sync.Mutex
+	begun map[string]bool
+	busy  int
+
+	runs, found, died, ahead, unclear int
+}
+
+// machine asks for the job, again and again, in processes that die.
+func (c *campaign) machine(random *rand.Rand) {
+	clk := newClocks()
+	for range 4 {
+		schedule := faultstore.MustParse(fmt.Sprintf("seed %d; write * %%0.05 lose; write * %%0.05 drop; read * %%0.05 fail", random.Uint64()>>1))
+		w := newWire(faultstore.New(c.st, schedule))
+		process, err := lease.New(w, nil)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		lease.SetClock(process, clk.read)
+		dead := false
+		for i := 0; i < 30 && !dead; i++ {
+			time.Sleep(time.Duration(random.IntN(3*3600)) * time.Second)
+			if random.IntN(20) == 0 {
+				jump := []time.Duration{time.Hour, 30 * time.Hour, 366 * 24 * time.Hour}[random.IntN(3)]
+				jump *= time.Duration(random.IntN(3) - 1)
+				clk.change(func(c *clocks) { c.jumped = jump })
+			}
+			takes, end := time.Duration(random.IntN(300))*time.Second, random.IntN(10)
+			dead = random.IntN(15) == 0
+			ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(random.IntN(1200))*time.Second)
+			r, err := process.Once(ctx, "job", c.period, func(ctx context.Context, g *lease.Guard) error {
+				if !c.begins(g) {
+					return g.Err()
+				}
+				defer c.ends()
+				if dead {
+					w.set(everything(drop))
+				}
+				if end == 0 {
+					takes = time.Hour // it hangs
+				}
+				select {
+				case <-time.After(takes):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				if end < 4 {
+					return errWork
+				}
+				return nil
+			}, c.o)
+			cancel()
+			c.hears(r, err, random)
+		}
+		w.set(everything(drop))
+		end(process)
+	}
+}
+
+// begins notes a run that begins.
+func (c *campaign) begins(g *lease.Guard) bool {
+	run := wantRecord(c.t, c.st).Run
+	if g.Err() != nil {
+		return false
+	}
+	start, _ := c.period.At(run.Began)
+	try := fmt.Sprintf("try %d of %v", run.Tries, start.UTC())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+	if c.begun[try] || run.Tries > c.o.Retries+1 {
+		c.t.Errorf("seed %d: %s begins, with %d retries; begun before: %v", c.seed, try, c.o.Retries, c.begun[try])
+	}
+	c.begun[try] = true
+	if c.busy++; c.busy > 1 {
+		c.t.Errorf("seed %d: %d run at a time", c.seed, c.busy)
+	}
+	return true
+}
+
+func (c *campaign) ends() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy--
+}
+
+// hears notes the result of a call. Of a run that was ahead an operator may take it back.
+func (c *campaign) hears(r lease.OnceResult, err error, random *rand.Rand) {
+	c.mu.Lock()
+	ahead := errors.Is(err, lease.ErrAheadRun)
+	switch {
+	case ahead:
+		c.ahead++
+	case errors.Is(err, lease.ErrUnreleased), errors.Is(err, lease.ErrLost):
+		c.unclear++
+	case err == nil && !r.Ran && r.Last.Outcome == lease.Died:
+		c.died++
+	case err == nil && !r.Ran:
+		c.found++
+	}
+	c.mu.Unlock()
+	if !ahead || random.IntN(4) != 0 {
+		return
+	}
+	rec := wantRecord(c.t, c.st)
+	if rec.State != lease.Free {
+		return
+	}
+	// A run that begins from here on changes the token, and the break is refused.
+	c.mu.Lock()
+	clear(c.begun)
+	c.mu.Unlock()
+	_, _ = client(c.t, c.st, nil).Break(c.t.Context(), "job", rec.Token, nil)
 }
