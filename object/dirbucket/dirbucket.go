@@ -107,7 +107,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b, err := New(data, s, opts)
+	b, err := newBucket(data, s, opts, !fileOpts.AllowNetwork)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -141,6 +141,11 @@ func (b *Bucket) Close() error {
 // makes dir if it does not exist. The index needs a space of registers without other
 // users; see [store.Prefix].
 func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
+	return newBucket(dir, index, opts, false)
+}
+
+// newBucket is New. With oneClock, only this machine uses the bucket.
+func newBucket(dir string, index store.Store, opts *Options, oneClock bool) (*Bucket, error) {
 	grace := DefaultGrace
 	if opts != nil && opts.Grace != 0 {
 		grace = opts.Grace
@@ -164,7 +169,7 @@ func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	f.inherited = inheritedFrom(f.info)
-	return &Bucket{objects: indexed.New("dir:"+dir, index, f, grace), files: f, name: "dir:" + dir, index: index}, nil
+	return &Bucket{objects: indexed.New("dir:"+dir, index, f, grace, oneClock), files: f, name: "dir:" + dir, index: index}, nil
 }
 
 // Traits implements [object.Describer].

@@ -109,7 +109,7 @@ func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error
 	if of.ID != "" {
 		t.ID = "index:" + of.ID + "#" + of.Prefix // the index decides which objects exist
 	}
-	return &Bucket{indexed.New(t.Name, index, &inBucket{bodies, o.Prefix}, o.Grace), t}, nil
+	return &Bucket{indexed.New(t.Name, index, &inBucket{bodies, o.Prefix}, o.Grace, false), t}, nil
 }
 
 // Traits implements [object.Describer]: the bucket is trusted, and versions are unique.

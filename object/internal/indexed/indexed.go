@@ -59,12 +59,17 @@ type Bucket struct {
 	index  store.Store
 	bodies Bodies
 	grace  time.Duration
+
+	// oneClock says that all writers and readers are on one machine, whose clock is the
+	// bucket's.
+	oneClock bool
 }
 
 // New returns the objects of an index, which has no other registers. Errors name the
-// bucket by name.
-func New(name string, index store.Store, bodies Bodies, grace time.Duration) *Bucket {
-	return &Bucket{name, index, bodies, grace}
+// bucket by name. With oneClock all writers and readers are on one machine: its clock is
+// the bucket's, so that the time of an answer is known ([object.Info].Now).
+func New(name string, index store.Store, bodies Bodies, grace time.Duration, oneClock bool) *Bucket {
+	return &Bucket{name, index, bodies, grace, oneClock}
 }
 
 // entry is the value of a register of the index.
@@ -132,11 +137,16 @@ func plain(err error) error {
 	return err
 }
 
-func (e entry) info(v store.Version) object.Info {
-	return object.Info{
+// info describes the object of an entry.
+func (b *Bucket) info(e entry, v store.Version) object.Info {
+	info := object.Info{
 		Key: e.Key, Version: object.Version(v), Size: e.Size, Modified: e.Modified,
 		ContentType: e.ContentType, Metadata: e.Metadata,
 	}
+	if b.oneClock {
+		info.Now = time.Now().UTC()
+	}
+	return info
 }
 
 // Get implements [object.Bucket].
@@ -167,7 +177,7 @@ func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*ob
 		body, err := b.bodies.Open(ctx, e.File, e.Size, o.Offset, o.Length)
 		switch {
 		case err == nil:
-			return &object.Reader{ReadCloser: body, Info: e.info(v)}, e, nil
+			return &object.Reader{ReadCloser: body, Info: b.info(e, v)}, e, nil
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, entry{}, err
 		case v == last:
@@ -206,7 +216,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	if err != nil {
 		return object.Info{}, b.opError("stat", key, err)
 	}
-	return e.info(v), nil
+	return b.info(e, v), nil
 }
 
 // List implements [object.Bucket]. It reads the register of each key.
@@ -224,7 +234,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 			if !strings.HasPrefix(e.Key, prefix) || after != "" && e.Key <= after {
 				continue
 			}
-			info := e.info(e.version)
+			info := b.info(e.entry, e.version)
 			info.ContentType, info.Metadata = "", nil
 			if !yield(info, nil) {
 				return

@@ -109,7 +109,7 @@ func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, st
 			if now.File != e.File {
 				b.remove(ctx, now.File)
 			}
-			return e.info(v), b.late(ctx, e, start)
+			return b.info(e, v), b.late(ctx, e, start)
 		}
 		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
 			return object.Info{}, plain(err)
