@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
+	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -92,6 +93,8 @@ func statusOf(err error) int {
 		{lease.ErrNotHeld, statusCondition},
 		{lease.ErrTicket, statusUnsafe},
 		{lease.ErrAheadRun, statusUnsafe},
+		{largeitem.ErrForeign, statusUnsafe},
+		{largeitem.ErrMissing, statusUnsafe},
 		{store.ErrInvalid, statusUsage},
 		{store.ErrConflict, statusCondition},
 		{store.ErrNotFound, statusNotFound},

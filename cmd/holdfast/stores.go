@@ -145,7 +145,9 @@ var makes = map[string]making{
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
 	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast sweep": makesNone,
 	"holdfast log read": makesNone, "holdfast log latest": makesNone, "holdfast log clean": makesNone,
-	"holdfast init": makesAll,
+	"holdfast items put": makesNone, "holdfast items get": makesNone, "holdfast items rm": makesNone, "holdfast items ls": makesNone,
+	"holdfast items sweep": makesNone, "holdfast items verify": makesNone,
+	"holdfast init": makesAll, "holdfast items init": makesAll,
 }
 
 // missing checks whether a directory exists, and decides what the command may do if it does

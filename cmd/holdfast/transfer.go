@@ -67,6 +67,40 @@ func (a *app) bar(what string, size int64) *bar {
 	)}
 }
 
+// counter returns a line for a number that grows to no known end.
+func (a *app) counter(what string) *bar {
+	f, ok := a.stderr.(*os.File)
+	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &bar{progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSpinnerType(14),
+		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
+	)}
+}
+
+// clear makes room for a line of output. The next set shows the bar again.
+func (b *bar) clear() {
+	if b != nil {
+		_ = b.line.Clear()
+	}
+}
+
+// shown is a reader whose progress a bar shows.
+type shown struct {
+	io.Reader
+	bar *bar
+}
+
+func (s shown) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if s.bar != nil {
+		_ = s.bar.line.Add(n)
+	}
+	return n, err
+}
+
 // set shows that n bytes are transferred.
 func (b *bar) set(n int64) {
 	if b != nil {

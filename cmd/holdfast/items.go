@@ -1,0 +1,707 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// itemFlags are the flags of every command of items.
+type itemFlags struct {
+	table, bucket, layout, base string
+	grace                       time.Duration
+	adopt, remove               bool
+}
+
+func (f *itemFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.table, "table", "", "where the items are: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, or file:DIR")
+	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
+	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: own or pynamodb_mate")
+	flags.StringVar(&f.base, "base", "", "what references call the bucket (default: its URL), the same for all programs")
+	flags.DurationVar(&f.grace, "grace", 0, "how long an object to which no item refers is kept; at least 1h, the same for all programs (default 24h)")
+}
+
+const (
+	layoutOwn  = "own"
+	layoutMate = "pynamodb_mate"
+)
+
+// items is a store of items, with what is known of its table.
+type items struct {
+	*largeitem.Store
+	schema largeitem.Schema
+}
+
+// withItems opens the table and the bucket that the flags name, calls do with a context
+// that a signal ends, and closes them. With makes, the bucket may be made if it is a
+// directory.
+func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(context.Context, items) error) error {
+	opts, err := f.options(cmd.Flags(), a)
+	if err != nil {
+		return err
+	}
+	at, err := f.bucketURL(cmd.Flags(), a, makes)
+	if err != nil {
+		return err
+	}
+	opts.Prefix = at.key
+	return a.withTable(cmd, f, func(ctx context.Context, t largeitem.Table) error {
+		schema, err := t.Schema(ctx)
+		if err != nil {
+			return err
+		}
+		b, err := at.open(ctx, a)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		s, err := largeitem.New(t, b.Bucket(), opts)
+		if err != nil {
+			return err
+		}
+		return do(ctx, items{s, schema})
+	})
+}
+
+func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
+	o := &largeitem.Options{Base: f.base, Grace: f.grace, Adopt: f.adopt, RemoveSuperseded: f.remove, Log: a.log()}
+	switch {
+	case emptyFlag(flags, "base"):
+		return nil, usagef("--base is empty: leave it out for the bucket's own URL")
+	case flags.Changed("grace") && f.grace < largeitem.MinGrace:
+		return nil, usagef("--grace %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.grace, largeitem.MinGrace)
+	}
+	switch f.layout {
+	case layoutOwn:
+	case layoutMate:
+		o.Layout = largeitem.MateLayout()
+	default:
+		return nil, usagef("--layout %s: it is %s or %s", printable.Text(f.layout), layoutOwn, layoutMate)
+	}
+	return o, nil
+}
+
+// bucketURL takes the URL of the bucket apart: its key is the prefix.
+func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*objectURL, error) {
+	if f.bucket == "" {
+		return nil, usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variable("bucket"))
+	}
+	at, err := a.parseBucket(f.bucket, makes)
+	if err != nil {
+		err = fmt.Errorf("--bucket: %w", err)
+	}
+	return at, err
+}
+
+// parseBucket takes the URL of a bucket, with a prefix if need be, apart. Where no bucket
+// is above a directory, the whole path is the bucket.
+func (a *app) parseBucket(raw string, makes bool) (*objectURL, error) {
+	u, err := parseURL(raw)
+	if err != nil || u.Scheme != "file" {
+		return a.parseObject(raw, makes)
+	}
+	path, _, err := directoryOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(path[1:], "//") {
+		return a.parseObject(raw, makes)
+	}
+	dir, _, err := nearestBucket(path)
+	if err != nil || dir != "" {
+		return a.parseObject(raw, makes)
+	}
+	switch empty, err := isEmpty(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !empty:
+		return nil, usagef("the directory %s is no bucket, and other files lie there: name a new directory or an empty one; file:%[1]s// would make it a bucket all the same", path)
+	}
+	if dir, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	return &objectURL{given: u, makes: makes, bucket: &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: u.RawQuery}}, nil
+}
+
+// parseKey reads the key of an item as people write it: PARTITION, PARTITION/SORT where the
+// table has a sort key, or JSON: an array of the values, or an object with the names of the
+// key's attributes. The types are those of the table.
+func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
+	if strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{") {
+		return parseJSONKey(s, text)
+	}
+	values := []string{text}
+	if s.Sort.Name != "" {
+		if values = strings.Split(text, "/"); len(values) != 2 {
+			return largeitem.Key{}, usagef(`the key %s: the table has the keys %s and %s: write PARTITION/SORT, or ["PARTITION","SORT"] where a value has a slash`, printable.Text(text), s.Partition.Name, s.Sort.Name)
+		}
+	}
+	typed := make([]any, len(values))
+	for i, a := range []largeitem.KeyAttribute{s.Partition, s.Sort}[:len(values)] {
+		typed[i] = values[i]
+		if a.Number {
+			typed[i] = largeitem.Number(values[i])
+		}
+	}
+	return checkedKey(s, text, typed)
+}
+
+func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, error) {
+	k, err := largeitem.NewKey(values[0], values[1:]...)
+	if err == nil {
+		err = s.CheckKey(k)
+	}
+	if err != nil {
+		err = usagef("the key %s: %w", printable.Text(text), err)
+	}
+	return k, err
+}
+
+func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
+	if strings.HasPrefix(text, "[") {
+		var k largeitem.Key
+		if err := k.UnmarshalText([]byte(text)); err != nil {
+			return k, usagef("the key %s: %w", printable.Text(text), err)
+		}
+		if err := s.CheckKey(k); err != nil {
+			return k, usagef("the key %s: %w", printable.Text(text), err)
+		}
+		return k, nil
+	}
+	named, err := largeitem.UnmarshalPlain([]byte(text))
+	if err != nil {
+		return largeitem.Key{}, usagef("the key %s: %w", printable.Text(text), err)
+	}
+	var values []any
+	for _, a := range []largeitem.KeyAttribute{s.Partition, s.Sort} {
+		if v, ok := named[a.Name]; ok && a.Name != "" {
+			values = append(values, v)
+			delete(named, a.Name)
+		} else if a.Name != "" {
+			return largeitem.Key{}, usagef("the key %s lacks %s", printable.Text(text), printable.Text(a.Name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		return largeitem.Key{}, usagef("the key %s: %s is not in the key of the table", printable.Text(text), printable.Text(name))
+	}
+	return checkedKey(s, text, values)
+}
+
+// attributesFlag reads JSON with or without types; see --typed.
+func attributesFlag(name, text string, typed bool) (largeitem.Attributes, error) {
+	read := largeitem.UnmarshalPlain
+	if typed {
+		read = largeitem.UnmarshalTyped
+	}
+	attrs, err := read([]byte(text))
+	if err != nil {
+		return nil, usagef("--%s: %w", name, err)
+	}
+	return attrs, nil
+}
+
+// itemView is an item as it is printed. Its fields are stable.
+type itemView struct {
+	Key        json.RawMessage          `json:"key"` // an array of one value or two
+	Attributes json.RawMessage          `json:"attributes"`
+	Large      map[string]referenceView `json:"large"`
+
+	// Foreign are attributes that look like references and are not followed, with the reason.
+	Foreign map[string]string `json:"foreign,omitempty"`
+}
+
+// referenceView is a large attribute.
+type referenceView struct {
+	URI    string `json:"uri"`
+	Size   *int64 `json:"size,omitempty"` // in bytes; missing where the reference does not tell it
+	SHA256 string `json:"sha256,omitempty"`
+	MD5    string `json:"md5,omitempty"`
+}
+
+func viewReference(r largeitem.Reference) referenceView {
+	v := referenceView{URI: r.URI, SHA256: fmt.Sprintf("%x", r.SHA256), MD5: fmt.Sprintf("%x", r.MD5)}
+	if r.Size >= 0 {
+		v.Size = &r.Size
+	}
+	return v
+}
+
+func viewItem(i *largeitem.Item, typed bool) (itemView, error) {
+	v := itemView{Large: map[string]referenceView{}}
+	var err error
+	if v.Key, err = i.Key.MarshalText(); err != nil {
+		return v, err
+	}
+	write := largeitem.MarshalPlain
+	if typed {
+		write = largeitem.MarshalTyped
+	}
+	attrs := i.Attributes
+	if attrs == nil {
+		attrs = largeitem.Attributes{}
+	}
+	if v.Attributes, err = write(attrs); err != nil {
+		return v, err
+	}
+	for name, r := range i.Refs {
+		v.Large[name] = viewReference(r)
+	}
+	for name, why := range i.Foreign {
+		if v.Foreign == nil {
+			v.Foreign = map[string]string{}
+		}
+		v.Foreign[name] = oneLine(why)
+	}
+	return v, nil
+}
+
+// wroteView is the result of put and rm. Its fields are stable.
+type wroteView struct {
+	Key        json.RawMessage `json:"key"`
+	Existed    *bool           `json:"existed,omitempty"` // only of rm; missing if it is not known
+	Puts       []putView       `json:"puts,omitempty"`
+	Superseded []string        `json:"superseded"` // objects that the item does not refer to any more
+	Removed    int             `json:"removed"`    // how many of them were removed
+}
+
+type putView struct {
+	Attr     string `json:"attr"`
+	Uploaded bool   `json:"uploaded"` // false: the item referred to the same content already
+	referenceView
+}
+
+func viewWrote(k largeitem.Key, r *largeitem.Result) wroteView {
+	v := wroteView{Superseded: []string{}, Removed: r.Removed}
+	v.Key, _ = k.MarshalText() // the key was valid for the write
+	for _, p := range r.Puts {
+		v.Puts = append(v.Puts, putView{p.Attr, p.Uploaded, viewReference(p.Reference)})
+	}
+	for _, s := range r.Superseded {
+		v.Superseded = append(v.Superseded, s.URI)
+	}
+	return v
+}
+
+func (a *app) itemsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "items",
+		Short:   "Database items whose large attributes are objects in a bucket",
+		GroupID: groupObjects,
+		Long: `Items of a table, whose large attributes are objects in a bucket: the item has a
+reference with the size and the SHA-256 of the content. An item never refers to an object
+that is not there, whatever fails or dies, and get checks what it reads.
+
+KEY is the partition key, or PARTITION/SORT where the table has a sort key. Where a value
+has a slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
+
+--table and --bucket can stand in ` + variable("table") + ` and ` + variable("bucket") + `.`,
+		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
+  holdfast items put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
+  holdfast items get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.itemsInit(), a.itemsPut(), a.itemsGet(), a.itemsRm(), a.itemsLs(), a.itemsSweep(), a.itemsVerify())
+	return cmd
+}
+
+func (a *app) itemsPut() *cobra.Command {
+	f := &itemFlags{}
+	w := &putFlags{}
+	cmd := &cobra.Command{
+		Use:   "put KEY",
+		Short: "Create or change an item, with large attributes from files",
+		Long: `Create an item, or change the one that is there: its large attributes are taken from
+files, or from standard input (--attr NAME=@-), and its other attributes from --set. What
+is not named stays as it is. It prints, for each large attribute, whether the content was
+uploaded or was there already, and the reference.
+
+With --if-absent the item must not exist, with --if-exists it must: exit status 73 or 66.
+With --replace the item has nothing else afterwards. Status 74 says that the reply was
+lost and that what became of the write could not be found out: look with get.
+
+Content that the item has already is not uploaded again. Objects that were replaced are
+left to items sweep, since readers may be reading them; --remove-superseded removes them.`,
+		Example: `  holdfast items put example.org --attr html=@page.html --set '{"status":200}'
+  curl -s https://example.org | holdfast items put example.org --attr html=@- --content-type html=text/html
+  holdfast items put user-7/2026 --attr photo=@cat.jpg --remove draft --if-exists`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.itemsWrite(cmd, f, w, args[0]) },
+	}
+	f.add(cmd.Flags())
+	f.writes(cmd.Flags())
+	w.add(cmd.Flags())
+	return cmd
+}
+
+// writes adds the flags of commands that write.
+func (f *itemFlags) writes(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to")
+}
+
+// putFlags are the flags of put.
+type putFlags struct {
+	attrs, remove, types         []string
+	set                          string
+	typed                        bool
+	ifAbsent, ifExists, replaces bool
+}
+
+func (w *putFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: a large attribute; may be given several times")
+	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of a large attribute")
+	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`")
+	flags.BoolVar(&w.typed, "typed", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
+	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
+	flags.BoolVar(&w.ifAbsent, "if-absent", false, "only if there is no such item")
+	flags.BoolVar(&w.ifExists, "if-exists", false, "only if there is such an item")
+	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item")
+}
+
+// change returns what the flags ask for, apart from the large attributes.
+func (w *putFlags) change(flags *pflag.FlagSet) (largeitem.Change, error) {
+	c := largeitem.Change{Remove: w.remove}
+	chosen := 0
+	for _, is := range []bool{w.ifAbsent, w.ifExists, w.replaces} {
+		if is {
+			chosen++
+		}
+	}
+	switch {
+	case chosen > 1:
+		return c, usagef("--if-absent, --if-exists and --replace exclude each other")
+	case emptyFlag(flags, "set"):
+		return c, usagef("--set is empty: it takes an object of JSON, {} for none")
+	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
+		return c, usagef("--remove: a new item has no attribute to remove")
+	case w.typed && w.set == "":
+		return c, usagef("--typed is for --set")
+	}
+	var err error
+	if w.set != "" {
+		c.Set, err = attributesFlag("set", w.set, w.typed)
+	}
+	return c, err
+}
+
+// large opens the files of the large attributes. The caller closes what it returns, also
+// with an error.
+func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, size int64, opened []*source, err error) {
+	large = largeitem.Large{}
+	stdin := ""
+	for _, given := range w.attrs {
+		name, file, ok := strings.Cut(given, "=@")
+		_, twice := large[name]
+		switch {
+		case !ok || name == "" || file == "":
+			return nil, 0, opened, usagef("--attr needs NAME=@FILE, or NAME=@- for standard input; a small value belongs into --set")
+		case twice:
+			return nil, 0, opened, usagef("--attr %s is given twice", printable.Text(name))
+		case file == "-" && stdin != "":
+			return nil, 0, opened, usagef("--attr %s and %s cannot both be standard input", printable.Text(stdin), printable.Text(name))
+		case file == "-":
+			stdin = name
+		}
+		src, err := a.openSource(ctx, file, -1)
+		if err != nil {
+			return nil, 0, opened, err
+		}
+		opened = append(opened, src)
+		// A file can be read again: to recognise content that the item has already.
+		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0)}
+		if size < 0 || src.size < 0 {
+			size = -1
+		} else {
+			size += src.size
+		}
+	}
+	for _, given := range w.types {
+		name, kind, ok := strings.Cut(given, "=")
+		s, has := large[name]
+		switch {
+		case !ok || name == "" || kind == "":
+			return nil, 0, opened, usagef("--content-type needs NAME=TYPE")
+		case !has:
+			return nil, 0, opened, usagef("--content-type %s: there is no --attr %[1]s", printable.Text(name))
+		}
+		s.ContentType = kind
+		large[name] = s
+	}
+	return large, size, opened, nil
+}
+
+func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
+	change, err := w.change(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	// Open the files first: if one cannot be read, the command makes nothing.
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	large, size, opened, err := w.large(ctx, a)
+	defer func() {
+		for _, src := range opened {
+			src.Close()
+		}
+	}()
+	if err != nil {
+		return stoppedBy(ctx, err)
+	}
+	return a.withItems(cmd, f, true, func(ctx context.Context, s items) error {
+		key, err := parseKey(s.schema, keyText)
+		if err != nil {
+			return err
+		}
+		bar := a.bar(keyText, size)
+		opts := &largeitem.WriteOptions{Progress: func(done, _ int64) { bar.set(done) }}
+		write := func() (*largeitem.Result, error) { return s.Upsert(ctx, key, change, large, opts) }
+		switch {
+		case w.ifAbsent:
+			write = func() (*largeitem.Result, error) { return s.Create(ctx, key, change.Set, large, opts) }
+		case w.ifExists:
+			write = func() (*largeitem.Result, error) { return s.Update(ctx, key, change, large, opts) }
+		case w.replaces:
+			write = func() (*largeitem.Result, error) { return s.Replace(ctx, key, change.Set, large, opts) }
+		}
+		r, err := write()
+		bar.end()
+		if err != nil {
+			return existsAlready(err)
+		}
+		return a.printWrote(viewWrote(key, r))
+	})
+}
+
+// existsAlready explains a refused create.
+func existsAlready(err error) error {
+	var refused *largeitem.RefusedError
+	if errors.As(err, &refused) && refused.Known && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
+		return &statusError{statusCondition, fmt.Errorf("the item %v exists already", refused.Key)}
+	}
+	return err
+}
+
+func (a *app) printWrote(v wroteView) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	for _, p := range v.Puts {
+		what := "unchanged"
+		if p.Uploaded {
+			what = "uploaded"
+		}
+		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\t%s\n", printable.Text(p.Attr), what, printable.Text(p.URI)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) itemsGet() *cobra.Command {
+	f := &itemFlags{}
+	var attr, output string
+	var typed bool
+	cmd := &cobra.Command{
+		Use:   "get KEY",
+		Short: "Print an item, or read one of its large attributes",
+		Long: `Print an item as JSON: its key, its attributes, and the references of its large attributes.
+With --attr it reads one large attribute to standard output, or with --output into a file,
+which appears or is replaced when all is there and its size and hash are right.
+
+Where the hash is wrong, the exit status is 78, but standard output has had the content by
+then. Status 66 says that there is no such item or attribute, and 78 that the item refers
+to an object that is not there.`,
+		Example: `  holdfast items get example.org
+  holdfast items get example.org --attr html --output page.html`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case emptyFlag(cmd.Flags(), "attr"):
+				return usagef("--attr is empty: name a large attribute")
+			case attr == "" && cmd.Flags().Changed("output"):
+				return usagef("--output is for one large attribute: name it with --attr")
+			case attr != "" && typed:
+				return usagef("--typed is for an item, and not for one of its attributes")
+			case attr != "" && a.json && (output == "" || output == "-"):
+				return usagef("--json and the attribute would both go to standard output: name a file with --output")
+			}
+			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
+				key, err := parseKey(s.schema, args[0])
+				if err != nil {
+					return err
+				}
+				if attr != "" {
+					return a.itemAttribute(ctx, s, key, attr, output, cmd.Flags().Changed("output"))
+				}
+				i, err := s.GetMeta(ctx, key)
+				if err != nil {
+					return err
+				}
+				v, err := viewItem(i, typed)
+				if err != nil {
+					return err
+				}
+				return a.printJSON(v)
+			})
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&attr, "attr", "", "`NAME` of the large attribute to read")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write it to (default: standard output)")
+	cmd.Flags().BoolVar(&typed, "typed", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
+	return cmd
+}
+
+// itemAttribute reads one large attribute.
+func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, attr, output string, given bool) error {
+	to, err := a.openTarget(output, given)
+	if err != nil {
+		return err
+	}
+	defer to.discard()
+	i, err := s.Get(ctx, key, &largeitem.ReadOptions{Attributes: []string{attr}})
+	if err != nil {
+		return err
+	}
+	defer i.Close()
+	body := i.Body(attr)
+	if body == nil {
+		if why := i.Foreign[attr]; why != nil {
+			return why
+		}
+		if _, small := i.Attributes[attr]; small {
+			return &statusError{statusNotFound, fmt.Errorf("the attribute %s of the item %v is no large one: items get without --attr prints it", attr, key)}
+		}
+		return &statusError{statusNotFound, fmt.Errorf("the item %v has no attribute %s", key, attr)}
+	}
+	bar := a.bar(attr, body.Reference.Size)
+	_, err = io.Copy(to, shown{body, bar})
+	bar.end()
+	if err == nil {
+		err = to.commit()
+	}
+	if err != nil {
+		return fmt.Errorf("attribute %s of the item %v: %w", attr, key, err)
+	}
+	if a.json {
+		return a.printJSON(viewReference(body.Reference))
+	}
+	return nil
+}
+
+func (a *app) itemsRm() *cobra.Command {
+	f := &itemFlags{}
+	var ifExists bool
+	cmd := &cobra.Command{
+		Use:   "rm KEY",
+		Short: "Remove an item",
+		Long: `Remove an item. Its objects are left to items sweep, since readers may be reading them;
+--remove-superseded removes them at once. To remove what is not there succeeds, unless
+--if-exists is given: then the exit status is 66.`,
+		Example: `  holdfast items rm example.org`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
+				key, err := parseKey(s.schema, args[0])
+				if err != nil {
+					return err
+				}
+				opts := &largeitem.DeleteOptions{}
+				if ifExists {
+					// After a refused delete it is not certain who has deleted the item; a read tells
+					// at least that there is none to begin with.
+					if _, err := s.GetMeta(ctx, key); err != nil {
+						return err
+					}
+					opts.If.Exists = true
+				}
+				r, err := s.Delete(ctx, key, opts)
+				if err != nil {
+					return err
+				}
+				if !a.json {
+					return nil
+				}
+				v := viewWrote(key, r)
+				existed := r.Item != nil
+				v.Existed = &existed
+				return a.printJSON(v)
+			})
+		},
+	}
+	f.add(cmd.Flags())
+	f.writes(cmd.Flags())
+	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "only if there is such an item")
+	return cmd
+}
+
+func (a *app) itemsLs() *cobra.Command {
+	f := &itemFlags{}
+	var typed bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the items of a table",
+		Long: `List the items of a table in no promised order: the key as JSON, and the large attributes
+with their sizes in bytes, with tabs between them; with --json one item on each line. It
+reads the whole table.`,
+		Example: `  holdfast items ls
+  holdfast items ls --json | jq -c '.key'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
+				for i, err := range s.List(ctx, nil) {
+					if err == nil {
+						err = a.printItem(i, typed)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().BoolVar(&typed, "typed", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
+	return cmd
+}
+
+func (a *app) printItem(i *largeitem.Item, typed bool) error {
+	v, err := viewItem(i, typed)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printable.JSON(a.stdout).Encode(v)
+	}
+	line := printable.Text(string(v.Key))
+	for _, name := range slices.Sorted(maps.Keys(v.Large)) {
+		size := "?"
+		if n := v.Large[name].Size; n != nil {
+			size = fmt.Sprint(*n)
+		}
+		line += "\t" + printable.Text(name) + "=" + size
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Foreign)) {
+		line += "\t" + printable.Text(name) + "=foreign"
+	}
+	_, err = fmt.Fprintln(a.stdout, line)
+	return err
+}

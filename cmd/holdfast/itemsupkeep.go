@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/largeitem"
+)
+
+// paceFlags are the flags of the commands that read a whole table or bucket.
+type paceFlags struct {
+	attrs    []string
+	parallel int
+	rate     int
+	resume   string
+}
+
+func (p *paceFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&p.attrs, "attr", nil, "only these large attributes, by `NAME`; may be given several times")
+	flags.IntVar(&p.parallel, "parallel", largeitem.DefaultSweepParallel, "requests in flight at a time, 1 to 64")
+	flags.IntVar(&p.rate, "rate", 0, "at most this many requests a second (default: no limit)")
+	flags.StringVar(&p.resume, "resume", "", "`FILE` to remember the progress in, and to go on from after an interruption; removed at the end")
+}
+
+func (p *paceFlags) check(flags *pflag.FlagSet) error {
+	switch {
+	case p.parallel < 1 || p.parallel > largeitem.MaxParallel:
+		return usagef("--parallel %d: 1 to %d are allowed", p.parallel, largeitem.MaxParallel)
+	case p.rate < 0:
+		return usagef("--rate is a number of requests a second, at least 1")
+	case emptyFlag(flags, "resume"):
+		return usagef("--resume is empty: name a file")
+	}
+	for _, name := range p.attrs {
+		if name == "" {
+			return usagef("--attr is empty: name a large attribute")
+		}
+	}
+	return nil
+}
+
+// progressFile remembers how far a long command has come. Its zero value remembers nothing.
+type progressFile struct {
+	name string
+	of   string // what the progress is of: another one is refused
+}
+
+// progress is the content of a [progressFile].
+type progress struct {
+	Of string `json:"of"`
+	At string `json:"at"`
+}
+
+// maxProgress is the largest progress file that is read, in bytes.
+const maxProgress = 64 << 10
+
+// read returns where to go on; the beginning if there is no file.
+func (p progressFile) read() (string, error) {
+	if p.name == "" {
+		return "", nil
+	}
+	f, err := os.Open(p.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxProgress+1))
+	if err != nil {
+		return "", err
+	}
+	var at progress
+	if err := json.Unmarshal(text, &at); err != nil || len(text) > maxProgress {
+		return "", usagef("%s is no file that --resume has written: name another, or remove it", p.name)
+	}
+	if at.Of != p.of {
+		return "", usagef("%s is the progress of %s, and not of %s: name another file, or remove it", p.name, printable.Text(at.Of), p.of)
+	}
+	return at.At, nil
+}
+
+// write remembers where to go on.
+func (p progressFile) write(at string) error {
+	if p.name == "" {
+		return nil
+	}
+	text, err := json.Marshal(progress{p.of, at})
+	if err != nil {
+		return err
+	}
+	dir, err := private.OpenDir(filepath.Dir(p.name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.CreateMode(".holdfast-resume-", 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	return f.Install(filepath.Base(p.name))
+}
+
+// done removes the file.
+func (p progressFile) done() error {
+	if p.name == "" {
+		return nil
+	}
+	if err := os.Remove(p.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sweptItemsView is what items sweep has done. Its fields are stable.
+type sweptItemsView struct {
+	DryRun       bool     `json:"dry_run"`
+	Complete     bool     `json:"complete"`
+	Seen         int64    `json:"seen"`
+	Bytes        int64    `json:"bytes"`
+	Removed      int64    `json:"removed"` // with dry_run: would be removed
+	RemovedBytes int64    `json:"removed_bytes"`
+	Referenced   int64    `json:"referenced"`
+	Young        int64    `json:"young"`
+	Foreign      int64    `json:"foreign"`    // their names do not say that they are this table's
+	Undated      int64    `json:"undated"`    // the bucket does not tell their age
+	Unreadable   int64    `json:"unreadable"` // their item has something else than a reference there
+	Shared       int64    `json:"shared"`     // named by their content alone
+	Left         int64    `json:"left"`       // not looked at, or changed meanwhile
+	Failed       int64    `json:"failed"`
+	Failures     []string `json:"failures"` // the first ones
+	Uploads      int      `json:"uploads"`  // unfinished ones that were removed
+	Seconds      float64  `json:"seconds"`
+}
+
+func (a *app) itemsSweep() *cobra.Command {
+	f := &itemFlags{}
+	p := &paceFlags{}
+	o := &largeitem.SweepOptions{}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Remove the objects to which no item refers",
+		Long: `Remove the objects of this table's large attributes to which no item refers: what failed
+writes left, and what was replaced or removed. It may run beside readers and writers. It
+prints the key of each object that it removes.
+
+An object is removed if its name says that it belongs to an item of this table, if it is
+older than --grace by the bucket's own clock, and if two consistent reads of the item find
+no reference to it. It is kept in every other case.
+
+With --layout pynamodb_mate, and with --scan, the table is read once, and the references
+are kept in temporary files (TMPDIR) meanwhile. Objects that the other program wrote are
+named by their content, so that another write can take them up at any time: they are
+removed by the id of their version where the bucket keeps versions, else only with
+--exclusive, which says that the other program does not write meanwhile.`,
+		Example: `  holdfast items sweep --dry-run
+  holdfast items sweep --grace 48h --rate 200 --resume /var/tmp/pages.sweep`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.check(cmd.Flags()); err != nil {
+				return err
+			}
+			if o.Limit < 0 {
+				return usagef("--limit is a number of objects, at least 1")
+			}
+			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
+				return usagef("--resume: a sweep that reads the whole table first begins anew")
+			}
+			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
+			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
+		},
+	}
+	f.add(cmd.Flags())
+	p.add(cmd.Flags())
+	flags := cmd.Flags()
+	flags.BoolVar(&o.DryRun, "dry-run", false, "only tell what would be removed")
+	flags.BoolVar(&o.Scan, "scan", false, "read the whole table first, and keep what any item refers to, also an item to which a reference was copied")
+	flags.BoolVar(&o.Exclusive, "exclusive", false, "with --layout pynamodb_mate: the other program does not write meanwhile")
+	flags.BoolVar(&o.Uploads, "uploads", false, "also remove the parts of uploads below the prefix that were never completed")
+	flags.Int64Var(&o.Limit, "limit", 0, "remove at most this many objects (default: no limit)")
+	return cmd
+}
+
+func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlags, o *largeitem.SweepOptions) error {
+	bare, _, _ := strings.Cut(f.bucket, "?")
+	file := progressFile{p.resume, fmt.Sprintf("a sweep of %s for %s", bare, s.schema.ID)}
+	var err error
+	if o.After, err = file.read(); err != nil {
+		return err
+	}
+	if p.resume != "" && !o.DryRun {
+		o.Checkpoint = file.write
+	}
+	bar := a.counter("objects")
+	o.Progress = func(w largeitem.Swept) { bar.set(w.Seen) }
+	o.Report = func(x largeitem.Orphan, err error) {
+		if err == nil && !a.json {
+			bar.clear()
+			fmt.Fprintln(a.stdout, printable.Text(x.Object))
+		}
+	}
+	w, err := s.Sweep(ctx, o)
+	bar.end()
+	if w.Complete && err == nil && !o.DryRun {
+		err = file.done()
+	}
+	v := sweptItemsView{
+		DryRun: o.DryRun, Complete: w.Complete, Seen: w.Seen, Bytes: w.Bytes, Removed: w.Deleted, RemovedBytes: w.DeletedBytes,
+		Referenced: w.Referenced, Young: w.Young, Foreign: w.Foreign, Undated: w.Undated, Unreadable: w.Unreadable, Shared: w.Shared, Left: w.Left + w.Gone,
+		Failed: w.Failed, Failures: []string{}, Uploads: w.Uploads.Removed, Seconds: w.Elapsed.Seconds(),
+	}
+	for _, x := range w.Failures {
+		v.Failures = append(v.Failures, x.Object+": "+oneLine(x.Err))
+		a.warnf("%s: %s", x.Object, oneLine(x.Err))
+	}
+	if a.json {
+		return errors.Join(a.printJSON(v), err)
+	}
+	verb := "removed"
+	if o.DryRun {
+		verb = "would be removed"
+	}
+	kept := fmt.Sprintf("%d referenced, %d young", v.Referenced, v.Young)
+	for _, k := range []struct {
+		n   int64
+		why string
+	}{
+		{v.Foreign, "that are not known to be this table's"}, {v.Undated, "whose age the bucket does not tell"},
+		{v.Unreadable, "whose item has something else there than a reference"}, {v.Shared, "named by their content (see --exclusive)"},
+		{v.Left, "not looked at or changed meanwhile"}, {v.Failed, "failed"},
+	} {
+		if k.n > 0 {
+			kept += fmt.Sprintf(", %d %s", k.n, k.why)
+		}
+	}
+	a.notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, bytesText(v.RemovedBytes), bytesText(v.Bytes), verb, kept)
+	return err
+}
+
+// verifiedView is what items verify has found. Its fields are stable.
+type verifiedView struct {
+	Complete   bool          `json:"complete"`
+	Items      int64         `json:"items"`
+	References int64         `json:"references"`
+	Bytes      int64         `json:"bytes"`
+	Moved      int64         `json:"moved"` // replaced or removed meanwhile
+	Missing    int64         `json:"missing"`
+	Damaged    int64         `json:"damaged"`
+	Foreign    int64         `json:"foreign"`
+	Unreadable int64         `json:"unreadable"`
+	Problems   []problemView `json:"problems"` // the first ones
+	Seconds    float64       `json:"seconds"`
+}
+
+type problemView struct {
+	Kind  string          `json:"kind"` // missing, damaged, foreign or unreadable
+	Key   json.RawMessage `json:"key"`
+	Attr  string          `json:"attr"`
+	URI   string          `json:"uri,omitempty"`
+	Error string          `json:"error"`
+}
+
+func viewProblem(p largeitem.Problem) problemView {
+	v := problemView{Kind: string(p.Kind), Attr: p.Attr, URI: p.URI, Error: oneLine(p.Err)}
+	v.Key, _ = p.Key.MarshalText() // a key of the table
+	return v
+}
+
+func (a *app) itemsVerify() *cobra.Command {
+	f := &itemFlags{}
+	p := &paceFlags{}
+	o := &largeitem.VerifyOptions{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Read every large attribute, and check its size and hash",
+		Long: `Read the whole table and the object of every reference, and check the size and the hash.
+It changes nothing, and may run beside readers and writers: a problem is told after a
+second look. It prints each problem: the kind (missing, damaged, foreign, unreadable), the
+key, the attribute, and why, with tabs between them. The exit status is then 78.`,
+		Example: `  holdfast items verify
+  holdfast items verify --quick --attr html`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.check(cmd.Flags()); err != nil {
+				return err
+			}
+			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
+			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.verifyItems(ctx, s, f, p, o) })
+		},
+	}
+	f.add(cmd.Flags())
+	p.add(cmd.Flags())
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "ask only whether each object is there and has the right size")
+	return cmd
+}
+
+func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFlags, o *largeitem.VerifyOptions) error {
+	file := progressFile{p.resume, "a verification of " + s.schema.ID}
+	var err error
+	if o.After, err = file.read(); err != nil {
+		return err
+	}
+	if p.resume != "" {
+		o.Checkpoint = file.write
+	}
+	bar := a.counter("references")
+	o.Progress = func(w largeitem.Verified) { bar.set(w.References) }
+	o.Report = func(x largeitem.Problem) {
+		if v := viewProblem(x); !a.json {
+			bar.clear()
+			fmt.Fprintf(a.stdout, "%s\t%s\t%s\t%s\n", v.Kind, printable.Text(string(v.Key)), printable.Text(v.Attr), printable.Text(v.Error))
+		}
+	}
+	w, err := s.Verify(ctx, o)
+	bar.end()
+	if w.Complete {
+		err = errors.Join(err, file.done())
+	}
+	v := verifiedView{
+		Complete: w.Complete, Items: w.Items, References: w.References, Bytes: w.Bytes, Moved: w.Moved,
+		Missing: w.Missing, Damaged: w.Damaged, Foreign: w.Foreign, Unreadable: w.Unreadable, Problems: []problemView{}, Seconds: w.Elapsed.Seconds(),
+	}
+	for _, x := range w.Problems {
+		v.Problems = append(v.Problems, viewProblem(x))
+	}
+	if a.json {
+		err = errors.Join(a.printJSON(v), err)
+	}
+	bad := v.Missing + v.Damaged + v.Foreign + v.Unreadable
+	if bad > 0 && w.Complete {
+		return &statusError{statusUnsafe, fmt.Errorf("%d of %d references of %d items cannot be relied on", bad, v.References, v.Items)}
+	}
+	if err == nil && !a.json {
+		a.notef("%d references of %d items are right (%s)", v.References, v.Items, bytesText(v.Bytes))
+	}
+	return err
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/aws/dynamotable"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/storetable"
+)
+
+// openTable is a table together with what a command needs to use it.
+type openTable struct {
+	largeitem.Table
+	io.Closer
+}
+
+// tableKinds is the table from URL scheme to the kind of table of items.
+func tableKinds() map[string]tableKind {
+	return map[string]tableKind{
+		"dynamodb": dynamoItems{},
+		"file":     storeItems{},
+	}
+}
+
+// tableKind opens and makes tables of one kind.
+type tableKind interface {
+	open(ctx context.Context, a *app, u *url.URL) (openTable, error)
+
+	// create makes a table with these attributes of the key; a zero sort stands for none.
+	create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error
+}
+
+// tableURL takes the URL of the table of items apart.
+func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
+	if f.table == "" {
+		return nil, usagef("name the table of the items: --table dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR, or %s", variable("table"))
+	}
+	raw, err := a.named(f.table)
+	if err != nil {
+		return nil, err
+	}
+	scheme, _, _ := strings.Cut(raw, ":")
+	if tableKinds()[strings.ToLower(scheme)] == nil && openers()[strings.ToLower(scheme)] != nil {
+		return nil, usagef("%s: keeps no items (those that do: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, file:DIR)", scheme)
+	}
+	return parseURL(raw)
+}
+
+// withTable opens the table that the flags name, calls do with a context that a signal ends,
+// and closes the table.
+func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Context, largeitem.Table) error) error {
+	u, err := f.tableURL(cmd, a)
+	if err != nil {
+		return err
+	}
+	a.tellState()
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	t, err := tableKinds()[u.Scheme].open(ctx, a, u)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return stoppedBy(ctx, do(ctx, t.Table))
+}
+
+// dynamoItems are tables of DynamoDB.
+type dynamoItems struct{}
+
+func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Log: a.log()})
+	return openTable{t, io.NopCloser(nil)}, err
+}
+
+func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+	c, err := dynamotable.ParseURL(u.String())
+	if err != nil {
+		return err
+	}
+	client, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Log: a.log()}))
+}
+
+// storeItems are tables whose items are registers in a directory. The parameter table names
+// the table.
+type storeItems struct{}
+
+func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *storetable.Options, error) {
+	name, rest, err := takeTable(u)
+	if err != nil {
+		return opened{}, nil, err
+	}
+	st, err := a.openURL(ctx, rest)
+	return st, &storetable.Options{Table: name}, err
+}
+
+// takeTable takes the parameter table out of a URL.
+func takeTable(u *url.URL) (table, rest string, err error) {
+	query, bare := u.Query(), *u
+	if len(query["table"]) > 1 {
+		return "", "", usagef("the parameter table stands twice in the URL of the table")
+	}
+	table = query.Get("table")
+	query.Del("table")
+	bare.RawQuery = query.Encode()
+	return table, bare.String(), nil
+}
+
+func (k storeItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+	st, opts, err := k.store(ctx, a, u)
+	if err != nil {
+		return openTable{}, err
+	}
+	t, err := storetable.New(st.Store, opts)
+	if err != nil {
+		st.Close()
+	}
+	return openTable{t, st}, err
+}
+
+func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+	st, opts, err := k.store(ctx, a, u)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	opts.Partition, opts.Sort = partition, sort
+	return storetable.Create(ctx, st.Store, opts)
+}
+
+func (a *app) itemsInit() *cobra.Command {
+	f := &itemFlags{}
+	var partition, sort string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make a table of items",
+		Long: `Make a table of items, unless it is there with the same key: in DynamoDB, paid by request;
+in a database of SQLite or PostgreSQL; or in a directory. The URL can name the table of a
+database or directory by the parameter table (default: items).
+
+The key is a text, pk, or what --partition and --sort name: NAME, or NAME:number for
+numbers. With --bucket it also marks the prefix of the bucket as this table's, which
+otherwise the first put does. A prefix that belongs to another table, or to an earlier one
+of the same name, is refused: --adopt takes it over, and then items sweep removes the
+objects of the other table.`,
+		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
+  holdfast items init --table sqlite:/srv/app.db?table=photos --partition user --sort taken:number
+  holdfast items init --table file:/srv/items --bucket file:/srv/objects`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := keyAttribute(cmd, "partition", partition)
+			if err != nil {
+				return err
+			}
+			s, err := keyAttribute(cmd, "sort", sort)
+			if err != nil {
+				return err
+			}
+			if f.adopt && f.bucket == "" {
+				return usagef("--adopt is for the prefix of a bucket: name it with --bucket")
+			}
+			return a.itemsMake(cmd, f, p, s)
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&partition, "partition", "pk", "`NAME` of the partition key, or NAME:number")
+	cmd.Flags().StringVar(&sort, "sort", "", "`NAME` of the sort key, or NAME:number (default: none)")
+	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over a prefix of the bucket that belongs to another table")
+	return cmd
+}
+
+func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute, error) {
+	if emptyFlag(cmd.Flags(), flag) {
+		return largeitem.KeyAttribute{}, usagef("--%s is empty: it takes NAME or NAME:number", flag)
+	}
+	name, number := strings.CutSuffix(text, ":number")
+	return largeitem.KeyAttribute{Name: name, Number: number}, nil
+}
+
+func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largeitem.KeyAttribute) error {
+	if _, err := f.options(cmd.Flags(), a); err != nil {
+		return err
+	}
+	if f.bucket != "" {
+		if _, err := f.bucketURL(cmd.Flags(), a, true); err != nil {
+			return err
+		}
+	}
+	u, err := f.tableURL(cmd, a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	if err := tableKinds()[u.Scheme].create(ctx, a, u, partition, sort); err != nil {
+		return stoppedBy(ctx, err)
+	}
+	result := map[string]any{"usable": true}
+	done := func(s largeitem.Schema) error {
+		result["table"] = s.Name
+		if a.json {
+			return a.printJSON(result)
+		}
+		a.notef("%s can be used", s.Name)
+		return nil
+	}
+	if f.bucket == "" {
+		return a.withTable(cmd, f, func(ctx context.Context, t largeitem.Table) error {
+			s, err := t.Schema(ctx)
+			if err != nil {
+				return err
+			}
+			return done(s)
+		})
+	}
+	return a.withItems(cmd, f, true, func(ctx context.Context, s items) error {
+		if err := s.Mark(ctx); err != nil {
+			return err
+		}
+		at, _, err := storeurl.Parse(f.bucket)
+		if err != nil {
+			return err
+		}
+		at.RawQuery = ""
+		result["bucket"] = at.String()
+		return done(s.schema)
+	})
+}
