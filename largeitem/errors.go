@@ -2,6 +2,7 @@ package largeitem
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,3 +24,23 @@ var (
 )
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// OtherTableError says that the names of objects belong to another table than that of the
+// store: use another [Options].Prefix, or [Options].Adopt if the other table is gone and its
+// objects may go, too. It matches [store.ErrMisconfigured]; nothing was done.
+type OtherTableError struct {
+	Object         string // that says so
+	Table, ID      string // to which they belong: [Schema].Name and ID
+	Store, StoreID string // of the store's own table
+}
+
+func (e *OtherTableError) Error() string {
+	return fmt.Sprintf("the object %q says that the objects there belong to the table %q (%s), not to %q (%s): use another prefix, or adopt this one if that table is gone and its objects may go, too",
+		e.Object, e.Table, e.ID, e.Store, e.StoreID)
+}
+
+// Is makes an OtherTableError match store.ErrMisconfigured.
+func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisconfigured }
+
+// Outcome is NotApplied.
+func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }

@@ -3,6 +3,7 @@ package largeitem_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/largeitem"
@@ -64,4 +65,18 @@ func listed(t *testing.T) *largeitem.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestAlways: an item whose object is missing is mended by the same content.
+func TestAlways(t *testing.T) {
+	s := listed(t)
+	for _, c := range []struct{ always, uploaded bool }{{false, true}, {false, false}, {true, true}} {
+		r, err := s.Upsert(t.Context(), key("a"), largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), Always: c.always}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Puts[0].Uploaded != c.uploaded {
+			t.Errorf("always %v: uploaded %v", c.always, r.Puts[0].Uploaded)
+		}
+	}
 }

@@ -35,6 +35,10 @@ type Source struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
+	// Always uploads the content also where the item refers to the same content already: to
+	// mend an item whose object is missing or damaged.
+	Always bool
+
 	// Metadata is kept with the object, beside that which the layout writes. All of it
 	// together is at most [object.MaxMetadata] bytes.
 	Metadata map[string]string

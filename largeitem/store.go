@@ -308,8 +308,7 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (found bool, err 
 		return true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, is not readable: %w", store.ErrMisconfigured, key, err)
 	}
 	if m.ID != schema.id() {
-		return true, fmt.Errorf("%w: the object %q says that the objects there belong to the table %q (%s), not to %q (%s): use another Options.Prefix, or Options.Adopt if that table is gone and its objects may go, too",
-			store.ErrMisconfigured, key, m.Name, m.ID, schema.Name, schema.id())
+		return true, &OtherTableError{Object: key, Table: m.Name, ID: m.ID, Store: schema.Name, StoreID: schema.id()}
 	}
 	return true, nil
 }

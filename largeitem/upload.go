@@ -314,7 +314,7 @@ func mapValues(m map[string]*upload) (values []*upload) {
 // not be uploaded. It reads the body if that is likely.
 func (us *uploads) same(ctx context.Context, b *body, r Reference) (bool, error) {
 	s := us.s
-	if b.seeker == nil || !s.unique(us.schema, r) || r.Size >= 0 && r.Size != b.size {
+	if b.src.Always || b.seeker == nil || !s.unique(us.schema, r) || r.Size >= 0 && r.Size != b.size {
 		return false, nil
 	}
 	if err := b.hash(ctx, s.layout.hashed(), s.o.SpoolMemory, s.o.SpoolDir); err != nil {

@@ -75,8 +75,18 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 		if err != nil {
 			return err
 		}
-		return do(ctx, items{s, schema})
+		return otherTable(do(ctx, items{s, schema}))
 	})
+}
+
+// otherTable says how the command takes over a prefix that belongs to another table.
+func otherTable(err error) error {
+	var other *largeitem.OtherTableError
+	if !errors.As(err, &other) {
+		return err
+	}
+	return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt",
+		other.Object, other.Table, other.ID, other.Store, other.StoreID)}
 }
 
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
@@ -337,7 +347,8 @@ With --if-absent the item must not exist, with --if-exists it must: exit status 
 With --replace the item has nothing else afterwards. Status 74 says that the reply was
 lost and that what became of the write could not be found out: look with get.
 
-Content that the item has already is not uploaded again. Objects that were replaced are
+Content that the item has already is not uploaded again; --repair does, where items verify
+has found the object missing or damaged. Objects that were replaced are
 left to items sweep, since readers may be reading them; --remove-superseded removes them.`,
 		Example: `  holdfast items put example.org --attr html=@page.html --set '{"status":200}'
   curl -s https://example.org | holdfast items put example.org --attr html=@- --content-type html=text/html
@@ -360,7 +371,7 @@ func (f *itemFlags) writes(flags *pflag.FlagSet) {
 type putFlags struct {
 	attrs, remove, types         []string
 	set                          string
-	typed                        bool
+	typed, repair                bool
 	ifAbsent, ifExists, replaces bool
 }
 
@@ -370,6 +381,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`")
 	flags.BoolVar(&w.typed, "typed", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
+	flags.BoolVar(&w.repair, "repair", false, "upload content also that the item refers to already: for an object that is missing or damaged")
 	flags.BoolVar(&w.ifAbsent, "if-absent", false, "only if there is no such item")
 	flags.BoolVar(&w.ifExists, "if-exists", false, "only if there is such an item")
 	flags.BoolVar(&w.replaces, "replace", false, "replace the whole item")
@@ -425,7 +437,7 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 		}
 		opened = append(opened, src)
 		// A file can be read again: to recognise content that the item has already.
-		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0)}
+		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0), Always: w.repair}
 		if size < 0 || src.size < 0 {
 			size = -1
 		} else {

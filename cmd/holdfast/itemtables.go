@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -95,11 +96,15 @@ func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, so
 type storeItems struct{}
 
 func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *storetable.Options, error) {
+	bare, _, _ := strings.Cut(u.String(), "?")
 	name, rest, err := takeTable(u)
 	if err != nil {
 		return opened{}, nil, err
 	}
 	st, err := a.openURL(ctx, rest)
+	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
+		err = &statusError{statusNotFound, fmt.Errorf("there is no table in %s: items init makes it", bare)}
+	}
 	return st, &storetable.Options{Table: name}, err
 }
 

@@ -138,6 +138,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":   cmdStatus,
 			"waitfor":  cmdWaitFor,
+			"aged":     cmdAged,
 			"s3":       cmdS3,
 			"dynamodb": cmdDynamoDB,
 		},
