@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
 const (
@@ -101,15 +105,46 @@ func once(f completion) completion {
 	}
 }
 
-// beforeDash leaves the words after -- to the shell: they are another command.
+// beforeDash offers completions before --, and then what a shell offers for another command:
+// commands for the first word, files for the others.
 func (a *app) beforeDash(f completion) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		// Not ArgsLenAtDash: cobra adds a dash of its own when it completes.
-		if slices.Contains(a.args, "--") {
-			return nil, cobra.ShellCompDirectiveDefault
+		dash := slices.Index(a.args, "--")
+		switch {
+		case dash < 0:
+			return f(cmd, args, begun)
+		case dash == len(a.args)-2: // the last argument is what is begun
+			return commands(begun), cobra.ShellCompDirectiveDefault
 		}
-		return f(cmd, args, begun)
+		return nil, cobra.ShellCompDirectiveDefault
 	}
+}
+
+// commands returns the programs in the directories of PATH whose names begin so. Where there
+// are none, and after a slash, the shell offers files.
+func commands(begun string) (found []string) {
+	if strings.ContainsRune(begun, filepath.Separator) {
+		return nil
+	}
+	const atMost = 10000 // names in a directory
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			continue
+		}
+		_ = trust.EachName(root, ".", atMost, func(name string) {
+			if !strings.HasPrefix(name, begun) || printable.Text(name) != name {
+				return
+			}
+			if _, err := exec.LookPath(filepath.Join(root.Name(), name)); err == nil {
+				found = append(found, name)
+			}
+		})
+		root.Close()
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // completeStored offers those of the names that begin with the typed text. A store that

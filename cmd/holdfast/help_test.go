@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,13 @@ func TestCompletionsOfNames(t *testing.T) {
 	for _, name := range []string{"nightly", "jobs/a", "jobs/b c"} {
 		holdfast("run", name, "--", "true")
 	}
+	path := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"nightly-job": 0o755, "nightly-report": 0o755, "nightly-notes": 0o644, "other": 0o755} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", path+string(filepath.ListSeparator)+"/nowhere"+string(filepath.ListSeparator)+path)
 	holdfast("checkpoint", "advance", "orders", "5")
 	holdfast("checkpoint", "--file", filepath.Join(dir, "state.json"), "advance", strings.Repeat("ab", 32), "5")
 	const files, noFiles = ":0", ":4"
@@ -110,8 +118,11 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"show", "jobs/"}, "jobs/a jobs/b c " + noFiles},
 		{[]string{"show", "nightly", ""}, noFiles},
 		{[]string{"run", "jobs/a", "n"}, "nightly " + noFiles},
-		{[]string{"run", "nightly", "--", ""}, files},
+		{[]string{"run", "nightly", "--", "nightly-"}, "nightly-job nightly-report " + files},
+		{[]string{"run", "nightly", "--", "nightly-x"}, files}, // where no command begins so, the shell offers files
+		{[]string{"run", "nightly", "--", "./n"}, files},
 		{[]string{"run", "nightly", "--", "ls", "n"}, files},
+		{[]string{"run", "nightly", "--", "ls", ""}, files},
 		{[]string{"run", "--on-lost", ""}, "kill warn " + noFiles},
 		{[]string{"ls", "--state", ""}, "held free broken unreadable " + noFiles},
 		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
@@ -166,5 +177,42 @@ func TestFitter(t *testing.T) {
 		if err := f.Close(); err != nil || out.String() != c.want {
 			t.Errorf("%q at %d: %q, want %q", c.in, c.width, out.String(), c.want)
 		}
+	}
+}
+
+// bash offers commands and files after -- with the completion script that it was given.
+func TestBashCompletesCommands(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skipf("no bash: %v", err)
+	}
+	var script bytes.Buffer
+	if status := execute([]string{"completion", "bash"}, strings.NewReader(""), &script, io.Discard); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(holdfastBinary(t), filepath.Join(dir, "holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"nightly-job": 0o755, "nightly-notes": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What the package bash-completion has, in small.
+	script.WriteString(`
+_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
+compopt() { :; }
+COMP_WORDS=(holdfast run job -- nightly-) COMP_CWORD=4 COMP_LINE="holdfast run job -- nightly-" COMP_POINT=28 COMP_TYPE=9
+__start_holdfast
+echo "${COMPREPLY[@]}"
+complete -p holdfast
+`)
+	cmd := exec.Command(bash, "--norc")
+	cmd.Dir, cmd.Stdin = dir, &script
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "nightly-job") || strings.Contains(string(out), "nightly-notes") || !strings.Contains(string(out), "-o default") {
+		t.Errorf("got %s, %v", out, err)
 	}
 }
