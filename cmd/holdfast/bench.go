@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -64,7 +63,7 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer st.Close()
-	place := benchPlace(time.Now())
+	place := benchDir + "/" + trial.Name(time.Now())
 	space, err := store.Prefix(st.Store, place)
 	if err != nil {
 		return err
@@ -76,7 +75,7 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		}
 		return next(ctx, op)
 	})
-	err = errors.Join(b.run(ctx), removeBelow(context.WithoutCancel(ctx), st.Store, place))
+	err = errors.Join(b.run(ctx), trial.RemoveBelow(context.WithoutCancel(ctx), st.Store, place))
 	if err != nil {
 		return err
 	}
@@ -97,81 +96,6 @@ func micros(us float64) time.Duration {
 
 // benchDir is the prefix of the keys of all measurements.
 const benchDir = "bench"
-
-// benchPlace returns the prefix for the keys of a measurement that begins now. It holds the
-// time, so that gc sees how old the measurement is.
-func benchPlace(now time.Time) string {
-	return fmt.Sprintf("%s/%x-%s", benchDir, now.Unix(), rand.Text())
-}
-
-// benchBegan returns when the measurement began that a key belongs to.
-func benchBegan(key string) (at time.Time, ok bool) {
-	parts := strings.SplitN(key, "/", 3)
-	if len(parts) < 3 || parts[0] != benchDir {
-		return at, false
-	}
-	hex, _, _ := strings.Cut(parts[1], "-")
-	seconds, err := strconv.ParseInt(hex, 16, 64)
-	return time.Unix(seconds, 0), err == nil
-}
-
-// removeBelow removes the keys below a prefix, and leaves no tombstones where the store can
-// do so.
-func removeBelow(ctx context.Context, st store.Store, prefix string) error {
-	for key, err := range store.List(ctx, st, prefix) {
-		if errors.Is(err, errors.ErrUnsupported) {
-			return nil
-		}
-		if err == nil {
-			err = removeKey(ctx, st, key)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func removeKey(ctx context.Context, st store.Store, key string) error {
-	if eraser, ok := store.As[interface {
-		Erase(ctx context.Context, key string) error
-	}](st); ok {
-		if err := eraser.Erase(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
-			return err
-		}
-	}
-	_, v, err := st.Get(ctx, key)
-	if err == nil {
-		err = st.Delete(ctx, key, v)
-	}
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
-		return nil // another process has removed it
-	}
-	return err
-}
-
-// sweepBench removes the keys of killed measurements that began before a given time, and
-// returns how many.
-func sweepBench(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
-	for key, err := range store.List(ctx, st, benchDir) {
-		if errors.Is(err, errors.ErrUnsupported) {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-		if began, ok := benchBegan(key); !ok || began.After(before) {
-			continue
-		}
-		if !dryRun {
-			if err := removeKey(ctx, st, key); err != nil {
-				return n, err
-			}
-		}
-		n++
-	}
-	return n, nil
-}
 
 func (b *bencher) run(ctx context.Context) error {
 	var version store.Version

@@ -2,11 +2,13 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -34,21 +36,56 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, young := benchPlace(time.Now().Add(-48*time.Hour)), benchPlace(time.Now())
-	for _, key := range []string{old + "/raw", old + "/lock/new-1", young + "/raw"} {
+	old, young := trial.Name(time.Now().Add(-48*time.Hour)), trial.Name(time.Now())
+	keys := []string{"bench/" + old + "/raw", "bench/" + old + "/lock/new-1", "bench/" + young + "/raw", ".holdfast/doctor/" + old + "/x", ".holdfast/doctor/" + young + "/x"}
+	for _, key := range keys {
 		if _, err := st.Put(t.Context(), key, "", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	st.Close()
-	if _, stderr, status := p.run(t, "file:"+dir, "gc", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "2 keys of measurements that were killed") {
+	if _, stderr, status := p.run(t, "file:"+dir, "gc", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 things that a killed bench or doctor left") {
 		t.Errorf("dry run: status %d, %s", status, stderr)
 	}
-	for round, want := range []int{1, 1} {
+	killDoctor(t, dir, old)
+	for round, want := range []int{2, 2} {
 		p.must(t, "file:"+dir, "gc", "--older-than", "24h")
-		left, err := filepath.Glob(filepath.Join(dir, "k", "bench*"))
+		left, err := filepath.Glob(filepath.Join(dir, "k", "*bench*"))
+		if of, err2 := filepath.Glob(filepath.Join(dir, "*", "*doctor*")); err2 == nil {
+			left = append(left, of...)
+		}
+		if of, err2 := filepath.Glob(filepath.Join(dir, ".holdfast-doctor-*")); err2 == nil {
+			left = append(left, of...)
+		}
 		if err != nil || len(left) != want {
 			t.Errorf("round %d: %q are left (%v)", round, left, err)
 		}
+	}
+}
+
+// killDoctor kills a doctor in the middle of its work, and gives what it leaves a name of
+// another time.
+func killDoctor(t *testing.T, dir, name string) {
+	t.Helper()
+	cmd := exec.Command(holdfastBinary(t), "--store", "file:"+dir, "doctor")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for range 1000 {
+		made, _ = filepath.Glob(filepath.Join(dir, ".holdfast-doctor-*", "store", "k", "*"))
+		if len(made) > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if len(made) == 0 {
+		t.Fatal("doctor has made nothing")
+	}
+	left, _, _ := strings.Cut(made[0], "/store/k/")
+	if err := os.Rename(left, filepath.Join(dir, ".holdfast-doctor-"+name)); err != nil {
+		t.Fatal(err)
 	}
 }

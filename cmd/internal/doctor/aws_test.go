@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -129,7 +130,7 @@ func TestGoldenS3(t *testing.T) {
 	r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), nil)
 	for i, left := range r.Left {
 		if j := strings.Index(left, "doctor/"); j > 0 {
-			r.Left[i] = "objects below " + left[j:j+7] + "RANDOM" + left[j+7+26:]
+			r.Left[i] = "objects below " + left[j:j+7] + "RANDOM" + left[j+7+len(trial.Name(time.Now())):]
 		}
 	}
 	golden(t, "s3", r)

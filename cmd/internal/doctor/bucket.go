@@ -43,6 +43,13 @@ func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target 
 		begin: func(ctx context.Context, e *examination) error { return p.begin(ctx, e, opts) },
 		steps: func(*examination) []step { return p.steps() },
 		clean: func(ctx context.Context, _ *examination) []string { return p.clean(ctx) },
+		sweep: func(ctx context.Context, before time.Time, dryRun bool) (int, error) {
+			b, err := s3bucket.New(client, name, opts)
+			if err != nil {
+				return 0, err
+			}
+			return sweepBucket(b, client, p.prefix)(ctx, before, dryRun)
+		},
 		right: func(op string) string {
 			return map[string]string{
 				"get": "s3:GetObject (and s3:ListBucket, without which S3 answers 403 for what does not exist)", "stat": "s3:GetObject",
@@ -525,28 +532,15 @@ func (p *bucket) keys() map[string]struct{} {
 }
 
 func (p *bucket) cleanVersions(ctx context.Context, dir string) (left []string) {
-	pages := s3.NewListObjectVersionsPaginator(p.client, &s3.ListObjectVersionsInput{Bucket: &p.name, Prefix: &dir})
-	var ids []types.ObjectIdentifier
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return []string{"old versions below " + dir + ", if the bucket keeps any (finding them needs the right s3:ListBucketVersions)"}
-		}
-		for _, v := range page.Versions {
-			ids = append(ids, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
-		}
-		for _, m := range page.DeleteMarkers {
-			ids = append(ids, types.ObjectIdentifier{Key: m.Key, VersionId: m.VersionId})
-		}
-	}
-	for _, id := range ids {
-		if !strings.HasPrefix(aws.ToString(id.Key), dir) {
-			continue // a server that ignores the prefix
-		}
+	err := eachVersion(ctx, p.client, p.name, dir, func(id types.ObjectIdentifier) error {
 		_, err := p.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &p.name, Key: id.Key, VersionId: id.VersionId})
 		if err != nil {
 			left = append(left, aws.ToString(id.Key))
 		}
+		return nil
+	})
+	if err != nil {
+		return []string{"old versions below " + dir + ", if the bucket keeps any (finding them needs the right s3:ListBucketVersions)"}
 	}
 	if len(left) > 0 {
 		return []string{fmt.Sprintf("%d old versions below %s (kept by Object Lock, or the right s3:DeleteObjectVersion is missing)", len(left), dir)}

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/internal/localfs"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
@@ -82,6 +82,7 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 			}
 		},
 		clean: p.clean,
+		sweep: p.sweep,
 		right: func(string) string { return "to read and write in the directory" },
 	}
 }
@@ -113,7 +114,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		return explain(err)
 	}
 	defer root.Close()
-	name := ".holdfast-doctor-" + rand.Text()
+	name := dirPrefix + trial.Name(time.Now())
 	if p.own, err = trust.Private(root, name); err != nil {
 		return explain(err)
 	}

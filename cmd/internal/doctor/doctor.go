@@ -7,13 +7,13 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -126,6 +126,9 @@ type Target struct {
 	// clean removes what was made, and tells what could not be removed.
 	clean func(ctx context.Context, e *examination) (left []string)
 
+	// sweep removes what killed examinations left; nil: nothing but registers.
+	sweep sweeper
+
 	// right names the right that a request needs: get, put, delete or list.
 	right func(op string) string
 
@@ -159,7 +162,7 @@ type examination struct {
 // the context ended; what was made is removed in any case, and the report then tells
 // nothing but what could not be.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
-	e := &examination{target: t, dir: ".holdfast/doctor/" + rand.Text(), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
+	e := &examination{target: t, dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
 	if opts != nil {
 		e.o = *opts
 	}

@@ -2,14 +2,11 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/store"
@@ -46,6 +43,7 @@ func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *
 			}
 		},
 		clean: p.clean,
+		sweep: p.sweep,
 		right: func(op string) string {
 			return map[string]string{"get": "dynamodb:GetItem", "put": "dynamodb:PutItem", "delete": "dynamodb:PutItem", "list": "dynamodb:Query"}[op]
 		},
@@ -166,11 +164,7 @@ func (p *table) firstUse(ctx context.Context) []Check {
 func (p *table) clean(ctx context.Context, e *examination) (left []string) {
 	for _, key := range e.made() {
 		key = p.prefix + key
-		sum := sha256.Sum256([]byte(key))
-		_, err := p.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &p.name, Key: map[string]types.AttributeValue{
-			"part": &types.AttributeValueMemberS{Value: hex.EncodeToString(sum[:1])[:1]},
-			"key":  &types.AttributeValueMemberS{Value: key},
-		}})
+		err := p.remove(ctx, key)
 		if err != nil {
 			left = append(left, key)
 		}

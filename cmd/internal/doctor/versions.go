@@ -54,6 +54,7 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 			}
 			return left
 		},
+		sweep: sweepBucket(bucket, nil, prefix),
 		right: func(op string) string {
 			return map[string]string{
 				"get": "s3:GetObjectVersion", "peek": "s3:GetObjectVersion", "put": "s3:PutObject", "delete": "s3:PutObject",

@@ -1,0 +1,91 @@
+// Package trial names what programs make in a store to try or measure it, and removes what
+// they have left when they were killed.
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Name returns a random name that tells when it was made.
+func Name(now time.Time) string { return fmt.Sprintf("%x-%s", now.Unix(), rand.Text()) }
+
+// Began returns when a name was made. ok is false for what is no such name.
+func Began(name string) (at time.Time, ok bool) {
+	hex, random, found := strings.Cut(name, "-")
+	seconds, err := strconv.ParseInt(hex, 16, 64)
+	return time.Unix(seconds, 0), found && err == nil && len(random) == len(rand.Text())
+}
+
+// Old reports whether a key is below dir/NAME, for a name that was made before a time.
+func Old(key, dir string, before time.Time) bool {
+	rest, ok := strings.CutPrefix(key, dir+"/")
+	name, _, below := strings.Cut(rest, "/")
+	began, isName := Began(name)
+	return ok && below && isName && began.Before(before)
+}
+
+// Sweep removes the registers below dir/NAME, for names that were made before a time, and
+// returns how many.
+func Sweep(ctx context.Context, st store.Store, dir string, before time.Time, dryRun bool) (n int, err error) {
+	for key, err := range store.List(ctx, st, dir) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if !Old(key, dir, before) {
+			continue
+		}
+		if !dryRun {
+			if err := Remove(ctx, st, key); err != nil {
+				return n, err
+			}
+		}
+		n++
+	}
+	return n, nil
+}
+
+// RemoveBelow removes the registers below a prefix.
+func RemoveBelow(ctx context.Context, st store.Store, prefix string) error {
+	for key, err := range store.List(ctx, st, prefix) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return nil
+		}
+		if err == nil {
+			err = Remove(ctx, st, key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes a register, and leaves no tombstone where the store can do so.
+func Remove(ctx context.Context, st store.Store, key string) error {
+	if eraser, ok := store.As[interface {
+		Erase(ctx context.Context, key string) error
+	}](st); ok {
+		if err := eraser.Erase(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	_, v, err := st.Get(ctx, key)
+	if err == nil {
+		err = st.Delete(ctx, key, v)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		return nil // another process has removed it
+	}
+	return err
+}
