@@ -354,7 +354,7 @@ func (t *Table) prepare(ctx context.Context, key largeitem.Key, item largeitem.A
 
 // checked returns the schema, and the error of a key that cannot be of this table.
 func (t *Table) checked(ctx context.Context, key largeitem.Key) (largeitem.Schema, error) {
-	s, err := t.Schema(ctx)
+	s, err := t.look(ctx)
 	if err == nil {
 		err = s.CheckKey(key)
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -41,6 +42,15 @@ func openTable(t *testing.T, d *awstest.DynamoDB, opts *dynamotable.Options, cli
 		t.Fatal(err)
 	}
 	return table
+}
+
+// binaryKey makes a table that no items can be kept in.
+func binaryKey(name string) *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
+		TableName:            &name,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeB}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}},
+	}
 }
 
 // suite are the options of the suite that every table here gets.

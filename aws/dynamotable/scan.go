@@ -28,7 +28,7 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 }
 
 func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield func(largeitem.Row) bool) error {
-	s, err := t.Schema(ctx)
+	s, err := t.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (t *Table) getMany(ctx context.Context, keys []largeitem.Key, opts *largeit
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	s, err := t.Schema(ctx)
+	s, err := t.look(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,15 @@ import (
 // Schema implements [largeitem.Table], by one DescribeTable. Goroutines that make the first
 // calls at the same time may each send one. The ID is the ARN of the table and its TableId.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
+	s, err := t.look(ctx)
+	if err != nil {
+		err = &store.OpError{Op: "stat", Key: t.calls.Name, Store: t.calls.Where, Err: err}
+	}
+	return s, err
+}
+
+// look returns the schema, and remembers it.
+func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 	if s := t.schema.Load(); s != nil {
 		return *s, nil
 	}

@@ -88,8 +88,9 @@ func canonical(n largeitem.Number) string {
 }
 
 // FromValue is the inverse of [ToValue]. Numbers are as the server wrote them. A value of
-// a type that this version does not know is refused with [ErrType]. The result shares
-// nothing with v.
+// a type that this version does not know is refused with [ErrType]; so are maps and lists
+// with one value at two places, since that is what the SDK makes of such a type: it leaves
+// there the value that it has decoded before. The result shares nothing with v.
 func FromValue(v types.AttributeValue) (any, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -107,9 +108,10 @@ func FromValue(v types.AttributeValue) (any, error) {
 		return nil, nil
 	case *types.AttributeValueMemberL:
 		list := make([]any, len(v.Value))
+		seen := make(once)
 		for i, element := range v.Value {
 			var err error
-			if list[i], err = FromValue(element); err != nil {
+			if list[i], err = seen.value(element); err != nil {
 				return nil, err
 			}
 		}
@@ -136,6 +138,17 @@ func FromValue(v types.AttributeValue) (any, error) {
 	return nil, fmt.Errorf("%w: %T", ErrType, v)
 }
 
+// once are the values that a map or a list had so far.
+type once map[types.AttributeValue]struct{}
+
+func (o once) value(v types.AttributeValue) (any, error) {
+	if _, twice := o[v]; twice {
+		return nil, fmt.Errorf("%w: it has the value of another attribute", ErrType)
+	}
+	o[v] = struct{}{}
+	return FromValue(v)
+}
+
 // FromItem is FromValue of all attributes.
 func FromItem(item map[string]types.AttributeValue) (largeitem.Attributes, error) {
 	return fromMap(item)
@@ -143,8 +156,9 @@ func FromItem(item map[string]types.AttributeValue) (largeitem.Attributes, error
 
 func fromMap(m map[string]types.AttributeValue) (map[string]any, error) {
 	a := make(map[string]any, len(m))
+	seen := make(once)
 	for name, element := range m {
-		v, err := FromValue(element)
+		v, err := seen.value(element)
 		if err != nil {
 			return nil, fmt.Errorf("%.80q: %w", name, err)
 		}

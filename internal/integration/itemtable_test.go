@@ -290,3 +290,62 @@ func orNil(text string) *string {
 	}
 	return &text
 }
+
+// TestItemTransaction: changes of dynamotable are parts of a transaction on the server: all
+// are made, or none.
+func TestItemTransaction(t *testing.T) {
+	t.Parallel()
+	client, name := set.DynamoDB(t).Client(), servers.Unique("items")
+	if err := dynamotable.CreateTable(t.Context(), client, name, largeitem.KeyAttribute{Name: "pk"}, largeitem.KeyAttribute{Name: "sk", Number: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	table, err := dynamotable.New(client, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []largeitem.Key
+	for i := range 3 {
+		key, err := largeitem.NewKey("p", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if _, err := table.Put(t.Context(), keys[2], largeitem.Attributes{"a": "x"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	write := func(deleteIf string) error {
+		t.Helper()
+		change := largeitem.Change{
+			Set:  largeitem.Attributes{"dotted.name": "s3://bucket/key"},
+			Expr: dynamotable.Update{Expression: "ADD n :one", Values: attrs(":one", largeitem.Number("1"))},
+		}
+		update, err := table.UpdateOf(t.Context(), keys[0], change, &largeitem.Condition{Missing: []string{"dotted.name"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put, err := table.PutOf(t.Context(), keys[1], largeitem.Attributes{"size": nil}, &largeitem.Condition{Absent: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		del, err := table.DeleteOf(t.Context(), keys[2], &largeitem.Condition{Equal: largeitem.Attributes{"a": deleteIf}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Update: update}, {Put: put}, {Delete: del}}})
+		return err
+	}
+	var cancelled *types.TransactionCanceledException
+	if err := write("y"); !errors.As(err, &cancelled) {
+		t.Fatalf("got %v", err)
+	}
+	if got, err := table.GetMany(t.Context(), keys, nil); err != nil || got[0] != nil || got[1] != nil || got[2] == nil {
+		t.Errorf("after a transaction that failed: %v, %v", got, err)
+	}
+	if err := write("x"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := table.GetMany(t.Context(), keys, nil); err != nil || got[0]["dotted.name"] != "s3://bucket/key" || got[1] == nil || got[2] != nil {
+		t.Errorf("after it: %v, %v", got, err)
+	}
+}
