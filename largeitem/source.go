@@ -35,6 +35,13 @@ type Source struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
+	// StorageClass and Tags are those of [object.PutOptions], for the object that is
+	// uploaded. Content that has not changed is not uploaded, and keeps what it has; see
+	// Always. A bucket without them refuses with an [object.UnsupportedError]: then
+	// nothing is written.
+	StorageClass string
+	Tags         map[string]string
+
 	// Always uploads the content also where the item refers to the same content already: to
 	// mend an item whose object is missing or damaged.
 	Always bool
@@ -70,6 +77,9 @@ func newBody(attr string, src Source) (*body, error) {
 	}
 	if src.Size < 0 {
 		return nil, fmt.Errorf("%w: the large attribute %q has the size %d", ErrInvalid, attr, src.Size)
+	}
+	if _, err := object.CheckPut("k", &object.PutOptions{StorageClass: src.StorageClass, Tags: src.Tags}, object.StorageClass, object.Tags); err != nil {
+		return nil, fmt.Errorf("%w: the large attribute %q: %w", ErrInvalid, attr, err)
 	}
 	if src.Size > 0 {
 		b.size = src.Size
