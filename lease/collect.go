@@ -44,7 +44,9 @@ const (
 
 // Collect removes the records of locks that have been free for long, and returns
 // how many. Held and broken locks stay, whatever their age, and so does what cannot
-// be read: an error that matches [store.ErrCorrupt] then tells of it in the end.
+// be read: an error that matches [store.ErrCorrupt] then tells of it in the end. A lock that
+// is not to be taken before a time (see Options.AtLeast), or whose job has run in a period
+// that is not over (see [Client.Once]), stays until then.
 //
 // A record carries the token on. So before any is removed, the highest of their
 // tokens is written to a floor, which is never lowered. A lock that is made anew

@@ -43,8 +43,8 @@ func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 // Do returns nil only if f returned nil, the lease lasted until then, and the lock was
 // released. Else the error matches each of these that apply:
 //
-//   - [ErrLost]: the lease was lost before f returned, whatever f returned; also [ErrClosed]
-//     if the client was closed. Work that another holder could repeat may have been done in part.
+//   - [ErrLost]: the lease was lost before f returned, whatever f returned, and another holder
+//     may have worked at the same time. Or [ErrClosed]: the client was closed.
 //   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
 //   - The error of f. If the lease was lost, the error does not match [context.Canceled]: f
 //     was told to stop by that, and the caller was not.

@@ -187,7 +187,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 
 // lastSeen adds who held the lock last to an error that does not tell it.
 func lastSeen(err error, held *HeldError) error {
-	if held == nil || errors.Is(err, ErrHeld) {
+	if held == nil || errors.Is(err, ErrHeld) || errors.Is(err, ErrRan) {
 		return err
 	}
 	return errors.Join(err, held)

@@ -303,6 +303,9 @@ func (j *job) begin(rec *Record) {
 	run := *j.next
 	run.Grant = rec.Grant
 	rec.Run = &run
+	if len(j.before) > 100 { // as many as a handle remembers of grants that it gave up
+		clear(j.before)
+	}
 	j.before[rec.Grant] = j.last
 }
 

@@ -32,8 +32,9 @@ func (a *app) gcCommand() *cobra.Command {
 
 A record carries the fencing token on. So the highest token of those that go is first
 written to a floor, above which a lock starts when it is made anew. Locks that are
-held, broken or unreadable stay, and those whose token is ahead of the clock: it is
-below the Unix time in microseconds unless something is wrong.
+held, broken or unreadable stay, those kept for later (run --at-least, run --per), and those
+whose token is ahead of the clock: it is below the Unix time in microseconds unless
+something is wrong.
 
 What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
 version comes again: that is never removed. What a "bench" or "doctor" has left that was
