@@ -25,6 +25,8 @@ type openTable struct {
 func tableKinds() map[string]tableKind {
 	return map[string]tableKind{
 		"dynamodb": dynamoItems{},
+		"sqlite":   sqlItems{},
+		"postgres": sqlItems{},
 		"file":     storeItems{},
 	}
 }
@@ -153,12 +155,12 @@ in a database of SQLite or PostgreSQL; or in a directory. The URL can name the t
 database or directory by the parameter table (default: items).
 
 The key is a text, pk, or what --partition and --sort name: NAME, or NAME:number for
-numbers. With --bucket it also marks the prefix of the bucket as this table's, which
+numbers. The URL of a database names other columns than pk, too: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as this table's, which
 otherwise the first put does. A prefix that belongs to another table, or to an earlier one
 of the same name, is refused: --adopt takes it over, and then items sweep removes the
 objects of the other table.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
-  holdfast items init --table sqlite:/srv/app.db?table=photos --partition user --sort taken:number
+  holdfast items init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast items init --table file:/srv/items --bucket file:/srv/objects`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
