@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/itemtest"
 	"github.com/holdfast-go/holdfast/largeitem/sqltable"
+	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
@@ -53,6 +55,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("Expressions", func(t *testing.T) { checkSQLExpressions(t, open) })
 			t.Run("Columns", func(t *testing.T) { checkSQLColumns(t, open(t)) })
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
+			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
 	}
@@ -421,4 +424,119 @@ func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
 		t.Errorf("%d connections were cut and %d outcomes unknown: the test tests little", cuts.Load(), unknown.Load())
 	}
 	t.Logf("%d connections were cut, %d outcomes unknown", cuts.Load(), unknown.Load())
+}
+
+// checkSQLTransactions: a large attribute that is prepared is written in the caller's own
+// transaction, and takes effect with it; a rollback undoes the item, and Abort the upload.
+func checkSQLTransactions(t *testing.T, d database) {
+	d.with(t, `CREATE TABLE ledger (n integer)`, `CREATE TABLE items (pk text PRIMARY KEY, state text, pdf text, holdfast_attributes text)`)
+	table, ctx := d.items(t, nil), t.Context()
+	bucket := membucket.New()
+	items, err := largeitem.New(table, bucket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := itemKey(t, "invoice/7")
+	_, err = items.Create(ctx, key, largeitem.Attributes{"state": "sent", "other": nil}, largeitem.Large{"pdf": largeitem.Bytes([]byte("one")), "scan": largeitem.Bytes([]byte("two"))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() string {
+		t.Helper()
+		item, err := items.Get(ctx, key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer item.Close()
+		text := fmt.Sprint(item.Attributes["state"])
+		for _, attr := range []string{"pdf", "scan"} {
+			all, err := io.ReadAll(item.Body(attr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += " " + string(all)
+		}
+		return text
+	}
+	objects := func() (n int) {
+		for _, err := range bucket.List(ctx, "", nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	before := objects()
+	pay := func(large largeitem.Large, commit bool) *largeitem.Prepared {
+		t.Helper()
+		prepared, err := items.Prepare(ctx, key, large, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := table.d.open(t).BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(ctx, `INSERT INTO ledger VALUES (7)`); err != nil {
+			t.Fatal(err)
+		}
+		change, cond := prepared.Change(), prepared.Condition()
+		change.Set["state"] = "paid"
+		if _, err := table.InTx(tx).Update(ctx, key, change, &cond); err != nil {
+			t.Fatal(err)
+		}
+		if commit {
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return prepared
+	}
+	undone := pay(largeitem.Large{"pdf": largeitem.Bytes([]byte("three"))}, false)
+	if got := read(); got != "sent one two" {
+		t.Errorf("after a rollback: %s", got)
+	}
+	if _, err := undone.Commit(ctx); err == nil {
+		t.Error("Commit after a rollback says that the item was written")
+	}
+	if err := undone.Abort(ctx); err != nil || objects() != before {
+		t.Errorf("Abort: %v, %d objects, before %d", err, objects(), before)
+	}
+	done := pay(largeitem.Large{"pdf": largeitem.Bytes([]byte("three")), "scan": largeitem.Bytes([]byte("four"))}, true)
+	if _, err := done.Commit(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := read(); got != "paid three four" {
+		t.Errorf("after the commit: %s", got)
+	}
+	if err := done.Abort(ctx); err == nil {
+		t.Error("Abort after the commit says that nothing was written")
+	}
+	if got := read(); got != "paid three four" {
+		t.Errorf("after an Abort that came too late: %s", got)
+	}
+	var n int
+	if err := table.d.open(t).QueryRowContext(ctx, `SELECT count(*) FROM ledger`).Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d entries in the ledger, %v", n, err)
+	}
+	// A prepared write whose item has moved on is refused within the transaction.
+	late, err := items.Prepare(ctx, key, largeitem.Large{"pdf": largeitem.Bytes([]byte("five"))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := items.Update(ctx, key, largeitem.Change{}, largeitem.Large{"pdf": largeitem.Bytes([]byte("six"))}, nil); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := table.d.open(t).BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	cond := late.Condition()
+	var refused *largeitem.RefusedError
+	if _, err := table.InTx(tx).Update(ctx, key, late.Change(), &cond); !errors.As(err, &refused) {
+		t.Errorf("a prepared write after another one: %v", err)
+	}
 }

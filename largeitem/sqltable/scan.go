@@ -83,7 +83,7 @@ func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attri
 	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // a database that goes on is left
-		rows, err := t.db.QueryContext(ctx, s.text(), s.args...)
+		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
 		if err != nil {
 			return err
 		}

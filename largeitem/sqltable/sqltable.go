@@ -133,10 +133,16 @@ type Set map[string]SQL
 // closing; the caller closes the database.
 type Table struct {
 	db      *sql.DB
+	run     querier // the database, or a transaction
 	dialect dialect
 	rules   sqldialect.Rules
 	o       Options
-	layout  atomic.Pointer[layout] // nil until it was read
+	layout  *atomic.Pointer[layout] // to nil until it was read
+}
+
+// querier is a *sql.DB or a *sql.Tx.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 var (
@@ -146,7 +152,7 @@ var (
 
 // New returns a table of db. It sends nothing: the first call looks at the table.
 func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
-	t := &Table{db: db}
+	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout])}
 	if opts != nil {
 		t.o = *opts
 	}
@@ -180,6 +186,20 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 		return nil, fmt.Errorf("sqltable: %w: Options.JSON is %q, a column of the key", largeitem.ErrInvalid, t.o.JSON)
 	}
 	return t, nil
+}
+
+// InTx returns the table within a transaction of the caller's own, for writes that take
+// effect with that transaction and are undone with it: the second step after
+// [largeitem.Store.Prepare], for example. What a write returns holds once the transaction
+// has been committed; whether it was, the caller knows from its Commit. After an error roll
+// the transaction back. On SQLite begin it with BEGIN IMMEDIATE.
+//
+// If no other call was made before, the first one looks at the table outside of the
+// transaction, by a connection of its own.
+func (t *Table) InTx(tx *sql.Tx) *Table {
+	within := *t
+	within.run = tx
+	return &within
 }
 
 // Schema implements [largeitem.Table]. The ID is that which [CreateTable] has given to the
@@ -292,7 +312,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 			}
 		}
 		switch {
-		case errors.Is(err, sqldialect.ErrBusy) && time.Now().Before(busyUntil):
+		case errors.Is(err, sqldialect.ErrBusy) && t.run == querier(t.db) && time.Now().Before(busyUntil):
 		case err != nil || written:
 			return r.item, next, err
 		}
@@ -459,7 +479,7 @@ func (t *Table) update(l *layout, r row, values []any, set Set) *statement {
 func (t *Table) query(ctx context.Context, s *statement, n int, f func(cells []sql.NullString) error) error {
 	var failed error // by f
 	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
-		rows, err := t.db.QueryContext(ctx, s.text(), s.args...)
+		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
 		if err != nil {
 			return err
 		}
