@@ -103,7 +103,8 @@ A call that finds that the command ran already ends with status 0, and says so o
 
 A period is
 
-  6h, 90m, 24h                    a length, from 1s to 8784h, counted from midnight UTC
+  6h, 90m, 24h                    a length, from 1s to 8784h; what divides a day is counted
+                                  from midnight UTC
   hour, day, week, month, year    of the calendar, in UTC; a week begins on Monday
   "month Europe/Zurich"           of the calendar, in that time zone
 
@@ -121,8 +122,8 @@ that run could not.
 it; "show --json" has it as last_run. "holdfast break NAME --token N" takes the last run back, so
 that the job may run again in its period.
 
-Periods compare the wall clocks of machines. They space runs, and the lock excludes: whatever
-the clocks say, the command never runs twice at the same time. A clock that is set back never
+Periods compare the wall clocks of machines. They space runs, and exclude none: the lock does
+that, and rests on no wall clock. A clock that is set back never
 makes a second run in a period. After a run by a clock that is ahead by more than 5 minutes,
 the others end with status 78 until they have reached its period or the run is taken back.
 --at-least is something else: the least time between two runs.`
