@@ -19,6 +19,9 @@ var (
 	// See [ReferenceError].
 	ErrForeign = store.NewSentinel("foreign reference", store.NotApplied, store.ErrPermanent)
 
+	// ErrWritten: the write that was to be aborted was made. Nothing was removed.
+	ErrWritten = errors.New("the item was written")
+
 	// ErrMissing: an item refers to an object that is not there.
 	ErrMissing = errors.New("the object is missing")
 )

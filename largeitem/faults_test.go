@@ -105,7 +105,7 @@ func twoSteps(ctx context.Context, s *largeitem.Store, table largeitem.Table, wr
 	_, err = table.Update(ctx, k1, change, &cond)
 	switch store.OutcomeOf(err) {
 	case store.NotApplied:
-		if abortErr := p.Abort(ctx); store.OutcomeOf(abortErr) == store.Applied {
+		if abortErr := p.Abort(ctx); errors.Is(abortErr, largeitem.ErrWritten) {
 			return nil // a repeated request: the first copy was applied
 		}
 		return err

@@ -144,7 +144,7 @@ func (p *Prepared) isIn(found current) bool {
 
 // Abort is called when it is certain that the caller's write was not made, and never will
 // be. It reads the item, and removes what was uploaded, unless the item refers to it: then
-// Abort removes nothing, and the outcome of its error is applied. After a timeout, or a lost
+// Abort removes nothing, and its error matches [ErrWritten]. After a timeout, or a lost
 // reply, nothing is certain: do not call Abort then.
 func (p *Prepared) Abort(ctx context.Context) error {
 	w := p.w
@@ -153,7 +153,7 @@ func (p *Prepared) Abort(ctx context.Context) error {
 		return failed(opAbort, w.schema, w.key, store.MarkUnknown(err))
 	}
 	if w.ups.isIn(found.attrs) {
-		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("the item has the references that were prepared: the write was made; nothing was removed")})
+		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: it has the references that were prepared; nothing was removed", ErrWritten)})
 	}
 	w.ups.discard(ctx, true)
 	return nil
