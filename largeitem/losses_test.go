@@ -67,7 +67,11 @@ func onFirst(op store.Kind, f func()) func(objecttest.Call) objecttest.Fault {
 // process is a store of another process, with its own faults.
 func (w *world) process(decide func(objecttest.Call) objecttest.Fault, opts *largeitem.Options) *largeitem.Store {
 	faults := objecttest.NewFaults(decide)
-	return w.open(itemtest.NewFaulty(w.table, faults), faults.Bucket(w.bucket), opts)
+	return w.open(w.faultyTable(faults), faults.Bucket(w.bucket), opts)
+}
+
+func (w *world) faultyTable(faults *objecttest.Faults) *itemtest.Faulty {
+	return itemtest.NewFaulty(w.table, faults)
 }
 
 func (w *world) update(s *largeitem.Store, content string) {
