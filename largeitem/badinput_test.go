@@ -128,6 +128,9 @@ func TestBadInput(t *testing.T) {
 		{"too much metadata", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), Metadata: map[string]string{"y": strings.Repeat("y", 2000)}}}, nil))
 		}, object.ErrInvalid, []string{`"body"`, "at most 2048"}},
+		{"a storage class that is none", nil, func(s *largeitem.Store, _ *world) error {
+			return ignore(s.Update(ctx, k1, largeitem.Change{}, large{"body": {Body: strings.NewReader("x"), StorageClass: "x y"}}, nil))
+		}, object.ErrInvalid, []string{`"body"`, `"x y"`}},
 		{"an item that is too large", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Create(ctx, key("b"), attrs{"n": big}, texts("body", "x"), nil))
 		}, store.ErrTooLarge, []string{"409600", "at most"}},

@@ -90,10 +90,9 @@ func (l *loggedTable) Update(ctx context.Context, k largeitem.Key, change largei
 	return item, err
 }
 
-// history is a few programs that write the same items while a sweep runs.
-type history struct {
+// writers are a few programs that write the same items while a sweep runs.
+type writers struct {
 	*world
-	rng    *rand.Rand // of the goroutine that has it
 	table  *loggedTable
 	bucket *oldBucket
 	layout largeitem.Layout
@@ -105,7 +104,7 @@ type history struct {
 
 // process returns a store whose calls are slow and fail. What comes late comes within a
 // third of the grace.
-func (h *history) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largeitem.Table) {
+func (h *writers) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largeitem.Table) {
 	var mu sync.Mutex
 	var faults *objecttest.Faults
 	faults = objecttest.NewFaults(func(c objecttest.Call) objecttest.Fault {
@@ -136,11 +135,11 @@ func (h *history) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largei
 	return h.open(table, faults.Bucket(h.bucket), h.options()), table
 }
 
-func (h *history) options() *largeitem.Options {
+func (h *writers) options() *largeitem.Options {
 	return &largeitem.Options{RemoveSuperseded: true, Layout: h.layout, Base: "s3://b", Parallel: 2}
 }
 
-func (h *history) writer(ctx context.Context, rng *rand.Rand, id int) {
+func (h *writers) writer(ctx context.Context, rng *rand.Rand, id int) {
 	for n := 0; time.Now().Before(h.end); n++ {
 		s, table := h.process(rng, true)
 		name := fmt.Sprintf("%d-%d", id, n)
@@ -182,7 +181,7 @@ func (h *history) writer(ctx context.Context, rng *rand.Rand, id int) {
 
 // twoSteps keeps to the rules of [largeitem.Store.Prepare]. It returns the outcome of its
 // own write.
-func (h *history) twoSteps(ctx context.Context, rng *rand.Rand, s *largeitem.Store, table largeitem.Table, k largeitem.Key, set attrs, content large) error {
+func (h *writers) twoSteps(ctx context.Context, rng *rand.Rand, s *largeitem.Store, table largeitem.Table, k largeitem.Key, set attrs, content large) error {
 	p, err := s.Prepare(ctx, k, content, nil)
 	if err != nil {
 		return err
@@ -204,7 +203,7 @@ func (h *history) twoSteps(ctx context.Context, rng *rand.Rand, s *largeitem.Sto
 	return err
 }
 
-func (h *history) reader(ctx context.Context, rng *rand.Rand) {
+func (h *writers) reader(ctx context.Context, rng *rand.Rand) {
 	for time.Now().Before(h.end) {
 		s, _ := h.process(rng, false)
 		h.look(ctx, s)
@@ -213,7 +212,7 @@ func (h *history) reader(ctx context.Context, rng *rand.Rand) {
 }
 
 // look reads the items. Each is as one write has made it.
-func (h *history) look(ctx context.Context, s *largeitem.Store) {
+func (h *writers) look(ctx context.Context, s *largeitem.Store) {
 	for _, k := range []largeitem.Key{key("a"), key("b/c")} {
 		item, err := s.Get(ctx, k, nil)
 		if errors.Is(err, store.ErrNotFound) {
@@ -233,7 +232,7 @@ func (h *history) look(ctx context.Context, s *largeitem.Store) {
 	}
 }
 
-func (h *history) sweeper(ctx context.Context, rng *rand.Rand) {
+func (h *writers) sweeper(ctx context.Context, rng *rand.Rand) {
 	for time.Now().Before(h.end) {
 		time.Sleep(upTo(rng, 12*time.Hour))
 		s, _ := h.process(rng, false)
@@ -247,14 +246,14 @@ func (h *history) sweeper(ctx context.Context, rng *rand.Rand) {
 // sweeps run. Readers always find what one write has made; each write is made once, or not
 // at all, as its caller was told; and in the end nothing is left over.
 func TestHistories(t *testing.T) {
-	seeds, writers := uint64(12), 4
+	seeds, programs := uint64(12), 4
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		seeds = 2000
 	}
 	made := 0
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			h := &history{world: newWorld(t, nil), outcomes: map[string]store.Outcome{}, layout: []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()}[seed%2]}
+			h := &writers{world: newWorld(t, nil), outcomes: map[string]store.Outcome{}, layout: []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()}[seed%2]}
 			h.table = &loggedTable{Table: h.world.table, made: map[string]int{}}
 			h.bucket = &oldBucket{Bucket: h.world.bucket, born: map[string]time.Time{}}
 			h.store = h.open(h.table, h.bucket, h.options())
@@ -264,7 +263,7 @@ func TestHistories(t *testing.T) {
 			h.end = time.Now().Add(7 * 24 * time.Hour)
 			var wg sync.WaitGroup
 			random := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-			for id := range writers {
+			for id := range programs {
 				wg.Go(func() { h.writer(t.Context(), random(uint64(id)), id) })
 			}
 			wg.Go(func() { h.reader(t.Context(), random(100)) })
@@ -279,6 +278,8 @@ func TestHistories(t *testing.T) {
 				t.Errorf("%q is left", left)
 			}
 			h.look(t.Context(), h.store)
+			h.table.mu.Lock()
+			defer h.table.mu.Unlock()
 			for name, outcome := range h.outcomes {
 				n := h.table.made[name]
 				made += n

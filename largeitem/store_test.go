@@ -138,7 +138,8 @@ func TestMarker(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.Is(err, store.ErrMisconfigured) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "Options.Adopt") {
+		var others *largeitem.OtherTableError
+		if !errors.As(err, &others) || !errors.Is(err, store.ErrMisconfigured) || store.OutcomeOf(err) != store.NotApplied || others.Object != "items/.table" {
 			t.Errorf("%s: %v (%v)", name, err, store.OutcomeOf(err))
 		}
 		if _, err := s.Create(t.Context(), key("no large"), attrs{"n": "x"}, nil, nil); err != nil {

@@ -71,11 +71,16 @@ func (us *uploads) check() error {
 			return fmt.Errorf("%w: %q is not among the large attributes of this store, %q (Options.Attributes)", ErrInvalid, attr, us.s.o.Attributes)
 		}
 		c := us.content(b, newID())
-		if _, err := us.object(c); err != nil {
+		name, err := us.object(c)
+		if err != nil {
 			return err
 		}
 		if _, err := b.metadata(us.s.layout.metadata(c, us.updated)); err != nil {
 			return err
+		}
+		put := &object.PutOptions{StorageClass: b.src.StorageClass, Tags: b.src.Tags}
+		if _, err := object.CheckPut(name, put, object.StorageClass, object.Tags); err != nil {
+			return fmt.Errorf("the large attribute %q: %w", attr, err)
 		}
 	}
 	return nil

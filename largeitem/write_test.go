@@ -336,7 +336,7 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+		if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
 			t.Errorf("%T: %d bytes were allocated for bodies of %d bytes", layout, n, size+size/4)
 		}
 	}
