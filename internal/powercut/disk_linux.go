@@ -44,7 +44,10 @@ func newDisk(t testing.TB, fstype string) *Disk {
 	if err != nil {
 		missing(t, fmt.Sprintf("%s is not installed", maker.command[0]))
 	}
-	base := t.TempDir()
+	base, err := filepath.EvalSymlinks(t.TempDir()) // as the system names the image
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := &Disk{t: t, fstype: fstype, image: filepath.Join(base, "image"), dir: filepath.Join(base, "disk")}
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -83,6 +86,7 @@ func missing(t testing.TB, why string) {
 
 func (d *Disk) mount() {
 	d.t.Helper()
+	d.awaitDetached()
 	out, err := exec.Command("mount", "-t", d.fstype, "-o", "loop", d.image, d.dir).CombinedOutput()
 	if err == nil {
 		d.mounted = true
@@ -96,6 +100,28 @@ func (d *Disk) mount() {
 		missing(d.t, text)
 	}
 	d.t.Fatalf("powercut: mount: %v: %s", err, text)
+}
+
+// awaitDetached waits until no loop device has the image. An unmount leaves the disk mounted
+// in the mount namespaces that other processes have cloned (unshare). A mount would then
+// return the file system of before, which has no power.
+func (d *Disk) awaitDetached() {
+	d.t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		attached := ""
+		devices, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+		for _, device := range devices {
+			if image, err := os.ReadFile(device); err == nil && strings.TrimSpace(string(image)) == d.image {
+				attached = device
+			}
+		}
+		if attached == "" {
+			return
+		}
+		if time.Now().After(limit) {
+			d.t.Fatalf("powercut: another process keeps the disk for a minute: %s", attached)
+		}
+	}
 }
 
 // known reports whether the kernel has a file system; a mount that was tried has
