@@ -409,3 +409,6 @@ func surviveClosedPipe() func() {
 
 // suspends reports whether sig is that of Ctrl-Z.
 func suspends(sig os.Signal) bool { return sig == syscall.SIGTSTP }
+
+// continues reports whether sig lets a stopped process go on.
+func continues(sig os.Signal) bool { return sig == syscall.SIGCONT }

@@ -83,6 +83,8 @@ func suspend() {}
 
 func suspends(os.Signal) bool { return false }
 
+func continues(os.Signal) bool { return false }
+
 func (c *child) kill(grace time.Duration) {
 	_ = c.forward(os.Interrupt)
 	time.Sleep(grace)

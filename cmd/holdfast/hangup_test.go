@@ -3,9 +3,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,6 +196,52 @@ func TestTerminalLostWhileStopped(t *testing.T) {
 	sh.prompt()
 	if isThere(filepath.Join(dir, "went-on"))() {
 		t.Error("the command went on without its lock")
+	}
+}
+
+// The same without a terminal: SIGCONT, which ends the stop, is not passed on to a command
+// whose lock was lost meanwhile.
+func TestStoppedCommandDoesNotGoOnWithoutItsLock(t *testing.T) {
+	t.Parallel()
+	bin := holdfastBinary(t)
+	for round := range 4 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			cmd := exec.Command(bin, "run", "job", "--ttl", "1s", "--", "sh", "-c", "echo $$ >pid; while :; do echo >>steps; done")
+			cmd.Dir, cmd.Env = dir, environ(dir)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the command", isThere(filepath.Join(dir, "steps")))
+			steps := func() int64 {
+				info, err := os.Stat(filepath.Join(dir, "steps"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return info.Size()
+			}
+			pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			group, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+			if err == nil {
+				err = errors.Join(cmd.Process.Signal(syscall.SIGSTOP), syscall.Kill(-group, syscall.SIGSTOP))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1500 * time.Millisecond) // the lease ends
+			before := steps()
+			if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if after := steps(); after != before {
+				t.Errorf("the command went on without its lock: %d steps, then %d", before, after)
+			}
+		})
 	}
 }
 

@@ -647,6 +647,9 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 			a.unstoppable(left, wasLost)
 		}
 	}
+	// mayGoOn reports whether a command that was stopped may be continued. If the lock was
+	// lost meanwhile, the command is ended without having gone on.
+	mayGoOn := func() bool { return f.onLost == "warn" || set.Err() == nil }
 	for {
 		if ended == nil {
 			if !wasLost && lost != nil && set.Err() != nil {
@@ -688,12 +691,15 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 			case !ok:
 				ended = nil
 			case ws.Stopped():
-				c.stopped(func() bool { return set.Err() == nil })
+				c.stopped(mayGoOn)
 			default:
 				status = exitStatus(ws)
 			}
 		case sig := <-signals:
 			asked = asked || terminating(sig)
+			if continues(sig) && !mayGoOn() {
+				continue
+			}
 			if err := c.forward(sig); err != nil && ended != nil {
 				a.warnf("%s was not passed on: %v: %s; the lock is kept until the command ends", signalName(sig), err, c.left(true))
 			}
