@@ -1,5 +1,5 @@
 // Package sqltable keeps items as rows of a table of a database that is reached through
-// [database/sql]: PostgreSQL (9.5 and later) or SQLite (3.35 and later). It imports no
+// [database/sql]: PostgreSQL (9.6 and later) or SQLite (3.35 and later). It imports no
 // driver: the caller opens the database, with any driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
@@ -85,6 +85,10 @@ const (
 
 	// maxPause is the longest pause of a write that lost against another one.
 	maxPause = 250 * time.Millisecond
+
+	// maxStuck is how often in a row a statement may find another row than the one that
+	// was read before and after it.
+	maxStuck = 30
 )
 
 // Options are the options of [New] and [CreateTable].
@@ -292,27 +296,28 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 	}
 	busyUntil := time.Now().Add(busyTime)
 	assumeAbsent := w.Op != store.OpDelete && w.Cond != nil && w.Cond.Absent
+	var r row
+	stuck := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
-		var r row
-		if !assumeAbsent {
+		if before := r; !assumeAbsent {
 			r, err = t.read(ctx, l, w.Key, where)
-			err = store.MarkNotApplied(err)
+			if err = store.MarkNotApplied(err); err == nil && (before.item == nil) == (r.item == nil) && slices.Equal(before.cells, r.cells) {
+				stuck++
+			} else {
+				stuck = 0
+			}
 		}
 		assumeAbsent = false
-		if err == nil {
-			next, err = w.Next(l.schema, r.item)
-		}
-		if err == nil && where != nil && !r.holds {
-			err = &largeitem.RefusedError{Key: w.Key, Known: true, Current: r.item}
+		if stuck > maxStuck {
+			err = store.MarkNotApplied(fmt.Errorf("%w: the database does not carry out a statement on the row, although nothing changes it: is there a trigger, a rule or a row security policy?", store.ErrMisconfigured))
 		}
 		written := false
 		if err == nil {
-			if err = store.CheckContext(ctx); err == nil {
-				next, written, err = t.replace(ctx, l, w.Key, r, next, where, set)
-			}
+			next, written, err = t.attempt(ctx, l, w, r, where, set)
 		}
 		switch {
 		case errors.Is(err, sqldialect.ErrBusy) && t.run == querier(t.db) && time.Now().Before(busyUntil):
+			stuck = 0
 		case err != nil || written:
 			return r.item, next, err
 		}
@@ -322,6 +327,20 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		case <-time.After(rand.N(pause)):
 		}
 	}
+}
+
+// attempt decides about a row that was read, and replaces it.
+func (t *Table) attempt(ctx context.Context, l *layout, w rewrite.Write, r row, where *SQL, set Set) (next largeitem.Attributes, written bool, err error) {
+	if next, err = w.Next(l.schema, r.item); err != nil {
+		return nil, false, err
+	}
+	if where != nil && !r.holds {
+		return nil, false, &largeitem.RefusedError{Key: w.Key, Known: true, Current: r.item}
+	}
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, false, err
+	}
+	return t.replace(ctx, l, w.Key, r, next, where, set)
 }
 
 // expressions takes the expressions out of a write, and writes them for the database. where

@@ -188,6 +188,25 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A database that carries out nothing, because of a trigger or a policy, is told, after a
+// while; nothing was written.
+func TestNothingIsCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newAnswering(t, func(context.Context, string) (func(int, []driver.Value) error, error) { return none, nil })
+		key, err := largeitem.NewKey("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cond := range []*largeitem.Condition{nil, {Absent: true}} {
+			start := time.Now()
+			_, err = table.Put(t.Context(), key, nil, cond)
+			if !errors.Is(err, store.ErrMisconfigured) || store.OutcomeOf(err) != store.NotApplied || time.Since(start) > time.Minute {
+				t.Errorf("got %v (%v) after %v", err, store.OutcomeOf(err), time.Since(start))
+			}
+		}
+	})
+}
+
 // A database that does not answer is unavailable after a while, also for a caller that waits
 // for ever; a write that was not answered is of unknown outcome.
 func TestHangingDatabase(t *testing.T) {
