@@ -69,6 +69,13 @@ func TestMarksFileFails(t *testing.T) {
 		t.Error("the runs were cut, and there is no error")
 	}
 	m = &marks{dir: t.TempDir(), max: 100, maxFences: 10}
+	if err := errors.Join(fill(m), m.runs.File.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.seal(); err == nil {
+		t.Error("the last run could not be written, and there is no error")
+	}
+	m = &marks{dir: t.TempDir(), max: 100, maxFences: 10}
 	if err := errors.Join(fill(m), m.seal(), m.sorted.Truncate(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -105,5 +112,22 @@ func TestQueue(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("%d are missing", len(want))
+	}
+	q, err = newQueue(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 { // more than the buffer holds, so that a part is in the file
+		if err := q.add(Orphan{Object: "object"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.file.File.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for o, err := range q.all {
+		if err == nil {
+			t.Fatalf("the file could not be written, and there is %+v", o)
+		}
 	}
 }

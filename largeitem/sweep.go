@@ -154,7 +154,8 @@ func (s *Swept) judged() int64 {
 //     table's must be there. So must the layout be that of the store.
 //   - It is older than the grace: Now less Modified of one answer of the bucket, whatever
 //     the clock of this machine. A bucket that does not tell the time in its listings is
-//     asked for each object.
+//     asked for each object. Only a bucket on this machine ([object.Traits].Local), which
+//     has no other clock, goes by that of this machine.
 //   - Two consistent reads of the item, one after the other, find no reference to it. An
 //     item that has something else than a reference in this attribute keeps all objects of
 //     the attribute. (A bool, a number, or a text that cannot be a damaged reference is

@@ -22,6 +22,7 @@ type sweeper struct {
 	o      SweepOptions
 	schema Schema
 	below  string // what the keys of this table's objects begin with
+	local  bool   // the bucket has no other clock than this machine's
 	team   team
 
 	// scanned is the time by the bucket's clock before a scan of the table began.
@@ -44,7 +45,7 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 	if err != nil {
 		return nil, err
 	}
-	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate)}
+	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate), local: object.TraitsOf(s.bucket).Local}
 	if w.schema, err = s.table.Schema(ctx); err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.scanned = marker.Now
+	w.scanned = w.dated(marker).Now
 	refs := newMarks(w.o.Dir)
 	defer func() { err = errors.Join(err, refs.close()) }()
 	if err := w.readTable(ctx, refs); err != nil {
@@ -218,7 +219,7 @@ func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
 				w.swept.Unordered = true
 			}
 			last = info.Key
-			if !yield(info, nil) {
+			if !yield(w.dated(info), nil) {
 				return
 			}
 		}
@@ -233,6 +234,15 @@ func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
 			}
 		}
 	}
+}
+
+// dated returns an answer of the bucket with the time of the answer. A bucket on this machine
+// need not tell it.
+func (w *sweeper) dated(info object.Info) object.Info {
+	if info.Now.IsZero() && w.local {
+		info.Now = time.Now().Round(0)
+	}
+	return info
 }
 
 // inPages collects what a sequence yields. It yields no page before an error that is not
@@ -294,7 +304,7 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 			verdicts[i] = w.failed(listed[i], err)
 			return nil
 		}
-		verdicts[i] = w.judgeObject(&listed[i], info)
+		verdicts[i] = w.judgeObject(&listed[i], w.dated(info))
 		return nil
 	})
 	if err != nil {

@@ -178,5 +178,5 @@ func (b *Bucket) Traits() object.Traits {
 	if of.ID != "" {
 		id = "dir:" + of.ID + "#" + of.Prefix // the index decides which objects exist
 	}
-	return object.Traits{Name: b.name, ID: id, Local: true, Trusted: true, UniqueVersions: true}
+	return object.Traits{Name: b.name, ID: id, Local: of.Local, Trusted: true, UniqueVersions: true}
 }
