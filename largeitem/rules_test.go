@@ -133,3 +133,23 @@ func TestKeyText(t *testing.T) {
 		t.Errorf("got %v, %v", key, err)
 	}
 }
+
+// What is read is a key, and is written and read again as it is.
+func FuzzKeyText(f *testing.F) {
+	for _, text := range []string{`["a"]`, `["a",7]`, `[1e5,"\u00e9"]`, `["\ud83d\ude00"]`, `[ -0 , "" ]`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var key, again largeitem.Key
+		if key.UnmarshalText(text) != nil {
+			return
+		}
+		written, err := key.MarshalText()
+		if err != nil {
+			t.Fatalf("%q is read as %v, which is no key: %v", text, key, err)
+		}
+		if err := again.UnmarshalText(written); err != nil || again != key {
+			t.Fatalf("%q is written as %q, and read as %v, %v", text, written, again, err)
+		}
+	})
+}

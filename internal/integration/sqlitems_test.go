@@ -54,6 +54,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("Suite", func(t *testing.T) { checkSQLItems(t, open) })
 			t.Run("Expressions", func(t *testing.T) { checkSQLExpressions(t, open) })
 			t.Run("Columns", func(t *testing.T) { checkSQLColumns(t, open(t)) })
+			t.Run("JSON", func(t *testing.T) { checkSQLJSON(t, open) })
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
 			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
@@ -251,6 +252,19 @@ func checkSQLColumns(t *testing.T, d database) {
 		}
 		if got, err := table.Get(ctx, made, nil); err != nil || !sameItem(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+}
+
+// checkSQLJSON: attributes without a column may be in a column of any type for texts or JSON.
+func checkSQLJSON(t *testing.T, open func(t *testing.T) database) {
+	for _, kind := range []string{"jsonb", "json", "varchar(500000)"} {
+		table := func(t *testing.T) largeitem.Table {
+			d := open(t).with(t, `CREATE TABLE items (pk text PRIMARY KEY, rest `+kind+`)`)
+			return d.items(t, &sqltable.Options{JSON: "rest"})
+		}
+		for _, f := range itemtest.Check(t, table, nil, "PutGet", "Update", "Equal", "Scan", "RaceCount") {
+			t.Errorf("%s: %s", kind, f)
 		}
 	}
 }
