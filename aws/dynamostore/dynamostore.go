@@ -165,6 +165,28 @@ func (o *Options) check() error {
 
 // Read implements [engine.Driver], by one consistent GetItem.
 func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stored, error) {
+	item, err := t.get(ctx, key)
+	if err != nil {
+		return engine.Stored{}, err
+	}
+	return decodeItem(item)
+}
+
+// ReadRaw implements [engine.Salvager]. A condition can name an item whose version is a
+// string.
+func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
+	item, err := t.get(ctx, key)
+	if err != nil {
+		return nil, on, err
+	}
+	if id, ok := item[attrVersion].(*types.AttributeValueMemberS); ok {
+		on.Nonce = id.Value
+	}
+	body, err = readable(item)
+	return body, on, err
+}
+
+func (t *table) get(ctx context.Context, key string) (map[string]types.AttributeValue, error) {
 	var out *dynamodb.GetItemOutput
 	err := t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = t.Client.GetItem(ctx, &dynamodb.GetItemInput{
@@ -174,13 +196,13 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 		}, opt)
 		return err
 	})
+	if err == nil && len(out.Item) == 0 {
+		err = store.ErrNotFound
+	}
 	if err != nil {
-		return engine.Stored{}, err
+		return nil, err
 	}
-	if len(out.Item) == 0 {
-		return engine.Stored{}, store.ErrNotFound
-	}
-	return decodeItem(out.Item)
+	return out.Item, nil
 }
 
 // Write implements [engine.Driver], by one conditional PutItem that asks for the item

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
@@ -91,4 +92,24 @@ func decodeItem(attrs map[string]types.AttributeValue) (engine.Stored, error) {
 		return corrupt("its value has %d bytes, at most %d are allowed", len(e.Value), store.MaxValue)
 	}
 	return engine.Stored{Envelope: e}, nil
+}
+
+// readable returns an item as JSON, as the tools of DynamoDB print it.
+func readable(item map[string]types.AttributeValue) ([]byte, error) {
+	plain := make(map[string]any, len(item))
+	for name, attr := range item {
+		switch value := attr.(type) {
+		case *types.AttributeValueMemberS:
+			plain[name] = map[string]string{"S": value.Value}
+		case *types.AttributeValueMemberN:
+			plain[name] = map[string]string{"N": value.Value}
+		case *types.AttributeValueMemberB:
+			plain[name] = map[string][]byte{"B": value.Value}
+		case *types.AttributeValueMemberBOOL:
+			plain[name] = map[string]bool{"BOOL": value.Value}
+		default:
+			plain[name] = attr
+		}
+	}
+	return json.MarshalIndent(plain, "", "  ")
 }

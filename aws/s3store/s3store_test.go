@@ -418,3 +418,63 @@ func TestOldLocksOnAWS(t *testing.T) {
 		t.Errorf("requests %q", got)
 	}
 }
+
+// TestSalvage: a register that cannot be read is replaced by a tombstone, if it is still what
+// was kept; a lost reply is settled.
+func TestSalvage(t *testing.T) {
+	const object = "pre/fix/k.json"
+	for _, c := range []struct {
+		name   string
+		put    string
+		during string // put while the copy is made
+		fault  *awstest.Fault
+		want   error
+		left   string // empty: a tombstone
+	}{
+		{"damaged", "damaged", "", nil, nil, ""},
+		{"lost reply", "damaged", "", &awstest.Fault{Lose: true}, nil, ""},
+		{"changed meanwhile", "damaged", "other", nil, store.ErrConflict, "other"},
+		{"a newer format", `{"holdfast":2}`, "", nil, store.ErrInvalid, `{"holdfast":2}`},
+		{"too large to keep", strings.Repeat("x", 1<<20), "", nil, store.ErrTooLarge, strings.Repeat("x", 1<<20)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := awstest.NewS3("bucket")
+			s := newStore(t, f, &s3store.Options{Trusted: true})
+			f.Put("bucket", object, []byte(c.put))
+			if c.fault != nil {
+				f.Add("PutObject", 0, 1, *c.fault)
+			}
+			var kept []string
+			err := s.Salvage(t.Context(), "k", func(version string, body []byte) error {
+				kept = append(kept, string(body))
+				if version == "" && c.during != "" {
+					f.Put("bucket", object, []byte(c.during))
+				}
+				return nil
+			})
+			if !errors.Is(err, c.want) || c.want != nil && store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if c.left != "" {
+				if got := string(f.Body("bucket", object)); got != c.left {
+					t.Errorf("%.80q is there, want %.80q", got, c.left)
+				}
+				return
+			}
+			if len(kept) != 2 || kept[0] != c.put {
+				t.Errorf("kept %q", kept)
+			}
+			registertest.Put(t, s, "k", "", "1")
+			if err := s.Salvage(t.Context(), "k", nil); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("of what can be read: got %v", err)
+			}
+		})
+	}
+	refusal := errors.New("no room")
+	f := awstest.NewS3("bucket")
+	s := newStore(t, f, &s3store.Options{Trusted: true})
+	f.Put("bucket", object, []byte("damaged"))
+	if err := s.Salvage(t.Context(), "k", func(string, []byte) error { return refusal }); !errors.Is(err, refusal) || string(f.Body("bucket", object)) != "damaged" {
+		t.Errorf("got %v", err)
+	}
+}

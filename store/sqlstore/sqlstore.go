@@ -80,6 +80,23 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 	return engine.Stored{Envelope: e}, err
 }
 
+// ReadRaw implements [engine.Salvager].
+func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine.Stored, err error) {
+	var version, record string
+	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		return t.db.QueryRowContext(ctx, t.texts.read, t.column(key)).Scan(&version, &record)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, on, store.ErrNotFound
+	case err != nil:
+		return nil, on, t.explain(err)
+	case len(record) > engine.MaxText:
+		return nil, on, fmt.Errorf("%w: a record of %d bytes: move it away with the tools of the database", store.ErrTooLarge, len(record))
+	}
+	return []byte(record), engine.Stored{Envelope: engine.Envelope{Nonce: version}}, nil
+}
+
 // Write implements [engine.Driver], by one statement that returns a row if its condition
 // held.
 func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {

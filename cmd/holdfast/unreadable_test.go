@@ -1,0 +1,101 @@
+package main
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
+)
+
+// TestBreakUnreadable: on every kind of remote store break makes a lock usable again whose
+// record was damaged, keeps what was there, and raises the token. What a newer program wrote,
+// and what no condition can name, it leaves alone.
+func TestBreakUnreadable(t *testing.T) {
+	p := newPlace(t)
+	bucket, s3 := serveS3(t, nil)
+	table := awstest.NewDynamoDB()
+	table.AddTable("table", "part", "key")
+	at, end := serve(table)
+	t.Cleanup(end)
+	at = strings.Replace(at, "path_style=true&", "", 1)
+	at = strings.Replace(at, "&path_style=true", "", 1)
+	database := filepath.Join(p.dir, "app.db")
+	p.must(t, "sqlite:"+database, "init")
+	item := func(change func(item map[string]map[string]any)) func(t *testing.T) {
+		return func(*testing.T) {
+			table.Update("table", func(item map[string]map[string]any) map[string]map[string]any {
+				if strings.HasSuffix(item["key"]["S"].(string), "/job") {
+					change(item)
+				}
+				return item
+			})
+		}
+	}
+	object := func(body string) func(t *testing.T) {
+		return func(*testing.T) { s3.Put("bucket", "app/lock/job.json", []byte(body)) }
+	}
+	for _, c := range []struct {
+		name, store string
+		damage      func(t *testing.T)
+		kept        string
+		refused     string // empty: it is made usable
+	}{
+		{"s3", bucket, object("damaged"), "damaged", ""},
+		{"s3, newer", bucket, object(`{"holdfast":2,"nonce":"new"}`), "", "its format is 2"},
+		{"dynamodb", "dynamodb://table/app?" + at, item(func(item map[string]map[string]any) {
+			item["version"]["S"] = "9-AAAAAAAAAAAA" // not what the command remembers
+			delete(item, "value")
+		}), `"9-AAAAAAAAAAAA"`, ""},
+		{"dynamodb, odd version", "dynamodb://table/app?" + at, item(func(item map[string]map[string]any) { item["version"]["S"] = "odd" }), `"odd"`, ""},
+		{"dynamodb, no version", "dynamodb://table/app?" + at, item(func(item map[string]map[string]any) { delete(item, "version") }), "", "end all programs that use the key"},
+		{"sqlite", "sqlite:" + database, func(t *testing.T) {
+			db, err := sql.Open("sqlite", database)
+			if err == nil {
+				_, err = db.ExecContext(t.Context(), `UPDATE holdfast SET record = 'damaged' WHERE key LIKE '%job'`)
+				err = joinClose(err, db)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, "damaged", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := ""
+			if !strings.Contains(c.name, ",") || strings.Contains(c.name, "odd") {
+				p.must(t, c.store, "run", "job", "--", "true")
+				before = tokenOf(p.must(t, c.store, "show", "job", "--json"))
+			}
+			c.damage(t)
+			p.refused(t, statusUnsafe, c.store, "run", "-n", "job", "--", "true")
+			_, said, status := p.run(t, c.store, "break", "job", "--unreadable", "--now")
+			if c.refused != "" {
+				if status == 0 || !strings.Contains(said, c.refused) {
+					t.Errorf("status %d, %s, want a refusal: %s", status, said, c.refused)
+				}
+				p.refused(t, statusUnsafe, c.store, "run", "-n", "job", "--", "true")
+				return
+			}
+			_, where, _ := strings.Cut(said, "is kept in ")
+			where, _, _ = strings.Cut(where, "\n")
+			if kept, err := os.ReadFile(where); status != 0 || err != nil || !strings.Contains(string(kept), c.kept) {
+				t.Fatalf("status %d, %s, kept %q (%v)", status, said, kept, err)
+			}
+			after := p.must(t, c.store, "run", "job", "--", "sh", "-c", "echo $HOLDFAST_TOKEN")
+			was, _ := strconv.ParseUint(before, 10, 64)
+			if now, err := strconv.ParseUint(strings.TrimSpace(after), 10, 64); err != nil || now <= was {
+				t.Errorf("the token is %q, %s before", after, before)
+			}
+		})
+	}
+}
+
+func joinClose(err error, db *sql.DB) error {
+	if closed := db.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
