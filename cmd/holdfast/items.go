@@ -370,6 +370,7 @@ func (f *itemFlags) writes(flags *pflag.FlagSet) {
 // putFlags are the flags of put.
 type putFlags struct {
 	attrs, remove, types         []string
+	classes, tags, metadata      []string
 	set                          string
 	typed, repair                bool
 	ifAbsent, ifExists, replaces bool
@@ -378,6 +379,9 @@ type putFlags struct {
 func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: a large attribute; may be given several times")
 	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of a large attribute")
+	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE` to keep with the object of a large attribute")
+	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of a large attribute on S3")
+	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the object of a large attribute on S3")
 	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`")
 	flags.BoolVar(&w.typed, "typed", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
@@ -444,19 +448,63 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 			size += src.size
 		}
 	}
-	for _, given := range w.types {
-		name, kind, ok := strings.Cut(given, "=")
-		s, has := large[name]
-		switch {
-		case !ok || name == "" || kind == "":
-			return nil, 0, opened, usagef("--content-type needs NAME=TYPE")
-		case !has:
-			return nil, 0, opened, usagef("--content-type %s: there is no --attr %[1]s", printable.Text(name))
+	return large, size, opened, w.describe(large)
+}
+
+// describe adds to the contents what else the flags say of them.
+func (w *putFlags) describe(large largeitem.Large) error {
+	for _, f := range []struct {
+		flag  string
+		given []string
+		keyed bool
+		set   func(s *largeitem.Source, key, value string) (twice bool)
+	}{
+		{"content-type", w.types, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.ContentType, value) }},
+		{"storage-class", w.classes, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.StorageClass, value) }},
+		{"metadata", w.metadata, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Metadata, key, value) }},
+		{"tag", w.tags, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Tags, key, value) }},
+	} {
+		for _, given := range f.given {
+			form := "NAME=VALUE"
+			name, value, ok := strings.Cut(given, "=")
+			key := "-"
+			if f.keyed {
+				form = "NAME:KEY=VALUE"
+				// The name of an attribute may have colons, and its key none.
+				i := strings.LastIndexByte(name, ':')
+				if ok = ok && i >= 0; ok {
+					name, key = name[:i], name[i+1:]
+				}
+			}
+			if !ok || name == "" || key == "" || value == "" {
+				return usagef("--%s needs %s", f.flag, form)
+			}
+			s, has := large[name]
+			if !has {
+				return usagef("--%s: there is no --attr %s", f.flag, printable.Text(name))
+			}
+			if f.set(&s, key, value) {
+				return usagef("--%s %s is given twice", f.flag, printable.Text(strings.TrimSuffix(name+":"+key, ":-")))
+			}
+			large[name] = s
 		}
-		s.ContentType = kind
-		large[name] = s
 	}
-	return large, size, opened, nil
+	return nil
+}
+
+func setOnce(to *string, value string) (twice bool) {
+	twice = *to != ""
+	*to = value
+	return twice
+}
+
+func addOnce(to *map[string]string, key, value string) (twice bool) {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	_, twice = (*to)[key]
+	(*to)[key] = value
+	return twice
 }
 
 func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
