@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,6 +26,14 @@ func TestJSONGolden(t *testing.T) {
 	lock := viewOf(lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
 	locks := []heldLock{{"file:/var/lib/holdfast", "jobs/nightly", 1795220270042}}
 	acquired := at.Add(time.Second)
+	stored := object.Info{
+		Key: "a b", Version: "17.NONCE", Size: 1 << 40, Modified: at, ContentType: "text/plain",
+		Metadata: map[string]string{"job": "nightly"},
+		Stamp:    object.Stamp{Write: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
+	}
+	stat := bucket{url: "s3://bucket"}.view(stored)
+	stat.Conditions = []conditionView{{Ability: "put if absent", By: "reservation", Own: true}, {Ability: "copy", By: "none", Why: "why"}}
+	stat.ConditionsUnknown, stat.Reservations = "why", "dynamodb://table"
 	for name, v := range map[string]any{
 		"lock":  lock,
 		"watch": watchLine{at, lock},
@@ -41,6 +50,15 @@ func TestJSONGolden(t *testing.T) {
 		"handle": &handleFile{
 			Holdfast: 1, Kind: handleKind, Store: "file:/x", TTL: "1h0m0s", Margin: "6m0s", Grace: "5s", Deadline: at,
 			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", Nonce: "N", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
+		},
+		"object":  bucket{url: "file:/srv/shared"}.view(stored),
+		"stat":    stat,
+		"removed": removedView{"file:/srv/shared/a%20b", "a b"},
+		"entry":   viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte("text")}, true),
+		"binary":  viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte{0xff, 0}}, true),
+		"cleaned": cleanedView{"file:/srv/shared/commits", 18},
+		"swept": sweptView{
+			Bucket: "s3://bucket", Uploads: []uploadView{{"big", "U1", at}}, Young: 1, Failed: 2, Bodies: 3,
 		},
 		"bench": benchResult{Operation: "renew", Requests: 1, MedianUS: 1.5, P99US: 2, Ratio: 0.9},
 	} {

@@ -18,6 +18,10 @@ func TestEveryResultAsJSON(t *testing.T) {
 		"lock other --handle o.json", "unlock o.json", "gc --older-than 24h", "bench --rounds 1",
 		"checkpoint advance orders 5", "checkpoint get orders", "checkpoint ls", "checkpoint export",
 		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",
+		"put export.json file:bucket/a", "stat file:bucket/a", "get file:bucket/a out", "cp file:bucket/a file:bucket/b",
+		"mv file:bucket/b file:bucket/c", "fence file:bucket/a --fence 3 --lock job", "rm file:bucket/a --force", "objects file:bucket",
+		"log append file:bucket/log export.json", "log latest file:bucket/log", "log read file:bucket/log", "log clean file:bucket/log --below 1",
+		"sweep file:bucket",
 		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --force --dry-run",
 	} {
 		switch {

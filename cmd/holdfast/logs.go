@@ -29,6 +29,12 @@ type entryView struct {
 	Base64   []byte     `json:"data_base64,omitempty"`
 }
 
+// cleanedView is what log clean prints with --json. Its fields are stable.
+type cleanedView struct {
+	Log   string `json:"log"`
+	First uint64 `json:"first"` // the number of the entry that is the first one now
+}
+
 func viewEntry(log string, e object.LogEntry, body bool) entryView {
 	v := entryView{Log: log, Number: e.Number, ID: e.ID}
 	if !e.Modified.IsZero() {
@@ -303,7 +309,7 @@ so. A clean-up that was cut is finished by the next one.`,
 					err = l.Sweep(ctx)
 				}
 				if err == nil && a.json {
-					err = a.printJSON(map[string]any{"log": name, "first": below})
+					err = a.printJSON(cleanedView{name, below})
 				}
 				return err
 			})

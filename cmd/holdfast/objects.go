@@ -40,6 +40,13 @@ type objectView struct {
 	Reservations      string          `json:"reservations,omitempty"` // the table of [object.RungReservation]
 }
 
+// removedView is an object that rm has removed, as it is printed with --json. Its fields are
+// stable.
+type removedView struct {
+	URL string `json:"url"`
+	Key string `json:"key"`
+}
+
 // conditionView is how one kind of conditional write is made safe.
 type conditionView struct {
 	Ability string `json:"ability"`
@@ -702,7 +709,7 @@ then the exit status is 73.`,
 					return b.refused(err, at.key, opts)
 				}
 				if a.json {
-					return a.printJSON(map[string]any{"url": b.of(at.key), "key": at.key})
+					return a.printJSON(removedView{b.of(at.key), at.key})
 				}
 				return nil
 			})
