@@ -33,7 +33,8 @@ type target struct {
 }
 
 // openTarget opens what get writes to: a file, or standard output for "-" and for no name.
-// It writes a file under a temporary name in the same directory, and renames it at the end.
+// It writes a file without a name, or under a temporary one, in the same directory, and
+// renames it at the end.
 // So other programs see the old file or the whole new one. It does not follow a link, and
 // replaces no device or pipe. The caller discards the target at the end.
 func (a *app) openTarget(name string, given bool) (*target, error) {
@@ -71,7 +72,7 @@ func (a *app) openTarget(name string, given bool) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.file, err = t.dir.CreateMode(".holdfast-get-", t.mode); err != nil {
+	if t.file, err = t.dir.CreateUnnamed(".holdfast-get-", t.mode); err != nil {
 		t.dir.Close()
 		return nil, err
 	}

@@ -417,7 +417,9 @@ func (a *app) getCommand() *cobra.Command {
 		GroupID: groupObjects,
 		Long: `Read an object into a file, or to standard output when FILE is - or is not given. The
 file appears, or is replaced, when all is there: other programs see the old file or the
-whole new one. It is written under a temporary name beside it; a link is not followed.
+whole new one; a link is not followed. It is written without a name in the same directory.
+Where the file system cannot do that it has a temporary name, .holdfast-get-RANDOM, which a
+get that is killed leaves behind and you can remove.
 
 When the connection breaks, the rest of the same version is read; if that fails for
 longer, or the command is interrupted, a large part is kept beside FILE, and the same

@@ -182,11 +182,12 @@ func check(path string, info fs.FileInfo) error {
 // Remove removes a file.
 func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
-// File is a private file under a temporary name.
+// File is a private file under a temporary name, or without any.
 type File struct {
 	*os.File
-	dir  *Dir
-	name string
+	dir     *Dir
+	name    string // empty: it was installed
+	unnamed bool   // it has not got that name yet
 }
 
 // Create makes a private file under a temporary name, of the given beginning and 26
@@ -201,12 +202,38 @@ func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{f, d, name}, nil
+	return &File{f, d, name, false}, nil
+}
+
+// CreateUnnamed is [Dir.CreateMode] for a file that has no name until it is installed,
+// where the system and the file system have such files: a process that is killed before
+// leaves nothing.
+func (d *Dir) CreateUnnamed(prefix string, mode fs.FileMode) (*File, error) {
+	f, err := createUnnamed(d.root, mode)
+	if err != nil {
+		return d.CreateMode(prefix, mode)
+	}
+	return &File{f, d, prefix + rand.Text(), true}, nil
+}
+
+// attach gives a file without a name its temporary one.
+func (f *File) attach() error {
+	if !f.unnamed {
+		return nil
+	}
+	if err := linkUnnamed(f.File, f.dir.root, f.name); err != nil {
+		return &fs.PathError{Op: "link", Path: filepath.Join(f.dir.root.Name(), f.name), Err: err}
+	}
+	f.unnamed = false
+	return nil
 }
 
 // Install gives the file its name. It replaces a file or a link of that name, but not a
 // directory. The file stays open.
 func (f *File) Install(name string) error {
+	if err := f.attach(); err != nil {
+		return err
+	}
 	if err := f.dir.root.Rename(f.name, name); err != nil {
 		return err
 	}
@@ -217,6 +244,9 @@ func (f *File) Install(name string) error {
 // InstallNew is [File.Install] for a new name: if the name exists, the error matches
 // [fs.ErrExist].
 func (f *File) InstallNew(name string) error {
+	if err := f.attach(); err != nil {
+		return err
+	}
 	root := f.dir.root
 	switch err := root.Link(f.name, name); {
 	case errors.Is(err, fs.ErrExist):
@@ -237,8 +267,8 @@ func (f *File) InstallNew(name string) error {
 // Discard closes the file, and removes it unless it was installed.
 func (f *File) Discard() {
 	_ = f.Close()
-	if f.name != "" {
+	if f.name != "" && !f.unnamed {
 		_ = f.dir.root.Remove(f.name)
-		f.name = ""
 	}
+	f.name = ""
 }

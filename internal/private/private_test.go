@@ -140,6 +140,15 @@ func TestReadFile(t *testing.T) {
 // What is written is private and goes through no link; what was there is left as it
 // was under its other names.
 func TestInstall(t *testing.T) {
+	t.Run("named", func(t *testing.T) {
+		testInstall(t, func(d *private.Dir) (*private.File, error) { return d.Create(".new-") })
+	})
+	t.Run("unnamed", func(t *testing.T) {
+		testInstall(t, func(d *private.Dir) (*private.File, error) { return d.CreateUnnamed(".new-", 0o600) })
+	})
+}
+
+func testInstall(t *testing.T, create func(*private.Dir) (*private.File, error)) {
 	base := t.TempDir()
 	victim := filepath.Join(base, "victim")
 	must(t, os.WriteFile(victim, []byte("precious"), 0o644))
@@ -153,7 +162,7 @@ func TestInstall(t *testing.T) {
 	} {
 		path := filepath.Join(base, name)
 		must(t, plant(path))
-		f, err := d.Create(".new-")
+		f, err := create(d)
 		must(t, err)
 		_, err = f.WriteString("new")
 		must(t, err, f.Install(name))
@@ -167,14 +176,14 @@ func TestInstall(t *testing.T) {
 		t.Errorf("the victim holds %q, %v", b, err)
 	}
 	for name, want := range map[string]error{"new": nil, "link": fs.ErrExist, "victim": fs.ErrExist} {
-		f, err := d.Create(".new-")
+		f, err := create(d)
 		must(t, err)
 		if err := f.InstallNew(name); !errors.Is(err, want) {
 			t.Errorf("%s as a new file: %v, want %v", name, err, want)
 		}
 		f.Discard()
 	}
-	f, err := d.Create(".new-")
+	f, err := create(d)
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(base, "dir"), 0o700))
 	if err := f.Install("dir"); err == nil {
@@ -184,6 +193,40 @@ func TestInstall(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(base, ".new-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// TestUnnamed: a file that is being written has no name, so that a process which is killed
+// leaves nothing. Where there are no such files it has one.
+func TestUnnamed(t *testing.T) {
+	base := t.TempDir()
+	d, err := private.OpenDir(base)
+	must(t, err)
+	defer d.Close()
+	f, err := d.CreateUnnamed(".new-", 0o640)
+	must(t, err)
+	defer f.Discard()
+	_, err = f.WriteString("new")
+	must(t, err)
+	names, err := d.Names()
+	must(t, err)
+	named := 0
+	if !private.HasUnnamed(base) {
+		named = 1
+	}
+	if len(names) != named {
+		t.Errorf("while it is written there are the names %q, want %d", names, named)
+	}
+	must(t, f.Install("f"))
+	names, err = d.Names()
+	must(t, err)
+	if len(names) != 1 || names[0] != "f" {
+		t.Errorf("at the end there are the names %q", names)
+	}
+	info, err := os.Stat(filepath.Join(base, "f"))
+	must(t, err)
+	if mode := info.Mode().Perm(); mode&^0o640 != 0 || info.Size() != 3 {
+		t.Errorf("%v, %d bytes", mode, info.Size())
 	}
 }
 

@@ -1,0 +1,18 @@
+package private
+
+import "os"
+
+// HasUnnamed reports whether a directory can have files without names.
+func HasUnnamed(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	f, err := createUnnamed(root, 0o600)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
