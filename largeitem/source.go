@@ -112,7 +112,7 @@ func newBodies(large Large) (map[string]*body, error) {
 	bodies := make(map[string]*body, len(large))
 	for attr, src := range large {
 		for other, b := range bodies {
-			if t := reflect.TypeOf(src.Body); src.Body != nil && t.Comparable() && b.src.Body == src.Body {
+			if sameReader(src.Body, b.src.Body) {
 				return nil, fmt.Errorf("%w: the large attributes %q and %q have the same Body", ErrInvalid, attr, other)
 			}
 		}
@@ -123,6 +123,13 @@ func newBodies(large Large) (map[string]*body, error) {
 		bodies[attr] = b
 	}
 	return bodies, nil
+}
+
+// sameReader reports whether a and b are one reader. Readers without state, such as
+// [net/http.NoBody], are not.
+func sameReader(a, b io.Reader) bool {
+	v := reflect.ValueOf(a)
+	return a != nil && v.Comparable() && v.Type().Size() > 0 && a == b
 }
 
 // again reports whether the content can be read once more.
@@ -152,13 +159,20 @@ func (b *body) hash(ctx context.Context, withMD5 bool, memory int64, dir string)
 		return err
 	}
 	s := newSums(ctx, r, withMD5)
+	if b.size >= 0 {
+		s.r = io.LimitReader(r, b.size+1) // no more of a longer one
+	}
 	if b.seeker == nil {
 		err = b.keep(s, memory, dir)
 	} else {
 		_, err = io.CopyBuffer(onlyWriter{io.Discard}, s, make([]byte, copyBuffer))
 	}
 	if err == nil && b.size >= 0 && s.size != b.size {
-		err = fmt.Errorf("%w: it has %d bytes, not %d", ErrInvalid, s.size, b.size)
+		than := "less"
+		if s.size > b.size {
+			than = "more"
+		}
+		err = fmt.Errorf("%w: it has %s than the %d bytes that it should have", ErrInvalid, than, b.size)
 	}
 	if err != nil {
 		return fmt.Errorf("the body of the large attribute %q: %w", b.attr, err)
@@ -210,6 +224,9 @@ const copyBuffer = 64 << 10
 // known.
 type onlyWriter struct{ io.Writer }
 
+// maxIdle is how often in a row a reader may return neither bytes nor an error.
+const maxIdle = 100
+
 // sums is a reader that computes the hashes of what it reads.
 type sums struct {
 	ctx    context.Context // of the call that reads; nil does not end
@@ -217,6 +234,7 @@ type sums struct {
 	sha256 hash.Hash
 	md5    hash.Hash // nil if it is not needed
 	size   int64
+	idle   int // reads in a row that returned nothing
 	ended  bool
 	want   *sums // what it must be in the end; nil if that is not known
 }
@@ -234,6 +252,16 @@ func (s *sums) Read(p []byte) (int, error) {
 		return 0, context.Cause(s.ctx)
 	}
 	n, err := s.r.Read(p)
+	switch {
+	case n < 0 || n > len(p):
+		return 0, fmt.Errorf("%w: a read of %d bytes returned %d", ErrInvalid, len(p), n)
+	case n > 0 || err != nil || len(p) == 0:
+		s.idle = 0
+	default:
+		if s.idle++; s.idle >= maxIdle {
+			return 0, io.ErrNoProgress
+		}
+	}
 	s.size += int64(n)
 	s.sha256.Write(p[:n])
 	if s.md5 != nil {

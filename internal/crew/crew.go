@@ -4,6 +4,7 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -52,17 +53,24 @@ func (c *Crew) Work(size int64, job func(context.Context) error) {
 	c.held += size
 	c.mu.Unlock()
 	c.wg.Go(func() {
-		err := job(c.ctx)
-		if err != nil {
-			c.Stop(err, true)
-		}
-		c.mu.Lock()
-		c.working--
-		c.held -= size
-		c.changed.Broadcast()
-		c.mu.Unlock()
+		err := errExit
+		defer func() {
+			if err != nil {
+				c.Stop(err, true)
+			}
+			c.mu.Lock()
+			c.working--
+			c.held -= size
+			c.changed.Broadcast()
+			c.mu.Unlock()
+		}()
+		err = job(c.ctx)
 	})
 }
+
+// errExit is the error of a job that did not return: it called [runtime.Goexit], as a test
+// does that fails.
+var errExit = errors.New("the goroutine of a request was ended by what it called")
 
 // Stop lets no job begin any more, and ends those that are at work if cut is set. The
 // first error is that of the crew.
