@@ -224,6 +224,11 @@ func (w *write) checkNames() error {
 			}
 		}
 	}
+	for _, attr := range expr {
+		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
+			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes), and in Change.Expr: give its content as Large, or remove it by Change.Remove", ErrInvalid, attr)
+		}
+	}
 	for attr, value := range w.change.Set {
 		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
 			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes): give its content as Large, or remove it", ErrInvalid, attr)
