@@ -18,6 +18,9 @@ const (
 	// bytes of them are kept.
 	pageRows  = 500
 	pageBytes = 4 << 20
+
+	// manyKeys is how many items one statement of GetMany reads.
+	manyKeys = 50
 )
 
 // Scan implements [largeitem.Table], in the order of the key. One statement reads up to 500
@@ -70,17 +73,76 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 // more.
 func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attributes []string) (page []largeitem.Row, more bool, err error) {
 	keys := quoteAll(l.keyNames())
-	s := t.statement("SELECT ", l.cells())
-	for _, c := range l.keys {
-		s.add(", ", t.dialect.cell(c))
-	}
-	s.add(" FROM ", quote(t.o.Table))
+	s := t.selectRows(l)
 	if after != nil {
 		s.add(" WHERE (", keys, ") > (").keyValues(l, *after).add(")")
 	}
 	s.add(" ORDER BY ", keys, fmt.Sprintf(" LIMIT %d", pageRows))
+	size := 0
+	err = t.rows(ctx, l, s, attributes, func(row largeitem.Row, bytes int) bool {
+		page = append(page, row)
+		size += bytes
+		return size <= pageBytes && len(page) < pageRows
+	})
+	return page, size > pageBytes || len(page) == pageRows, err
+}
+
+// GetMany implements [largeitem.BatchGetter], with a statement for each 50 keys.
+func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeitem.GetOptions) ([]largeitem.Attributes, error) {
+	l, err := t.open(ctx)
+	for _, key := range keys {
+		if err == nil {
+			err = l.checkKey(key)
+		}
+	}
+	var names []string
+	if opts != nil {
+		names = opts.Attributes
+	}
+	items := make([]largeitem.Attributes, len(keys))
+	for done := 0; err == nil && done < len(keys); done += manyKeys {
+		err = t.getMany(ctx, l, keys[done:min(done+manyKeys, len(keys))], names, items[done:])
+	}
+	if err != nil {
+		return nil, &store.OpError{Op: store.OpGet, Key: fmt.Sprintf("%d items", len(keys)), Store: t.o.Name, Err: err}
+	}
+	return items, nil
+}
+
+// getMany reads some items by one statement.
+func (t *Table) getMany(ctx context.Context, l *layout, keys []largeitem.Key, names []string, items []largeitem.Attributes) error {
+	wanted := make(map[largeitem.Key][]int, len(keys))
+	s := t.selectRows(l).add(" WHERE (", quoteAll(l.keyNames()), ") IN (VALUES ")
+	for i, key := range keys {
+		if wanted[key] = append(wanted[key], i); i > 0 {
+			s.add(", ")
+		}
+		s.add("(").keyValues(l, key).add(")")
+	}
+	rows := 0
+	return t.rows(ctx, l, s.add(")"), names, func(row largeitem.Row, _ int) bool {
+		for _, i := range wanted[row.Key] {
+			items[i] = row.Attributes.Clone()
+		}
+		rows++
+		return rows < len(wanted)
+	})
+}
+
+// selectRows begins the statement that reads attributes and keys.
+func (t *Table) selectRows(l *layout) *statement {
+	s := t.statement("SELECT ", l.cells())
+	for _, c := range l.keys {
+		s.add(", ", t.dialect.cell(c))
+	}
+	return s.add(" FROM ", quote(t.o.Table))
+}
+
+// rows runs a statement of selectRows, and calls f for each row and its size, until f
+// returns false.
+func (t *Table) rows(ctx context.Context, l *layout, s *statement, attributes []string, f func(row largeitem.Row, bytes int) bool) error {
 	n := 1 + len(l.attributes)
-	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // a database that goes on is left
 		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
@@ -88,11 +150,7 @@ func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attri
 			return err
 		}
 		defer rows.Close()
-		size := 0
 		for rows.Next() {
-			if more = size > pageBytes || len(page) == pageRows; more {
-				return nil
-			}
 			cells, err := scanCells(rows, n+len(l.keys))
 			if err != nil {
 				return err
@@ -101,18 +159,20 @@ func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attri
 			if err != nil {
 				return err
 			}
+			size := 0
 			for _, cell := range cells {
 				size += len(cell.String)
 			}
-			page = append(page, row)
+			if !f(row, size) {
+				return nil
+			}
 		}
-		more = len(page) == pageRows
 		return rows.Err()
 	})
 	if errors.Is(err, store.ErrCorrupt) {
-		return nil, false, err
+		return err
 	}
-	return page, more, t.explain(err)
+	return t.explain(err)
 }
 
 // scanned makes a row of its cells.

@@ -31,7 +31,7 @@
 //
 // # Cost
 //
-// A read is one SELECT by the key. A write reads the row, decides, and replaces or deletes
+// A read is one SELECT by the key, or for each 50 keys of a GetMany. A write reads the row, decides, and replaces or deletes
 // it by one statement, on the condition that the row is still what was read. When another
 // writer was faster, the write decides again, after a random pause. A write on the condition
 // that there is no item is one INSERT. The table holds no lock of the database between
@@ -150,8 +150,9 @@ type querier interface {
 }
 
 var (
-	_ largeitem.Table      = (*Table)(nil)
-	_ largeitem.ExprReader = (*Table)(nil)
+	_ largeitem.Table       = (*Table)(nil)
+	_ largeitem.BatchGetter = (*Table)(nil)
+	_ largeitem.ExprReader  = (*Table)(nil)
 )
 
 // New returns a table of db. It sends nothing: the first call looks at the table.
