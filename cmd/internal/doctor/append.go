@@ -158,6 +158,9 @@ func (p *directory) appending(ctx context.Context) []Check {
 		return p.e.failed(c, err)
 	}
 	said, err := p.fight(ctx, p.path(name))
+	if room := p.room(); err != nil && room != nil {
+		err = room // a helper's error is a text
+	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

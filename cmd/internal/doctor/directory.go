@@ -310,6 +310,9 @@ func (p *directory) notify(ctx context.Context) []Check {
 		return c.warn("not used on a file system that is not known to be local", instead)
 	}
 	if told, err := told(p.own, p.path("notify")); err != nil || !told {
+		if err := p.room(); err != nil {
+			return p.e.failed(c, err)
+		}
 		found := "no event came"
 		if err != nil {
 			found = err.Error()

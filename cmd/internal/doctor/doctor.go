@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
@@ -401,6 +402,9 @@ func (e *examination) failed(c Check, err error) []Check {
 			c.Means = "needs the right " + right
 			c.Found = reason(err)
 		}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		// All that follows would say so again and again, and prove nothing.
+		c.Means, c.needed, c.last = "the disk or a quota is full: make room, then run doctor again", true, true
 	case errors.Is(err, context.DeadlineExceeded):
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.StepTime)
 	}
