@@ -21,6 +21,20 @@
 //   - Programs that write references do it by this package, in one call or in two steps
 //     ([Store.Prepare]).
 //
+// # Outcomes
+//
+// [store.OutcomeOf] tells what became of a write, from its error.
+//
+//   - A write that got no answer is looked for: its references are unique to it, so an item
+//     that has one of them was written. While the item still has a reference that the write
+//     changes, the write was not made, and is sent again with the same objects. Otherwise the
+//     outcome is unknown: the item was not there before, or another write has followed. Then
+//     nothing is removed. A write that changes no large attribute leaves no such trace.
+//   - A refused write is looked for in the same way, since a proxy can repeat a request.
+//   - An error with the outcome applied says that the item was written, and that after a
+//     delay of half the grace period one of its objects was not found. Such a write returns
+//     its [Result] with the error.
+//
 // # Where the parts are
 //
 // A [Table] holds the items: package memtable in memory, package storetable on any register

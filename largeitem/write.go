@@ -270,12 +270,12 @@ func (w *write) run(ctx context.Context) (*Result, error) {
 		if w.op == opUpdate && !now.exists() {
 			return nil, w.giveUp(ctx, w.notFound())
 		}
-		if err := w.upload(ctx, now); err != nil {
-			return nil, w.giveUp(ctx, err)
-		}
 		cond, ok := w.condition(now)
 		if !ok {
 			return nil, w.giveUp(ctx, w.refused(now))
+		}
+		if err := w.upload(ctx, now); err != nil {
+			return nil, w.giveUp(ctx, err)
 		}
 		item, replaced, err := w.send(ctx, cond)
 		if err == nil {

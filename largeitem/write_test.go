@@ -547,3 +547,21 @@ func TestLateBetweenTries(t *testing.T) {
 		expectText(t, "the item", w.contents(k1), "item body=theirs image=pic title=\"t\"")
 	})
 }
+
+// TestRefusedBeforeUpload: where what was read contradicts the caller's condition, nothing
+// is uploaded.
+func TestRefusedBeforeUpload(t *testing.T) {
+	w := newWorld(t, nil)
+	setupOld(w)
+	s := w.process(func(c objecttest.Call) objecttest.Fault {
+		if c.Op == "put" {
+			t.Errorf("%s was put", c.Key)
+		}
+		return objecttest.Pass
+	}, nil)
+	for _, cond := range []largeitem.Condition{{Missing: []string{"body"}}, {Equal: attrs{"body": "x"}}, {Absent: true}} {
+		if _, err := s.Upsert(t.Context(), k1, largeitem.Change{}, texts("body", "new"), &largeitem.WriteOptions{If: cond}); !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%+v: %v", cond, err)
+		}
+	}
+}
