@@ -30,7 +30,7 @@ func TestMutants(t *testing.T) {
 			"TestEveryCallFaulty"},
 		{"a lost reply is not looked into", "write.go",
 			"	case w.ups.isIn(found.attrs):\n		return now, found.attrs, nil\n	case w.tries", "	case w.tries",
-			"TestEveryCallFaulty"},
+			"TestLostReplyIsFound"},
 		{"a refusal is not looked into", "write.go",
 			"	if w.ups.isIn(found.attrs) {\n		return now, found.attrs, nil\n	}\n	if w.doubt", "	if w.doubt",
 			"TestEveryCallFaulty"},
