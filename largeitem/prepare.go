@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -26,11 +27,13 @@ type PrepareOptions struct {
 // Prepared are large attributes that are in the bucket, but not in the item yet. Its methods
 // may be called from any number of goroutines, and again.
 type Prepared struct {
-	w        *write
-	before   current
-	cond     Condition
-	puts     []Put
-	deadline time.Time
+	w      *write
+	before current
+	cond   Condition
+	puts   []Put
+
+	ready sysclock.Reading
+	left  time.Duration // from then on for the caller's write
 }
 
 // Prepare uploads large attributes for a write that the caller makes: by an SDK, in a
@@ -75,8 +78,8 @@ func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
 		return nil, w.giveUp(ctx, err)
 	}
 	cond, _ := w.condition(now) // no condition of the caller's that it could contradict
-	deadline := time.Now().Add(w.s.o.Grace/2 - w.ups.oldest())
-	return &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), deadline: deadline}, nil
+	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: w.s.o.Grace/2 - w.ups.oldest()}
+	return p, nil
 }
 
 // Puts says which contents were uploaded, and which the item has already.
@@ -110,8 +113,17 @@ func (p *Prepared) Condition() Condition {
 }
 
 // Deadline is the time by this machine's clock until which the caller's write must be sent:
-// half of [Options].Grace after the first upload began.
-func (p *Prepared) Deadline() time.Time { return p.deadline }
+// half of [Options].Grace after the first upload began. It is compared by the wall clock,
+// which goes on while the machine sleeps. If the machine has slept, or its wall clock was
+// set back, a later call returns what is right by then.
+func (p *Prepared) Deadline() time.Time {
+	now := sysclock.Read()
+	byWall := p.ready.Now.Round(0).Add(p.left)
+	if passed := now.Now.Add(p.left - p.ready.Until(now)).Round(0); passed.Before(byWall) {
+		return passed
+	}
+	return byWall
+}
 
 // Commit is called when the caller's write was made, or may have been. It reads the item. If
 // the item has the new references, Commit removes what it has superseded, where
@@ -155,6 +167,7 @@ func (p *Prepared) Abort(ctx context.Context) error {
 	if w.ups.isIn(found.attrs) {
 		return failed(opAbort, w.schema, w.key, appliedError{fmt.Errorf("%w: it has the references that were prepared; nothing was removed", ErrWritten)})
 	}
+	w.aborted.Store(true)
 	w.ups.discard(ctx, true)
 	return nil
 }

@@ -60,7 +60,9 @@ type Options struct {
 
 	// RemoveSuperseded removes objects at once that an item no longer refers to after a
 	// write has succeeded. Otherwise the sweep removes them. A failure is logged, and left
-	// to the sweep.
+	// to the sweep. It is safe where no proxy repeats requests: a second copy of the
+	// write that created an item, after the item was changed and deleted, would make it
+	// anew, with references to what was removed.
 	RemoveSuperseded bool
 
 	// RemoveRefused removes what a write has uploaded at once, also where a condition was

@@ -159,7 +159,8 @@ func (s *Swept) judged() int64 {
 //   - Two consistent reads of the item, one after the other, find no reference to it. An
 //     item that has something else than a reference in this attribute keeps all objects of
 //     the attribute. (A bool, a number, or a text that cannot be a damaged reference is
-//     none where [Options].Attributes is nil.)
+//     none where [Options].Attributes is nil.) A text there with the ID of an object keeps
+//     that object: a reference that another program has altered.
 //
 // No write makes a reference to such an object again: names are unique to a write, and a
 // write refers only to what it has uploaded less than half the grace before. So it does not

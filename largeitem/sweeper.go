@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -388,19 +389,27 @@ type sight struct {
 	mu         sync.Mutex
 	referenced map[string]bool // keys of objects
 	unclear    map[place]bool  // what has something there that is no reference
+	altered    map[place]bool  // by ID: those of which the item has a text with the ID
 }
 
 // place is an attribute of an item.
 type place struct {
-	key  Key
-	attr string
+	key      Key
+	attr, id string
 }
+
+// placeOf is where an item refers to an object.
+func placeOf(o Orphan) place { return place{o.Owner.Key, o.Owner.Attr, o.Owner.ID} }
 
 // look reads the items of what may be orphans, and returns those to which none refers.
 func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) {
 	names, known := map[string]bool{}, map[Key]bool{}
+	seen := &sight{referenced: map[string]bool{}, unclear: map[place]bool{}, altered: map[place]bool{}}
 	var keys []Key
 	for _, o := range orphans {
+		if isID(o.Owner.ID) {
+			seen.altered[placeOf(o)] = false
+		}
 		if names[o.Owner.Attr] = true; !known[o.Owner.Key] {
 			known[o.Owner.Key] = true
 			keys = append(keys, o.Owner.Key)
@@ -410,7 +419,6 @@ func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) 
 		names[name] = true
 	}
 	read := &GetOptions{Attributes: slices.Sorted(maps.Keys(names))}
-	seen := &sight{referenced: map[string]bool{}, unclear: map[place]bool{}}
 	batches := slices.Collect(slices.Chunk(keys, sweepBatch))
 	err := w.team.each(ctx, len(batches), nil, func(ctx context.Context, i int) error {
 		items, err := again(ctx, w.s, func() ([]Attributes, error) { return GetMany(ctx, w.s.table, batches[i], read) })
@@ -430,7 +438,7 @@ func (w *sweeper) look(ctx context.Context, orphans []Orphan) ([]Orphan, error) 
 		switch {
 		case seen.referenced[o.Object]:
 			w.count(referenced)
-		case seen.unclear[place{o.Owner.Key, o.Owner.Attr}]:
+		case seen.unclear[place{o.Owner.Key, o.Owner.Attr, ""}], seen.altered[placeOf(o)]:
 			w.count(unreadable)
 		default:
 			left = append(left, o)
@@ -449,7 +457,15 @@ func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
 				seen.referenced[key] = true
 			}
 			if !w.s.isReference(value) && !w.s.isPlain(attr, value) {
-				seen.unclear[place{keys[i], attr}] = true
+				seen.unclear[place{keys[i], attr, ""}] = true
+			}
+			for text := range textsOf(value) {
+				for _, id := range ids.FindAllString(strings.ToLower(text), -1) {
+					at := place{keys[i], attr, id}
+					if _, asked := seen.altered[at]; asked {
+						seen.altered[at] = true
+					}
+				}
 			}
 		}
 	}
@@ -458,38 +474,58 @@ func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
 // objectsOf yields the keys of all objects to which a value refers, or may have referred
 // before it was damaged.
 func (w *sweeper) objectsOf(value any) iter.Seq[string] {
-	return func(yield func(string) bool) { w.eachObject(value, yield) }
-}
-
-func (w *sweeper) eachObject(value any, yield func(string) bool) bool {
-	switch value := value.(type) {
-	case string:
-		rest, ok := strings.CutPrefix(value, w.s.base+"/")
-		if !ok {
-			return true
-		}
-		// A damaged reference may name the object still, with or without what follows it.
-		first, _, _ := strings.Cut(rest, "#")
-		for _, key := range []string{rest, rest[:max(0, strings.LastIndexByte(rest, '#'))], first} {
-			if len(key) <= object.MaxKey && !yield(key) {
-				return false
+	return func(yield func(string) bool) {
+		for text := range textsOf(value) {
+			rest, ok := strings.CutPrefix(text, w.s.base+"/")
+			if !ok {
+				continue
+			}
+			// A damaged reference may name the object still, with or without what follows it.
+			first, _, _ := strings.Cut(rest, "#")
+			for _, key := range []string{rest, rest[:max(0, strings.LastIndexByte(rest, '#'))], first} {
+				if len(key) <= object.MaxKey && !yield(key) {
+					return
+				}
 			}
 		}
+	}
+}
+
+// ids finds what can be a [Content].ID, in small letters.
+var ids = regexp.MustCompile("[0-9a-f]{32}")
+
+// textsOf yields the texts and bytes in a value.
+func textsOf(value any) iter.Seq[string] {
+	return func(yield func(string) bool) { eachText(value, yield) }
+}
+
+func eachText(value any, yield func(string) bool) bool {
+	switch value := value.(type) {
+	case string:
+		return yield(value)
+	case []byte:
+		return yield(string(value))
 	case []any:
 		for _, v := range value {
-			if !w.eachObject(v, yield) {
+			if !eachText(v, yield) {
 				return false
 			}
 		}
 	case map[string]any:
 		for _, v := range value {
-			if !w.eachObject(v, yield) {
+			if !eachText(v, yield) {
 				return false
 			}
 		}
 	case StringSet:
 		for _, v := range value {
-			if !w.eachObject(v, yield) {
+			if !yield(v) {
+				return false
+			}
+		}
+	case BinarySet:
+		for _, v := range value {
+			if !yield(string(v)) {
 				return false
 			}
 		}

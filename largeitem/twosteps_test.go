@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/object/objecttest"
@@ -153,4 +154,54 @@ func TestPrepareWithBase(t *testing.T) {
 		t.Error(err)
 	}
 	expectText(t, "the item", w.contents(k1), "item body=other image=pic title=\"t\"")
+}
+
+// TestCommitAfterAbort: what Abort has removed is missed by Commit, if the write was made
+// after all.
+func TestCommitAfterAbort(t *testing.T) {
+	w := newWorld(t, removing())
+	setupOld(w)
+	p := w.prepare(nil)
+	if err := p.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.apply(p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Commit(t.Context()); !errors.Is(err, largeitem.ErrMissing) || store.OutcomeOf(err) != store.Applied {
+		t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
+	}
+}
+
+// TestCommitLate: after the deadline Commit looks for what the item refers to, and not for
+// what another writer has replaced.
+func TestCommitLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, removing())
+		p, err := w.store.Prepare(t.Context(), k1, texts("body", "new", "image", "pic"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.apply(p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.store.Update(t.Context(), k1, largeitem.Change{}, texts("image", "newer"), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Hour)
+		if _, err := p.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		expectText(t, "the item", w.contents(k1), "item body=new image=newer")
+	})
+}
+
+// TestDeadlineOfASleepingMachine: the deadline is compared by the wall clock, which goes on
+// while the machine sleeps; and it does not move into the future when that clock is set back.
+func TestDeadlineOfASleepingMachine(t *testing.T) {
+	w := newWorld(t, nil)
+	setupOld(w)
+	if d := w.prepare(nil).Deadline(); d != d.Round(0) {
+		t.Errorf("the deadline %v is by a clock that stands still while the machine sleeps", d)
+	}
 }

@@ -271,17 +271,19 @@ func (us *uploads) renew(ctx context.Context) error {
 // renewals is how often a call uploads the same content at most.
 const renewals = 3
 
-// stillThere checks, after a write that took long, that the objects are there which the
-// item now refers to.
-func (us *uploads) stillThere(ctx context.Context) error {
-	if us.oldest() < us.s.o.Grace/2 {
-		return nil
-	}
+// inTime reports whether no sweep can have removed one of the uploads yet.
+func (us *uploads) inTime() bool { return us.oldest() < us.s.o.Grace/2 }
+
+// stillThere checks that those of the uploads are there which the item now refers to.
+func (us *uploads) stillThere(ctx context.Context, item Attributes) error {
 	for attr, u := range us.now {
+		if item[attr] != u.ref.URI {
+			continue // of another writer by now
+		}
 		_, err := us.s.bucket.Stat(ctx, u.ref.Object)
 		switch {
 		case isNotFound(err):
-			return appliedError{fmt.Errorf("%w: item %v was written %v after the upload of the large attribute %q had begun, and a sweep has removed %q meanwhile: write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
+			return appliedError{fmt.Errorf("%w: item %v was written %v after the upload of the large attribute %q had begun, and a sweep or Abort has removed %q meanwhile: write the attribute again", ErrMissing, us.key, us.oldest().Round(time.Second), attr, u.ref.Object)}
 		case err != nil:
 			return appliedError{fmt.Errorf("item %v was written %v after the upload of the large attribute %q had begun, and it is not known whether the object is still there: %w", us.key, us.oldest().Round(time.Second), attr, err)}
 		}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -155,6 +156,8 @@ type write struct {
 	doubt error                // of the first try whose outcome is not known
 	loose bool                 // a refused try has a condition that can come true later
 	tries int
+
+	aborted atomic.Bool // what was prepared was removed
 }
 
 // whole reports whether the write is of a whole item.
@@ -473,8 +476,10 @@ func (w *write) send(ctx context.Context, cond *Condition) (item, replaced Attri
 // done is the end of a write that was made.
 func (w *write) done(ctx context.Context, before current, item, replaced Attributes) (*Result, error) {
 	r := &Result{Item: w.s.newItem(w.schema, w.key, item), Puts: w.puts()}
-	if err := w.ups.stillThere(ctx); err != nil {
-		return r, err
+	if !w.ups.inTime() || w.aborted.Load() {
+		if err := w.ups.stillThere(ctx, item); err != nil {
+			return r, err
+		}
 	}
 	if replaced == nil {
 		// What the write was conditional on is what it has replaced.
