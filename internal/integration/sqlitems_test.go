@@ -554,3 +554,37 @@ func checkSQLTransactions(t *testing.T, d database) {
 		t.Errorf("a prepared write after another one: %v", err)
 	}
 }
+
+// TestSQLiteTablesOfUsers: tables that sqltable has not made, in two files, are two tables:
+// they do not share the names of objects. Whatever a program calls it, a table is one.
+func TestSQLiteTablesOfUsers(t *testing.T) {
+	t.Parallel()
+	bucket := membucket.New()
+	open := func(d database, name string) *largeitem.Store {
+		t.Helper()
+		table, err := sqltable.New(d.open(t), d.dialect, &sqltable.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := largeitem.New(table, bucket, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	made := "CREATE TABLE items (pk TEXT PRIMARY KEY, body TEXT)"
+	one, two := newSQLite(t).with(t, made), newSQLite(t).with(t, made)
+	large := largeitem.Large{"body": largeitem.Text("x")}
+	for i, name := range []string{"", "another name for people"} {
+		if _, err := open(one, name).Create(t.Context(), itemKey(t, fmt.Sprint(i)), nil, large, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	var other *largeitem.OtherTableError
+	if _, err := open(two, "").Create(t.Context(), itemKey(t, "a"), nil, large, nil); !errors.As(err, &other) {
+		t.Errorf("the table of another file: %v", err)
+	}
+	if _, err := open(two, "").Sweep(t.Context(), nil); !errors.As(err, &other) {
+		t.Errorf("a sweep for the table of another file: %v", err)
+	}
+}

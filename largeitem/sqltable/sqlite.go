@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -185,7 +186,11 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 		c.caseless = caseless[c.name]
 	}
 	found.unique = append(found.unique, unique.all()...)
-	found.id = "sqlite:" + name + ":" + table
+	var file string
+	if err := db.QueryRowContext(ctx, `SELECT COALESCE(max(file), '') FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
+		return found, err
+	}
+	found.id = "sqlite:" + cmp.Or(file, name) + ":" + table
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(sql, '') FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE`, table).Scan(&found.comment)
 	return found, err
 }

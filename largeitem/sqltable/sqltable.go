@@ -209,7 +209,8 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 
 // Schema implements [largeitem.Table]. The ID is that which [CreateTable] has given to the
 // table; it stands in a comment of the table. For other tables it is the number of the table
-// in PostgreSQL, and the name of the table in SQLite.
+// in PostgreSQL, and in SQLite the path of the file with the name of the table: where the
+// file moves, [largeitem.Options].Adopt takes the objects along.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {
