@@ -232,7 +232,7 @@ func TestMateNames(t *testing.T) {
 	} {
 		s := schemaOf(c.k)
 		name, err := l.name(s, testContent(c.k, c.attr, "x"))
-		if err != nil || name != c.want+"/id="+testID {
+		if err != nil || name != c.want+".id="+testID {
 			t.Errorf("%v: got %s, %v", c.k, name, err)
 		}
 		for _, written := range []struct{ name, id string }{{c.want, ""}, {name, testID}} {
@@ -254,7 +254,7 @@ func TestMateNames(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "s3://bucket", "s3://bucket/", "s3://bucket/x", "S3://bucket/pk=a/attr=b/md5=" + md, "s3:///pk=a/attr=b/md5=" + md, "s3://bucket/pk=a/attr=b/md5=" + strings.ToUpper(md),
-		"s3://bucket/pk=a/attr=b/md5=" + md[1:], "s3://bucket/pk=a/md5=" + md, "s3://bucket/attr=b/md5=" + md, "s3://bucket/pk=a/attr=b/md5=" + md + "/id=" + testID[1:], "s3://bucket/pk=a/attr=b/md6=" + md,
+		"s3://bucket/pk=a/attr=b/md5=" + md[1:], "s3://bucket/pk=a/md5=" + md, "s3://bucket/attr=b/md5=" + md, "s3://bucket/pk=a/attr=b/md5=" + md + ".id=" + testID[1:], "s3://bucket/pk=a/attr=b/md6=" + md,
 		"s3://bucket/pk=" + strings.Repeat("x", 1024) + "/attr=b/md5=" + md,
 	} {
 		if r, err := l.parse("s3://bucket", bad); !errors.Is(err, errNotReference) {
@@ -391,7 +391,7 @@ func FuzzOwnNames(f *testing.F) {
 func FuzzOwner(f *testing.F) {
 	f.Add("books/pk=a/attr=b/" + testID)
 	f.Add("pk=a/sk=b/attr=b/md5=" + testID)
-	f.Add("pk=a/sk=b/attr=b/md5=" + testID + "/id=" + testID)
+	f.Add("pk=a/sk=b/attr=b/md5=" + testID + ".id=" + testID)
 	f.Add("books/key=" + testID + testID + "/attr=b/" + testID)
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, s := range []Schema{testSchema("text", ""), testSchema("number", ""), testSchema("text", "text"), testSchema("text", "number")} {
@@ -405,7 +405,7 @@ func FuzzOwner(f *testing.F) {
 					_, c.MD5, _, _ = m.cutHash(name)
 				}
 				again, err := l.name(s, c)
-				again = strings.TrimSuffix(again, "/id=")
+				again = strings.TrimSuffix(again, ".id=")
 				if len(name) <= MaxObjectName && (err != nil || again != name) || !l.owns(s, o.Key, o.Attr, name) {
 					t.Errorf("%q is of %+v, whose name is %q, %v", name, o, again, err)
 				}

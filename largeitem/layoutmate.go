@@ -16,9 +16,10 @@ import (
 //	PREFIX/pk=P/sk=S/attr=A/md5=HEX
 //
 // with the MD5 of the body, nothing escaped, and refers to them as s3://BUCKET/KEY. A
-// [Store] reads these. It writes the same name followed by "/id=ID", which the other
-// program follows like every reference, and which no other write can share. So a name
-// needs the hash before the upload, and [Options].Base must be s3://BUCKET.
+// [Store] reads these. It writes the same name followed by ".id=ID", which the other
+// program follows like every reference, and which no other write can share. (No slash: on
+// servers that keep objects as files, an object has no others below it.) So a name needs
+// the hash before the upload, and [Options].Base must be s3://BUCKET.
 //
 // The names do not have that of the table: the prefix is for one table alone. Of the
 // prefix one slash at the beginning is cut, or else one at the end, as the other program
@@ -59,7 +60,7 @@ func (l mateLayout) name(_ Schema, c Content) (string, error) {
 	return l.item(c.Key, c.Attr) + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
 }
 
-const mateID = "/id="
+const mateID = ".id="
 
 // cutHash cuts the hash, and the id if there is one, off the end of a name. item ends with
 // "/md5=".

@@ -31,7 +31,7 @@ func (s *swept) mate(pk, attr string, md5, id int) (key, reference string) {
 	s.t.Helper()
 	key = fmt.Sprintf("p/pk=%s/attr=%s/md5=%032x", pk, attr, md5)
 	if id != 0 {
-		key += fmt.Sprintf("/id=%032x", id)
+		key += fmt.Sprintf(".id=%032x", id)
 	}
 	s.put(key, "body")
 	return key, "s3://bucket/" + key

@@ -513,7 +513,7 @@ func TestSameMD5(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The object of "old" under a name with the MD5 of "new".
-	name := fmt.Sprintf("pk=a/b=!c/attr=body/md5=%x/id=%032x", other.Refs["body"].MD5, 7)
+	name := fmt.Sprintf("pk=a/b=!c/attr=body/md5=%x.id=%032x", other.Refs["body"].MD5, 7)
 	if _, err := w.bucket.Put(t.Context(), name, r, &object.PutOptions{Metadata: r.Info.Metadata}); err != nil {
 		t.Fatal(err)
 	}

@@ -321,12 +321,13 @@ func (w *tally) check(t *testing.T, c committer, key string) (lost int) {
 
 func newTally() *tally { return &tally{won: make(map[int]int), unknown: make(map[int]bool)} }
 
-// needsPublished leaves a test to the long campaigns: the two published programs take minutes
-// to build. make test plays their requests instead (TestReservationsOnDynamoDB).
+// needsPublished leaves a test to the long campaigns: published programs are fetched, and two
+// take minutes to build. make test plays their requests instead (TestReservationsOnDynamoDB)
+// and checks the names that they write (largeitem.TestMateNames).
 func needsPublished(t *testing.T) {
 	t.Helper()
 	if !torture() {
-		t.Skip("it builds programs of Rust for minutes: set HOLDFAST_TORTURE=1")
+		t.Skip("it fetches published programs, and builds some for minutes: set HOLDFAST_TORTURE=1")
 	}
 }
 
