@@ -71,10 +71,17 @@ func (p progressFile) read() (string, error) {
 	if p.name == "" {
 		return "", nil
 	}
-	f, err := os.Open(p.name)
-	if errors.Is(err, fs.ErrNotExist) {
+	bad := usagef("%s is no file that --resume has written: name another, or remove it", p.name)
+	info, err := os.Stat(p.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular(): // a pipe is not even opened
+		return "", bad
 	}
+	f, err := os.Open(p.name)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +92,7 @@ func (p progressFile) read() (string, error) {
 	}
 	var at progress
 	if err := json.Unmarshal(text, &at); err != nil || len(text) > maxProgress {
-		return "", usagef("%s is no file that --resume has written: name another, or remove it", p.name)
+		return "", bad
 	}
 	if at.Of != p.of {
 		return "", usagef("%s is the progress of %s, and not of %s: name another file, or remove it", p.name, printable.Text(at.Of), p.of)
