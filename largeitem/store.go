@@ -302,11 +302,14 @@ func (s *Store) readMarker(ctx context.Context, schema Schema) (found bool, err 
 	if isNotFound(err) {
 		return false, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrTooLarge) {
 		return false, store.MarkNotApplied(err)
 	}
 	var m marker
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
 		return true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, is not readable: %w", store.ErrMisconfigured, key, err)
 	}
 	if m.ID != schema.id() {
