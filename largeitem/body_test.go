@@ -45,12 +45,15 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// liar is a body without an end that says it has ten bytes.
-type liar struct{ endless }
+// liar is a body without an end that says how many bytes it has. A device says none.
+type liar struct {
+	endless
+	size int64
+}
 
-func (*liar) Seek(_ int64, whence int) (int64, error) {
+func (l *liar) Seek(_ int64, whence int) (int64, error) {
 	if whence == io.SeekEnd {
-		return 10, nil
+		return l.size, nil
 	}
 	return 0, nil
 }
@@ -76,13 +79,14 @@ func TestEndlessBody(t *testing.T) {
 	}
 	for name, layout := range map[string]largeitem.Layout{"own": nil, "hashed": hashed} {
 		w := newWorld(t, &largeitem.Options{Layout: layout, SpoolDir: t.TempDir()})
-		stream, seeker := &endless{}, &liar{}
+		stream, seeker, device := &endless{}, &liar{size: 10}, &liar{}
 		for what, c := range map[string]struct {
 			src  largeitem.Source
 			read *int64
 		}{
 			"a stream": {largeitem.Source{Body: stream, Size: 10}, &stream.read},
 			"a seeker": {largeitem.Source{Body: seeker}, &seeker.read},
+			"a device": {largeitem.Source{Body: device}, &device.read},
 		} {
 			_, err := w.store.Create(t.Context(), key("a"), nil, large{"x": c.src}, nil)
 			if !errors.Is(err, largeitem.ErrInvalid) && !strings.Contains(errText(err), "bytes") {

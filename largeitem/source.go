@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -145,6 +146,9 @@ func (b *body) open() (io.Reader, error) {
 		return nil, fmt.Errorf("the body of the large attribute %q cannot be read again", b.attr)
 	}
 	b.read = true
+	if b.size >= 0 && b.size < math.MaxInt64 {
+		return io.LimitReader(b.src.Body, b.size+1), nil // enough to see that it is longer
+	}
 	return b.src.Body, nil
 }
 
@@ -159,9 +163,6 @@ func (b *body) hash(ctx context.Context, withMD5 bool, memory int64, dir string)
 		return err
 	}
 	s := newSums(ctx, r, withMD5)
-	if b.size >= 0 {
-		s.r = io.LimitReader(r, b.size+1) // no more of a longer one
-	}
 	if b.seeker == nil {
 		err = b.keep(s, memory, dir)
 	} else {
