@@ -271,8 +271,9 @@ func (us *uploads) renew(ctx context.Context) error {
 // renewals is how often a call uploads the same content at most.
 const renewals = 3
 
-// inTime reports whether no sweep can have removed one of the uploads yet.
-func (us *uploads) inTime() bool { return us.oldest() < us.s.o.Grace/2 }
+// inTime reports whether no sweep can have removed one of the uploads yet, also none of a
+// program that has a shorter grace.
+func (us *uploads) inTime() bool { return us.oldest() < MinGrace/2 }
 
 // stillThere checks that those of the uploads are there which the item now refers to.
 func (us *uploads) stillThere(ctx context.Context, item Attributes) error {
