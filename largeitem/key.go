@@ -3,6 +3,7 @@ package largeitem
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -201,8 +202,10 @@ func (n Number) Canonical() (Number, error) {
 	mantissa, exp := rest, 0
 	if i := strings.IndexAny(rest, "eE"); i >= 0 {
 		var err error
-		if exp, err = strconv.Atoi(rest[i+1:]); err != nil || exp > 1000 || exp < -1000 {
-			return bad("has no valid exponent")
+		if exp, err = strconv.Atoi(rest[i+1:]); errors.Is(err, strconv.ErrSyntax) {
+			return bad("is not a decimal number")
+		} else if exp > 1000 || exp < -1000 {
+			return bad("has an exponent outside -1000 to 1000")
 		}
 		mantissa = rest[:i]
 	}

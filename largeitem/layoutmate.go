@@ -43,7 +43,7 @@ func (mateLayout) prefix(given string) (string, error) {
 
 func (mateLayout) base(uri string) error {
 	if bucket, ok := strings.CutPrefix(uri, "s3://"); !ok || bucket == "" || strings.Contains(bucket, "/") {
-		return fmt.Errorf("%w: the layout of pynamodb_mate needs s3://BUCKET as Options.Base, not %q", ErrInvalid, uri)
+		return fmt.Errorf("%w: the layout of pynamodb_mate needs references that begin with s3://BUCKET, and not %q: use a bucket of S3, or name that beginning as the base (Options.Base)", ErrInvalid, uri)
 	}
 	return nil
 }

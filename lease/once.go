@@ -109,7 +109,7 @@ func (e *RanError) Error() string {
 	}
 	s := fmt.Sprintf("job %q ran already in this period: %s%s (%s)", e.Name, r.Outcome, end, r.Holder)
 	if r.Outcome != Done {
-		s += fmt.Sprintf(", %d of its tries; the next period begins at %s", r.Tries, r.Until.Format(time.RFC3339))
+		s += fmt.Sprintf(", tries so far: %d; the next period begins at %s", r.Tries, r.Until.Format(time.RFC3339))
 	}
 	return s
 }

@@ -37,7 +37,9 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"log append": argument(objectURLs, 0), "log read": once(objectURLs), "log latest": once(objectURLs), "log clean": once(objectURLs),
 	}
 	values := map[string][]string{
+		"layout":  {layoutOwn, layoutMate},
 		"on-lost": {"kill", "warn"},
+		"per":     {"hour", "day", "week", "month", "year"},
 		"state":   {"held", "free", "broken", "unreadable"},
 		"store":   schemes(),
 		"also":    schemes(),

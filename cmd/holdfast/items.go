@@ -174,6 +174,9 @@ func parseKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 }
 
 func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, error) {
+	if text == "" {
+		return largeitem.Key{}, usagef("KEY is empty: is a variable not set?")
+	}
 	k, err := largeitem.NewKey(values[0], values[1:]...)
 	if err == nil {
 		err = s.CheckKey(k)
@@ -222,7 +225,11 @@ func attributesFlag(name, text string, typed bool) (largeitem.Attributes, error)
 	}
 	attrs, err := read([]byte(text))
 	if err != nil {
-		return nil, usagef("--%s: %w", name, err)
+		example := `{"status":200}`
+		if typed {
+			example = `{"status":{"N":"200"}}`
+		}
+		return nil, usagef("--%s takes an object of JSON, such as '%s': %w", name, example, err)
 	}
 	return attrs, nil
 }
@@ -410,11 +417,19 @@ func (w *putFlags) change(flags *pflag.FlagSet) (largeitem.Change, error) {
 	case w.typed && w.set == "":
 		return c, usagef("--typed is for --set")
 	}
-	var err error
 	if w.set != "" {
-		c.Set, err = attributesFlag("set", w.set, w.typed)
+		var err error
+		if c.Set, err = attributesFlag("set", w.set, w.typed); err != nil {
+			return c, err
+		}
 	}
-	return c, err
+	for _, given := range w.attrs {
+		name, _, _ := strings.Cut(given, "=@")
+		if _, set := c.Set[name]; set || slices.Contains(c.Remove, name) {
+			return c, usagef("%s is in --attr and in --set or --remove: name it once", printable.Text(name))
+		}
+	}
+	return c, nil
 }
 
 // large opens the files of the large attributes. The caller closes what it returns, also

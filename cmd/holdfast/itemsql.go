@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/url"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/sqltable"
 )
@@ -37,6 +39,9 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 
 func (k sqlItems) open(_ context.Context, _ *app, u *url.URL) (openTable, error) {
 	d, opts, err := k.database(u, false)
+	if none := (noDatabase{}); errors.As(err, &none) {
+		err = &statusError{statusNotFound, noDatabase{none.path, "items init"}}
+	}
 	if err != nil {
 		return openTable{}, err
 	}
@@ -58,6 +63,9 @@ func (k sqlItems) create(ctx context.Context, _ *app, u *url.URL, partition, sor
 		inURL, given largeitem.KeyAttribute
 		standard     string
 	}{{"partition", opts.Partition, partition, "pk"}, {"sort", opts.Sort, sort, ""}} {
+		if column.inURL.Name != "" && column.given.Name == column.standard && column.inURL.Name != column.standard {
+			return usagef("the table's URL has %s=%s: give --%[1]s %[2]s, too, or --%[1]s %[2]s:number if its values are numbers", column.parameter, printable.Text(column.inURL.Name))
+		}
 		if column.inURL.Name != column.given.Name && (column.inURL.Name != "" || column.given.Name != column.standard) {
 			return usagef("--%s is %q, and the table's URL must say so for the other commands, too: add %[1]s=%s to its parameters", column.parameter, column.given.Name, url.QueryEscape(column.given.Name))
 		}

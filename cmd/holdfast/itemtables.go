@@ -50,9 +50,13 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 	}
 	scheme, _, _ := strings.Cut(raw, ":")
 	if tableKinds()[strings.ToLower(scheme)] == nil && openers()[strings.ToLower(scheme)] != nil {
-		return nil, usagef("%s: keeps no items (those that do: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, file:DIR)", scheme)
+		return nil, usagef("--table: %s: keeps no items (those that do: dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE, file:DIR)", scheme)
 	}
-	return parseURL(raw)
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, fmt.Errorf("--table: %w", err)
+	}
+	return u, nil
 }
 
 // withTable opens the table that the flags name, calls do with a context that a signal ends,
@@ -105,7 +109,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 	}
 	st, err := a.openURL(ctx, rest)
 	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusNotFound, fmt.Errorf("there is no table in %s: items init makes it", bare)}
+		err = &statusError{statusNotFound, fmt.Errorf("there is no table in %s: holdfast items init makes it", bare)}
 	}
 	return st, &storetable.Options{Table: name}, err
 }

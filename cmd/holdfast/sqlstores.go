@@ -135,7 +135,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 			return err
 		}
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return &statusError{statusNotFound, fmt.Errorf("there is no database %s: holdfast init makes it", path)}
+		return &statusError{statusNotFound, noDatabase{path, "init"}}
 	}
 	source := &url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"mode":    {"rw"},
@@ -207,4 +207,11 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 		func(n *pgconn.Notification) string { return n.Payload },
 	)
 	return nil
+}
+
+// noDatabase is the error for a file of SQLite that does not exist.
+type noDatabase struct{ path, madeBy string }
+
+func (e noDatabase) Error() string {
+	return fmt.Sprintf("there is no database %s: holdfast %s makes it", e.path, e.madeBy)
 }
