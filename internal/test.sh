@@ -4,11 +4,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
 
-# Programs of the system that tests need: file systems to cut the power of, a tracer
-# to make system calls fail, a terminal multiplexer, Java for DynamoDB Local.
+# Programs of the system that tests need: file systems to cut the power of, a tracer to make
+# system calls fail, a terminal multiplexer, Java for DynamoDB Local, setlock to compare with.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
-  [java]=default-jre-headless [npm]=npm
+  [java]=default-jre-headless [npm]=npm [setlock]=daemontools
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

@@ -54,6 +54,9 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 			continue
 		}
 		if _, err := exec.LookPath(c.tool); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Errorf("%s is not installed: internal/test.sh installs it", c.tool)
+			}
 			t.Logf("%s is not installed here: its rows are not compared", c.tool)
 			continue
 		}
@@ -81,5 +84,20 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 	}
 	if compared == 0 {
 		t.Error("no row was compared: flock is part of every Linux system")
+	}
+	// Lines that wait until the lock is free, and those with a shell.
+	for _, c := range []struct{ tool, theirs, ours string }{
+		{"flock", "flock lock -c 'true && echo ran'", "holdfast run job -- sh -c 'true && echo ran'"},
+		{"setlock", "setlock lock echo ran", "holdfast run job -- echo ran"},
+	} {
+		if _, err := exec.LookPath(c.tool); err != nil {
+			continue
+		}
+		for line, holder := range map[string]string{c.theirs: c.tool + " lock sh -c", c.ours: "holdfast run job -- sh -c"} {
+			held := fmt.Sprintf("%s 'touch held; sleep 0.3; rm held' & while [ ! -e held ]; do sleep 0.01; done; %s && [ ! -e held ] && wait", holder, line)
+			if status, _, ran := run(held); status != 0 || !ran {
+				t.Errorf("%s: status %d, ran %v", line, status, ran)
+			}
+		}
 	}
 }
