@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		work(job) // this process is a worker of the torture
 	}
 	for name, work := range map[string]func(string) error{
-		countVar: role(count), uploadVar: role(upload), tableVar: role(keepTable),
+		countVar: role(count), uploadVar: role(upload), tableVar: role(keepTable), itemsVar: role(writeItems),
 		appendVar: role(on(target.log, appendOne)), cleanVar: role(on(target.log, cleanAllButOne)),
 		copyVar: role(on(target.indexed, copySource)), renameVar: role(on(target.indexed, renameSource)),
 	} {

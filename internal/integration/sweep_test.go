@@ -14,15 +14,19 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// laterBucket is a bucket whose clock is two days later than when its objects were made.
-type laterBucket struct{ *s3bucket.Bucket }
+// laterBucket is a bucket whose clock is two days later than when its objects were made: all of
+// them, or with before those that were made before it.
+type laterBucket struct {
+	*s3bucket.Bucket
+	before time.Time
+}
 
 func (b laterBucket) Unwrap() object.Bucket { return b.Bucket }
 
 func (b laterBucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		for info, err := range b.Bucket.List(ctx, prefix, opts) {
-			if !yield(later(info), err) {
+			if !yield(b.later(info), err) {
 				return
 			}
 		}
@@ -31,11 +35,11 @@ func (b laterBucket) List(ctx context.Context, prefix string, opts *object.ListO
 
 func (b laterBucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	info, err := b.Bucket.Stat(ctx, key)
-	return later(info), err
+	return b.later(info), err
 }
 
-func later(info object.Info) object.Info {
-	if !info.Now.IsZero() {
+func (b laterBucket) later(info object.Info) object.Info {
+	if !info.Now.IsZero() && (b.before.IsZero() || info.Modified.Before(b.before)) {
 		info.Now = info.Now.Add(48 * time.Hour)
 	}
 	return info
@@ -112,7 +116,7 @@ func sweepOnServer(t *testing.T, b *s3bucket.Bucket, layout largeitem.Layout, ve
 	if got, err := s.Sweep(ctx, nil); err != nil || got.Young != want.Seen {
 		t.Errorf("mate %v: at once: %v, %+v", mate, err, got)
 	}
-	if s, err = largeitem.New(table, laterBucket{b}, o); err != nil {
+	if s, err = largeitem.New(table, laterBucket{Bucket: b}, o); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Sweep(ctx, nil)
