@@ -142,7 +142,7 @@ func TestCommandThatBecameRoot(t *testing.T) {
 			},
 		},
 		{
-			name: "signal", signal: true, status: 7, says: "terminated was not passed on: operation not permitted: process ",
+			name: "signal", signal: true, status: 7, says: "SIGTERM was not passed on: operation not permitted: process ",
 			argv: func(s *stage) []string { return []string{s.root, s.file("up"), s.file("end")} },
 		},
 		{

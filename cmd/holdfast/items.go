@@ -109,6 +109,9 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
 func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*objectURL, error) {
+	if emptyFlag(flags, "bucket") {
+		return nil, usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variable("bucket"))
+	}
 	if f.bucket == "" {
 		return nil, usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variable("bucket"))
 	}

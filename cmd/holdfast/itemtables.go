@@ -41,6 +41,9 @@ type tableKind interface {
 
 // tableURL takes the URL of the table of items apart.
 func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
+	if emptyFlag(cmd.Flags(), "table") {
+		return nil, usagef("--table, or %s, is empty: name the table of the items", variable("table"))
+	}
 	if f.table == "" {
 		return nil, usagef("name the table of the items: --table dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR, or %s", variable("table"))
 	}
@@ -201,7 +204,7 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	if _, err := f.options(cmd.Flags(), a); err != nil {
 		return err
 	}
-	if f.bucket != "" {
+	if f.bucket != "" || emptyFlag(cmd.Flags(), "bucket") {
 		if _, err := f.bucketURL(cmd.Flags(), a, true); err != nil {
 			return err
 		}

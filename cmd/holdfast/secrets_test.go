@@ -158,6 +158,12 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		{"file", nil, []string{"checkpoint", "--file", "", "advance", "x", "1"}, statusUsage},
 		{"variable of file", []string{"HOLDFAST_FILE="}, []string{"checkpoint", "advance", "x", "1"}, statusUsage},
 		{"handle", nil, []string{"unlock", ""}, statusUsage},
+		{"table", nil, []string{"items", "ls", "--table", "", "--bucket", "file:b"}, statusUsage},
+		{"variable of table", []string{"HOLDFAST_TABLE="}, []string{"items", "ls", "--bucket", "file:b"}, statusUsage},
+		{"bucket", nil, []string{"items", "ls", "--table", "file:t", "--bucket", ""}, statusUsage},
+		{"variable of bucket", []string{"HOLDFAST_BUCKET="}, []string{"items", "ls", "--table", "file:t"}, statusUsage},
+		{"variable of bucket, init", []string{"HOLDFAST_BUCKET="}, []string{"items", "init", "--table", "file:t"}, statusUsage},
+		{"base", nil, []string{"items", "ls", "--table", "file:t", "--bucket", "file:b", "--base", ""}, statusUsage},
 		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
 		{"a state file needs no store", []string{"HOLDFAST_STORE="}, []string{"checkpoint", "--file", "s.json", "advance", strings.Repeat("ab", 32), "1"}, statusOK},
 		{"nor does version", []string{"HOLDFAST_STORE="}, []string{"version"}, statusOK},
@@ -186,7 +192,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 func TestFlagsThatSayWhere(t *testing.T) {
 	a := &app{}
 	a.root = a.command()
-	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true, "metrics": true}
+	known := map[string]bool{"store": true, "also": true, "file": true, "handle": true, "report": true, "metrics": true, "table": true, "bucket": true, "base": true}
 	seen := map[string]bool{}
 	visit := func(f *pflag.Flag) {
 		for _, word := range []string{"where", "store", "file", "URL", "directory"} {
