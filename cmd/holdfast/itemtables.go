@@ -162,8 +162,9 @@ in a database of SQLite or PostgreSQL; or in a directory. The URL can name the t
 database or directory by the parameter table (default: items).
 
 The key is a text, pk, or what --partition and --sort name: NAME, or NAME:number for
-numbers. The URL of a database names other columns than pk, too: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as this table's, which
-otherwise the first put does. A prefix that belongs to another table, or to an earlier one
+numbers. Where the columns of a database are not called pk, its URL names them, too, without
+the type: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as
+this table's, which otherwise the first put does. A prefix that belongs to another table, or to an earlier one
 of the same name, is refused: --adopt takes it over, and then items sweep removes the
 objects of the other table.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
