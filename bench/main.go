@@ -1,7 +1,7 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|startup|s3|transfers|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
+//	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module stands outside of the workspace: set GOWORK=off, as make bench does.
@@ -59,7 +59,7 @@ func (r *run) finish(w io.Writer) error {
 
 func main() {
 	var r run
-	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, dynamodb or postgresql")
+	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb or postgresql")
 	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
@@ -126,6 +126,17 @@ func measure(only, dir string, size int64, r *run) error {
 				}
 			}
 			return nil
+		}},
+		{"items", func() error {
+			db, err := set.StartDynamoDB(ctx)
+			if err != nil {
+				return err
+			}
+			server, err := set.StartVersityGW(ctx)
+			if err != nil {
+				return err
+			}
+			return largeItems(ctx, os.Stdout, db, server, r)
 		}},
 		{"dynamodb", func() error {
 			server, err := set.StartDynamoDB(ctx)
