@@ -192,6 +192,9 @@ removed by the id of their version where the bucket keeps versions, else only wi
 			if p.resume != "" && (o.Scan || f.layout == layoutMate) {
 				return usagef("--resume: a sweep that reads the whole table first begins anew")
 			}
+			if o.Exclusive && f.layout != layoutMate {
+				return usagef("--exclusive is for --layout %s: other names are never shared", layoutMate)
+			}
 			o.Attributes, o.Parallel, o.Rate = p.attrs, p.parallel, p.rate
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
 		},
@@ -246,7 +249,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	if o.DryRun {
 		verb = "would be removed"
 	}
-	kept := fmt.Sprintf("%d referenced, %d young", v.Referenced, v.Young)
+	kept := fmt.Sprintf("%d younger than the grace, %d referenced", v.Young, v.Referenced)
 	for _, k := range []struct {
 		n   int64
 		why string
@@ -355,6 +358,9 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 	bad := v.Missing + v.Damaged + v.Foreign + v.Unreadable
 	if bad > 0 && w.Complete {
 		return &statusError{statusUnsafe, fmt.Errorf("%d of %d references of %d items cannot be relied on", bad, v.References, v.Items)}
+	}
+	if err == nil && len(p.attrs) > 0 && v.References == 0 && v.Items > 0 && o.After == "" {
+		return &statusError{statusNotFound, fmt.Errorf("none of %d items has a large attribute %s", v.Items, strings.Join(p.attrs, " or "))}
 	}
 	if err == nil && !a.json {
 		a.notef("%d references of %d items are right (%s)", v.References, v.Items, bytesText(v.Bytes))
