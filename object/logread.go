@@ -74,6 +74,21 @@ func (l *Log) read(ctx context.Context, from uint64, yield func(LogEntry) bool) 
 // readSome reads some entries that are part of the log, and says whether the log ends
 // there.
 func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, end bool, err error) {
+	entries, end, atFloor, err := l.readOnce(ctx, from)
+	if atFloor {
+		// The entry can have been written, and have become the first one, after it was
+		// looked for. Since then it is there, or below the floor.
+		entries, end, atFloor, err = l.readOnce(ctx, from)
+	}
+	if atFloor {
+		err = floor{Floor: from}.missing()
+	}
+	return entries, end, err
+}
+
+// readOnce is readSome. It says whether there was no entry from, although the floor was
+// there afterwards.
+func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, end, atFloor bool, err error) {
 	size := 0
 	for n := from; len(entries) < readEntries && size < readBytes; n++ {
 		body, info, err := ReadAll(ctx, l.c.bucket, l.key(n), l.o.MaxEntry, nil)
@@ -86,7 +101,7 @@ func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, en
 			e, err = entryOf(n, stamped(info))
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, false, false, err
 		}
 		e.Body = body
 		size += len(body)
@@ -100,9 +115,9 @@ func (l *Log) readSome(ctx context.Context, from uint64) (entries []LogEntry, en
 	case f.Floor > from:
 		err = &CleanedError{from, f.Floor}
 	case f.Floor == from && from > 1 && len(entries) == 0:
-		err = f.missing()
+		atFloor = true
 	}
-	return entries, end, err
+	return entries, end, atFloor, err
 }
 
 // Latest returns the place of the last entry, without its body; the number 0 means that
