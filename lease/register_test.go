@@ -162,21 +162,21 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 				dead := client(t, newWire(st), &lease.Options{TTL: lease.MinLocalTTL, Manual: true})
 				mustTry(t, dead, "job")
 			}
-			for end := time.Now().Add(10 * lease.MinLocalTTL); ; time.Sleep(20 * time.Millisecond) {
-				taken := 0
+			taken := map[store.Store]bool{}
+			for end := time.Now().Add(10 * lease.MinLocalTTL); len(taken) < len(stores); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("the tries took %d locks of %d, all holders are dead", len(taken), len(stores))
+				}
 				for _, st := range stores {
+					if taken[st] {
+						continue
+					}
 					if g, err := client(t, newWire(st), o).TryAcquire(t.Context(), "job"); err == nil {
 						defer g.Release(t.Context())
-						taken++
+						taken[st] = true
 					} else if !errors.Is(err, lease.ErrHeld) {
 						t.Fatal(err)
 					}
-				}
-				if taken == len(stores) {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatal("no try took a lock over whose holder is dead")
 				}
 			}
 		})
