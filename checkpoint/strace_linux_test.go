@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -18,13 +18,7 @@ import (
 // process of its own: what was acknowledged is there, what was said not to be
 // written is not, and the next process goes on.
 func TestSystemCallsFail(t *testing.T) {
-	const strace = "strace"
-	if out, err := exec.Command(strace, "-qq", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("strace is needed here: %v: %s", err, out)
-		}
-		t.Skipf("processes cannot be traced here: %v: %s", err, out)
-	}
+	strace := suitetest.NeedStrace(t)
 	calls, upto := []string{"write:ENOSPC", "fdatasync:EIO", "fsync:EIO"}, 3
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		calls = append(calls, "write:EIO", "fdatasync:ENOSPC", "fsync:ENOSPC", "renameat2:EIO", "renameat:EIO", "renameat:ENOSPC", "linkat:EIO", "unlinkat:EIO", "mkdirat:ENOSPC", "openat:EMFILE", "pread64:EIO")

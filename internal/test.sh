@@ -5,10 +5,12 @@ cd "$(dirname "$0")/.."
 . internal/modules.sh
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
-# system calls fail, a terminal multiplexer, Java for DynamoDB Local, setlock to compare with.
+# system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
+# completions, and the program that checks a unit of systemd.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
-  [java]=default-jre-headless [npm]=npm [setlock]=daemontools
+  [java]=default-jre-headless [npm]=npm [setlock]=daemontools [zsh]=zsh [fish]=fish
+  [systemd-analyze]=systemd
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

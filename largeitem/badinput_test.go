@@ -188,7 +188,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// rewrite changes the reference of an item behind the store.
+// rewrite changes the reference of an item, past the store.
 func (w *world) rewrite(k largeitem.Key, attr string, f func(uri string) string) {
 	w.t.Helper()
 	item, err := w.table.Get(w.t.Context(), k, nil)

@@ -408,7 +408,7 @@ func checkJSONText(text []byte) error {
 	return nil
 }
 
-// escapedUnit reads \uXXXX at the start of text.
+// escapedUnit reads \u and four hexadecimal digits at the start of text.
 func escapedUnit(text []byte) (unit uint16, ok bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

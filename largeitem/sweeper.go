@@ -270,7 +270,7 @@ func inPages[T any](all iter.Seq2[T, error]) iter.Seq2[[]T, error] {
 	}
 }
 
-// pageDone moves the cursor behind a page, if nothing in it or before it failed.
+// pageDone moves the cursor after a page, if nothing in it or before it failed.
 func (w *sweeper) pageDone(page []object.Info) error {
 	switch last := page[len(page)-1].Key; {
 	case w.swept.Unordered:

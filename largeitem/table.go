@@ -124,7 +124,7 @@ type ScanOptions struct {
 	// yielded too.
 	Attributes []string
 
-	// After continues a scan behind the row that had this [Row].Position.
+	// After continues a scan after the row that had this [Row].Position.
 	After string
 }
 

@@ -214,7 +214,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, store.ErrUnavailable }
 
-// TestVerifyResumed: a verification goes on behind the last position, and what it costs is
+// TestVerifyResumed: a verification goes on after the last position, and what it costs is
 // one request for each reference.
 func TestVerifyResumed(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -72,12 +72,13 @@ func TestMemoryOfLocalStore(t *testing.T) {
 		}
 		return len(memory.m)
 	}
-	st := open()
+	st, want := open(), 0
 	if _, err := st.Announce(t.Context()); err != nil {
-		t.Skip(err) // on this system each grant is worth a sighting
+		t.Logf("each grant is worth a sighting here: %v", err)
+		want = 1
 	}
-	if n := kept(st, lease.Options{}); n != 0 {
-		t.Errorf("%d sightings of a lock that was free all the time", n)
+	if n := kept(st, lease.Options{}); n != want {
+		t.Errorf("%d sightings of a lock that was free all the time, want %d", n, want)
 	}
 	if n := kept(st, lease.Options{AtLeast: time.Hour}); n != 1 {
 		t.Errorf("%d sightings of a lock with a time before which it may not be taken, want 1", n)

@@ -206,7 +206,7 @@ func (c *Client) HandleOnce(name string, period Period, o *OnceOptions) (*Handle
 
 // End says what the release of this guard's grant writes as the end of its run: with nil it
 // is done, else it has failed. The last call before the release counts. A grant that is no
-// run (see [Client.HandleOnce]) takes no notice of it.
+// run (see [Client.HandleOnce]) ignores it.
 func (g *Guard) End(err error) {
 	end := &Run{Ended: g.g.c.clock.wall().UTC(), Outcome: Done}
 	if err != nil {

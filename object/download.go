@@ -188,7 +188,7 @@ func (d *download) complete() int64 {
 		return 0
 	}
 	at := d.o.Offset
-	for d.done[at] > 0 { // behind a part of a range nothing begins
+	for d.done[at] > 0 { // it ends with the first range that is incomplete
 		at += d.done[at]
 	}
 	return at

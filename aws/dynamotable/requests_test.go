@@ -337,8 +337,8 @@ func refusedKnown(err error) bool {
 	return errors.As(err, &refused) && refused.Known && refused.Current == nil
 }
 
-// TestUnknownType: an item with an attribute of a type that this version does not know is
-// read by nobody, and a write that met it says what is known.
+// TestUnknownType: an item with an attribute of a type that this version does not know
+// cannot be read, and a write that met it says what is known.
 func TestUnknownType(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	_, key := withItem(t, d)
@@ -551,7 +551,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestScanPositions: a scan goes on behind any row, also one that is gone by then.
+// TestScanPositions: a scan continues after any row, also one that was deleted meanwhile.
 func TestScanPositions(t *testing.T) {
 	d := awstest.NewDynamoDB()
 	table := newTable(t, d, shapes["text and number"])

@@ -164,8 +164,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	}
 }
 
-// asNobody runs the store's commands as a user without rights.
-func asNobody(t *testing.T, dir string) *process {
+// asUserWithoutRights runs the store's commands as a user without rights.
+func asUserWithoutRights(t *testing.T, dir string) *process {
 	return start(t, asUser(t, dir, "store", 65534))
 }
 
@@ -196,7 +196,7 @@ func TestNoRights(t *testing.T) {
 	path := filepath.Join(dir, "state.json")
 	advance(t, open(t, path, nil), keyA, at(1), checkpoint.Advanced)
 	do(t, os.Chmod(path, 0o644))
-	p := asNobody(t, dir)
+	p := asUserWithoutRights(t, dir)
 	p.want("ok", "open %s", path)
 	denied := func(what, line string) {
 		t.Helper()

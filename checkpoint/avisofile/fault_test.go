@@ -5,26 +5,13 @@ package avisofile_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
-
-// needStrace skips the test where there is no strace, but not on the machines that
-// guard the project.
-func needStrace(t *testing.T) {
-	t.Helper()
-	err := exec.Command("strace", "-qq", "-e", "trace=none", "true").Run()
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("strace is needed here: %v", err)
-	}
-	if err != nil {
-		t.Skipf("no strace: %v", err)
-	}
-}
 
 // underStrace runs the store's commands with faults in its system calls. paths, if
 // there are any, are the only files whose calls fail.
@@ -43,7 +30,7 @@ func underStrace(t *testing.T, inject string, paths ...string) *process {
 // was acknowledged is in the file, what is said not to be applied is not, and after
 // every error the memory is what the file has.
 func TestFaults(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	all := []struct {
 		inject  string
 		dir     bool // only calls on the directory
@@ -145,7 +132,7 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 // that program may have been stopped before its last sync. An answer that needs no
 // write syncs the directory, and is not given if that fails.
 func TestAnswersRestOnDurableFiles(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	for _, tt := range []struct{ line, good string }{
 		{"put k 5 null", "unchanged"},
 		{"put k 4 null", "behind"},
@@ -174,7 +161,7 @@ func TestAnswersRestOnDurableFiles(t *testing.T) {
 // TestDoubt: after a sync of the directory that failed, a second one that succeeds
 // proves nothing. The next commit writes the file anew, though it looks right.
 func TestDoubt(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	path := statePath(t)
 	advance(t, open(t, path, nil), resumeKey("k"), at(1), checkpoint.Advanced)
 	p := underStrace(t, "fsync:error=EIO:when=1", path[:len(path)-len("/state.json")])
@@ -200,7 +187,7 @@ func TestDoubt(t *testing.T) {
 
 // TestInterruptedLock: a signal that interrupts the wait for the lock is no error.
 func TestInterruptedLock(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	path := statePath(t)
 	p := underStrace(t, "flock:error=EINTR:when=1..3")
 	p.want("ok", "open %s", path)
@@ -211,7 +198,7 @@ func TestInterruptedLock(t *testing.T) {
 // has the state before or the one after, with the fences of at least the one it has,
 // and the next writer goes on.
 func TestKilledBetweenTwoLines(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	for _, call := range []string{"pwrite64", "fsync", "linkat", "renameat", "unlinkat", "flock"} {
 		for n := 1; n <= 4; n++ {
 			t.Run(fmt.Sprint(call, n), func(t *testing.T) {
@@ -256,7 +243,7 @@ func killAt(t *testing.T, call string, n int) {
 // TestLockReplacedDuringAWrite: the lock file is replaced while a writer that holds
 // the old one is stopped before its rename. It notices, and writes under the new one.
 func TestLockReplacedDuringAWrite(t *testing.T) {
-	needStrace(t)
+	suitetest.NeedStrace(t)
 	path := statePath(t)
 	s := open(t, path, nil)
 	advance(t, s, keyA, at(1), checkpoint.Advanced)

@@ -189,8 +189,8 @@ func checkSurrogates(text []byte) error {
 	return nil
 }
 
-// escaped returns the code unit of the escape \uXXXX with which text begins, and 0 if
-// it begins with something else.
+// escaped returns the code unit of the escape with which text begins, \u and four
+// hexadecimal digits, and 0 if it begins with something else.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

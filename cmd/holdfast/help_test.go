@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // everyCommand calls f with each command that people see.
@@ -53,20 +55,17 @@ func TestHelp(t *testing.T) {
 func TestCompletions(t *testing.T) {
 	bin := holdfastBinary(t)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		var out, errs bytes.Buffer
-		if status := execute([]string{"completion", shell}, strings.NewReader(""), &out, &errs); status != 0 || errs.Len() > 0 || out.Len() < 1000 {
-			t.Errorf("%s: status %d, %d bytes, stderr %q", shell, status, out.Len(), errs.String())
-			continue
-		}
-		if _, err := exec.LookPath(shell); err != nil {
-			t.Logf("%s is not here to read its completions", shell)
-			continue
-		}
-		check := exec.Command(shell, "-n", "/dev/stdin")
-		check.Stdin = &out
-		if said, err := check.CombinedOutput(); err != nil {
-			t.Errorf("%s -n: %v\n%s", shell, err, said)
-		}
+		t.Run(shell, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if status := execute([]string{"completion", shell}, strings.NewReader(""), &out, &errs); status != 0 || errs.Len() > 0 || out.Len() < 1000 {
+				t.Fatalf("status %d, %d bytes, stderr %q", status, out.Len(), errs.String())
+			}
+			check := exec.Command(suitetest.NeedProgram(t, shell), "-n", "/dev/stdin")
+			check.Stdin = &out
+			if said, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s -n: %v\n%s", shell, err, said)
+			}
+		})
 	}
 	for line, want := range map[string]string{
 		"r":            "renew\trm\trun",
@@ -182,10 +181,7 @@ func TestFitter(t *testing.T) {
 
 // bash offers commands and files after -- with the completion script that it was given.
 func TestBashCompletesCommands(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skipf("no bash: %v", err)
-	}
+	bash := suitetest.NeedProgram(t, "bash")
 	var script bytes.Buffer
 	if status := execute([]string{"completion", "bash"}, strings.NewReader(""), &script, io.Discard); status != 0 {
 		t.Fatalf("status %d", status)

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // The jobs of docs/running.md run as they stand there: the line of cron, the unit of
@@ -94,7 +96,8 @@ func TestDocumentedJobs(t *testing.T) {
 			t.Errorf("%s: status %d, want 76: %s", steps[2][1], status, out)
 		}
 	})
-	if analyze, err := exec.LookPath("systemd-analyze"); err == nil {
+	t.Run("systemd-analyze", func(t *testing.T) {
+		analyze := suitetest.NeedProgram(t, "systemd-analyze")
 		unit := strings.NewReplacer("/usr/local/bin/report", job, "/usr/bin/holdfast", filepath.Join(bin, "holdfast")).Replace(strings.TrimPrefix(block("systemd"), "ini\n"))
 		path := filepath.Join(dir, "nightly.service")
 		if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
@@ -103,7 +106,7 @@ func TestDocumentedJobs(t *testing.T) {
 		if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil && strings.Contains(string(out), "nightly.service") {
 			t.Errorf("%v: %s", err, out)
 		}
-	}
+	})
 }
 
 // The lines that docs/instead-of.md puts in the place of others, and those of the README

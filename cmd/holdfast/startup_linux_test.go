@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // scheduling are the system calls of Go's scheduler and memory, whose number depends on
@@ -22,13 +24,7 @@ var scheduling = []string{
 // TestStartUpSystemCalls bounds what a run of a command costs beside the command, on a
 // directory, when the lock exists. Times depend on the machine; this does not.
 func TestStartUpSystemCalls(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("strace is not installed")
-		}
-		t.Skip("strace is not installed")
-	}
+	strace := suitetest.NeedStrace(t)
 	dir := t.TempDir()
 	run := func(prefix ...string) {
 		args := append(prefix, holdfastBinary(t), "run", "x", "--", "/bin/true")

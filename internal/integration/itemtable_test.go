@@ -146,7 +146,7 @@ func TestItemBehaviour(t *testing.T) {
 		{name: "remove from a list", update: "REMOVE l[0], l[2], l[9]"},
 		{name: "set in a map", update: "SET m.a.c = :v REMOVE m.a.b", values: attrs(":v", "x")},
 		{name: "set in a map that is missing", update: "SET q.a = :v", values: attrs(":v", "x")},
-		{name: "set behind the end of a list", update: "SET l[9] = :v", values: attrs(":v", "x")},
+		{name: "set after the end of a list", update: "SET l[9] = :v", values: attrs(":v", "x")},
 		{name: "add to a number", update: "ADD n :v, fresh :v", values: attrs(":v", largeitem.Number("-2"))},
 		{name: "add to a set", update: "ADD ss :v", values: attrs(":v", largeitem.StringSet{"c", "a"})},
 		{name: "add to a text", update: "ADD s :v", values: attrs(":v", largeitem.Number("1"))},

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 const (
@@ -37,13 +39,8 @@ func newDisk(t testing.TB, fstype string) *Disk {
 	if !ok {
 		t.Fatalf("powercut: no file system is called %q", fstype)
 	}
-	if os.Getuid() != 0 {
-		missing(t, "only root can mount a disk")
-	}
-	mkfs, err := exec.LookPath(maker.command[0])
-	if err != nil {
-		missing(t, fmt.Sprintf("%s is not installed", maker.command[0]))
-	}
+	suitetest.NeedRoot(t, "a mount of a disk")
+	mkfs := suitetest.NeedProgram(t, maker.command[0])
 	base, err := filepath.EvalSymlinks(t.TempDir()) // as the system names the image
 	if err != nil {
 		t.Fatal(err)
@@ -75,15 +72,6 @@ func newDisk(t testing.TB, fstype string) *Disk {
 	return d
 }
 
-// missing skips a test, or fails it where everything should be there.
-func missing(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("powercut: %s", why)
-	}
-	t.Skipf("no power can be cut here: %s", why)
-}
-
 func (d *Disk) mount() {
 	d.t.Helper()
 	d.awaitDetached()
@@ -97,7 +85,7 @@ func (d *Disk) mount() {
 		d.t.Skipf("no power can be cut here: the kernel has no %s: %s", d.fstype, text)
 	}
 	if strings.Contains(text, "loop") || strings.Contains(text, "permitted") || strings.Contains(text, "denied") {
-		missing(d.t, text)
+		suitetest.Missing(d.t, "no power can be cut here: "+text)
 	}
 	d.t.Fatalf("powercut: mount: %v: %s", err, text)
 }

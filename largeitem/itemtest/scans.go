@@ -76,11 +76,11 @@ func (e *env) fill() map[largeitem.Key]attributes {
 func caseScanContinued(e *env) {
 	want := e.fill()
 	got := make(map[largeitem.Key]attributes)
-	// Scans that are cut after 1, 2, 4 ... rows, each continued behind the last position.
+	// Scans that are cut after 1, 2, 4 ... rows, each continued after the last position.
 	after, length := "", 1
 	for {
 		rows, last := 0, after
-		page := make(map[largeitem.Key]attributes) // behind the last position
+		page := make(map[largeitem.Key]attributes) // after the last position
 		for row, err := range e.other.Scan(e.ctx, &largeitem.ScanOptions{After: after}) {
 			if err != nil {
 				e.fatalf("scan after %q: %v", after, err)

@@ -122,7 +122,7 @@ func postgresNumber(n largeitem.Number, kind string) error {
 	return nil
 }
 
-// decimals returns how many digits of a canonical number are behind the point.
+// decimals returns how many digits of a canonical number are after the point.
 func decimals(n largeitem.Number) int {
 	mantissa, exponent, _ := strings.Cut(string(n), "E")
 	_, fraction, _ := strings.Cut(mantissa, ".")

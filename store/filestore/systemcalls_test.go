@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -118,13 +119,7 @@ type fault struct {
 // inject lets a command run into a fault.
 func (f fault) inject(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("strace is not installed")
-		}
-		t.Skip("strace is not installed")
-	}
+	strace := suitetest.NeedStrace(t)
 	inject := fmt.Sprintf("inject=%s:error=%s", f.call, f.errno)
 	if f.when > 0 {
 		inject += fmt.Sprintf(":when=%d", f.when)

@@ -21,8 +21,8 @@
 // # When there is no server
 //
 // A server that cannot be had fails the test. Only if the machine lacks java, or
-// npm while nothing is cached, and the environment variable CI is not "true", is
-// the test skipped instead, with the reason.
+// npm while nothing is cached, and the environment variable CI is not set, is the
+// test skipped instead, with the reason.
 package servers
 
 import (
@@ -30,7 +30,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +40,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // region is what all servers are told to be in, and what clients sign for.
@@ -136,10 +137,9 @@ func get[T any](t testing.TB, name string, start func(context.Context) (T, error
 	t.Helper()
 	server, err := start(t.Context())
 	switch {
-	case err == nil:
-	case errors.Is(err, errMissing) && os.Getenv("CI") != "true":
-		t.Skipf("SKIPPED, NOT TESTED: %s: %v", name, err)
-	default:
+	case errors.Is(err, errMissing):
+		suitetest.Missing(t, fmt.Sprintf("NOT TESTED: %s: %v", name, err))
+	case err != nil:
 		t.Fatalf("%s: %v", name, err)
 	}
 	return server
