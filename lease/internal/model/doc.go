@@ -79,7 +79,7 @@
 //
 // Bounds: how many writes of one grant may be unresolved at a time, and how many writes
 // that can still take effect may be under way at a time ([Config]). A state is known by
-// a 64-bit hash of it; see visited.go for the chance that one is overlooked.
+// a 64-bit hash of it; see package explore for the chance that one is overlooked.
 //
 // # Running it
 //

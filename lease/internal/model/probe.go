@@ -1,5 +1,15 @@
 package model
 
+// Probe leaves each client alone in turn.
+func (m *machine) Probe(s *state) (who, broke uint8) {
+	for c := range s.cl {
+		if p := uint8(m.probe(s, c)); p != 0 && (broke == 0 || p < broke) {
+			who, broke = uint8(c), p
+		}
+	}
+	return who, broke
+}
+
 // probe leaves client c alone with a good network, while the other one and the operator
 // are silent. It must come to hold the lock: no outcome leaves a lock that no client can
 // take, and none leaves a client that cannot go on. And if it holds the lock already,

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // The steps of the world.
 const (
 	opRead uint8 = iota
@@ -32,23 +34,17 @@ const (
 	opLeave
 )
 
-// step names what happened, for the trace.
-type step struct{ op, who, arg uint8 }
+// step names what happened, for the trace. By raised the largest token rose.
+type step struct{ op, who, arg, raised uint8 }
 
-// successor is one edge of the graph.
-type successor struct {
-	next   state
-	step   step
-	events events
-	broke  Property
-	raised uint8
-}
+// edge is one step of the graph.
+type edge = explore.Edge[state, step]
 
 // expansion collects the successors of one state.
 type expansion struct {
 	m    *machine
 	from state
-	out  []successor
+	out  []edge
 	w    world // reused, since it would otherwise be allocated for each edge
 }
 
@@ -59,13 +55,13 @@ func (x *expansion) try(st step, do func(w *world) bool) {
 	if !do(w) {
 		return
 	}
-	raised := w.finish()
+	st.raised = w.finish()
 	w.judge()
-	x.out = append(x.out, successor{w.state, st, w.events, w.broke, raised})
+	x.out = append(x.out, edge{Next: w.state, Step: st, Events: uint64(w.events), Broke: uint8(w.broke)})
 }
 
 // expand returns all successors of s. The slice is reused by the next call.
-func (x *expansion) expand(s *state) []successor {
+func (x *expansion) expand(s *state) []edge {
 	x.from, x.out = *s, x.out[:0]
 	for i := range int(s.n) {
 		x.try(step{op: opApply, arg: uint8(i)}, func(w *world) bool { w.apply(i); return true })

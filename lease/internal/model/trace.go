@@ -14,18 +14,16 @@ type tracer struct {
 }
 
 func newTracer(m *machine) *tracer {
-	t := &tracer{m: m, at: start(), token: 0}
-	m.canonical(&t.at)
-	return t
+	return &tracer{m: m, at: m.Start()}
 }
 
-func (t *tracer) step(e *successor) {
+func (t *tracer) step(e *edge) {
 	text := t.describe(e)
-	t.token += int(e.raised)
-	t.at = e.next
+	t.token += int(e.Step.raised)
+	t.at = e.Next
 	t.lines = append(t.lines, fmt.Sprintf("%2d. %-66s %s", len(t.lines)+1, text, t.shape()))
-	if e.broke != Kept {
-		t.lines = append(t.lines, "    so "+e.broke.String())
+	if p := Property(e.Broke); p != Kept {
+		t.lines = append(t.lines, "    so "+p.String())
 	}
 }
 
@@ -41,10 +39,10 @@ func (t *tracer) tok(v uint8) int { return t.token + int(v) - topToken }
 var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket"}
 
 // describe tells one step. The state is still the one before it.
-func (t *tracer) describe(e *successor) string {
-	who := name(e.step.who)
-	after := &e.next.cl[min(e.step.who, 1)]
-	switch e.step.op {
+func (t *tracer) describe(e *edge) string {
+	who := name(e.Step.who)
+	after := &e.Next.cl[min(e.Step.who, 1)]
+	switch e.Step.op {
 	case opRead:
 		return who + " reads; the answer is on its way"
 	case opAsk:
@@ -52,7 +50,7 @@ func (t *tracer) describe(e *successor) string {
 	case opSnapshot:
 		return "the store answers " + who + "'s read"
 	case opAnswer:
-		return who + " gets the answer: " + t.reply(int(e.step.who)) + then(after)
+		return who + " gets the answer: " + t.reply(int(e.Step.who)) + then(after)
 	case opNoAnswer:
 		return who + " gets no answer"
 	case opAcquire:
@@ -86,9 +84,9 @@ func (t *tracer) describe(e *successor) string {
 	case opDetach:
 		return who + " detaches and leaves a ticket in its file"
 	case opCopy:
-		return who + "'s file is copied to " + name(1-e.step.who)
+		return who + "'s file is copied to " + name(1-e.Step.who)
 	case opUse:
-		return who + " reads, to " + [...]string{"attach", "renew", "release"}[e.step.arg] + " with its ticket" + then(after)
+		return who + " reads, to " + [...]string{"attach", "renew", "release"}[e.Step.arg] + " with its ticket" + then(after)
 	case opSendTicket:
 		return who + " sends it" + fate(after)
 	case opLeave:
@@ -97,10 +95,10 @@ func (t *tracer) describe(e *successor) string {
 	return t.describeWorld(e)
 }
 
-func (t *tracer) describeWorld(e *successor) string {
-	switch e.step.op {
+func (t *tracer) describeWorld(e *edge) string {
+	switch e.Step.op {
 	case opApply:
-		r := &t.at.flight[e.step.arg]
+		r := &t.at.flight[e.Step.arg]
 		late := ""
 		if r.by < operator && t.at.cl[r.by].wver != r.rec.ver {
 			late = ", late"
@@ -112,9 +110,9 @@ func (t *tracer) describeWorld(e *successor) string {
 		return "the operator sends a break with --now"
 	}
 	rate := [3]string{"slow", "fast", "asleep"}
-	clocks := fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.step.who], rate[e.step.arg&3])
+	clocks := fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.Step.who], rate[e.Step.arg&3])
 	if t.m.Age {
-		clocks += ", the store " + rate[e.step.arg>>2]
+		clocks += ", the store " + rate[e.Step.arg>>2]
 	}
 	return clocks
 }

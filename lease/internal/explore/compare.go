@@ -1,0 +1,63 @@
+package explore
+
+import "fmt"
+
+// outside is a step as an outsider sees it: where it leads, once reduced, and what
+// happened.
+type outside[S comparable] struct {
+	to     S
+	events uint64
+	broke  uint8
+}
+
+func seen[S comparable, T any](edges []Edge[S, T], reduce func(*S)) map[outside[S]]T {
+	all := map[outside[S]]T{}
+	for i := range edges {
+		e := &edges[i]
+		to := e.Next
+		reduce(&to)
+		all[outside[S]{to, e.Events, e.Broke}] = e.Step
+	}
+	return all
+}
+
+// Compare visits up to limit states of plain, a world that leaves states as they are. From
+// each, the steps must lead to the same reduced states, with the same events, as the steps
+// of reduced from the reduced form of that state: then no future can tell the two apart. It
+// returns how many states it compared, how many reduced forms they have, and the first
+// difference.
+func Compare[S comparable, T any](plain, reduced World[S, T], reduce func(*S), limit int) (states, forms int, differs []string) {
+	expand, expandReduced := plain.Expander(), reduced.Expander()
+	known := map[S]bool{plain.Start(): true}
+	small := map[S]bool{}
+	queue := []S{plain.Start()}
+	for ; states < len(queue) && states < limit; states++ {
+		at := queue[states]
+		edges := expand(&at)
+		for i := range edges {
+			if e := &edges[i]; e.Broke == 0 && !known[e.Next] {
+				known[e.Next] = true
+				queue = append(queue, e.Next)
+			}
+		}
+		less := at
+		reduce(&less)
+		small[less] = true
+		a := seen(edges, reduce)
+		b := seen(expandReduced(&less), reduce)
+		for e, step := range a {
+			if _, ok := b[e]; !ok {
+				differs = append(differs, fmt.Sprintf("only without: %+v: %+v", step, e))
+			}
+		}
+		for e, step := range b {
+			if _, ok := a[e]; !ok {
+				differs = append(differs, fmt.Sprintf("only reduced: %+v: %+v", step, e))
+			}
+		}
+		if differs != nil {
+			return states, len(small), append(differs, fmt.Sprintf("from %+v", at))
+		}
+	}
+	return states, len(small), nil
+}
