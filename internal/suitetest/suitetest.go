@@ -68,6 +68,45 @@ func CheckSkips(t *testing.T, suite string, skip map[string]string, known []stri
 	}
 }
 
+// Default sets a number, or a time, of a suite's options that is zero to its default, and
+// fails t if another value is below the least.
+func Default[N ~int | ~int64](t *testing.T, suite, option string, value *N, normal, least N) {
+	t.Helper()
+	if *value == 0 {
+		*value = normal
+	}
+	if *value < least {
+		t.Fatalf("%s: Options.%s is %v, at least %v is needed", suite, option, *value, least)
+	}
+}
+
+// Open returns two handles on a new space: the second is another one if second can open it.
+func Open[S any](t *testing.T, open func(t *testing.T) S, second func(t *testing.T, first S) S) (a, b S) {
+	t.Helper()
+	a = open(t)
+	if second == nil {
+		return a, a
+	}
+	return a, second(t, a)
+}
+
+// Race calls f with 0 to n-1, all at once, and returns when all calls have returned.
+func Race(n int, f func(i int)) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-start
+			f(i)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+}
+
 // Setup makes the environment of a case, and says how to end it.
 type Setup[E any] func(t *testing.T, rec *Recorder) (env E, end func())
 

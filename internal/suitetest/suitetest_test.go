@@ -3,6 +3,7 @@ package suitetest_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -54,5 +55,24 @@ func TestRun(t *testing.T) {
 		t.Run(strings.Trim(fmt.Sprint(o.VerifySkips, o.Bubble, o.Parallel), " "), func(t *testing.T) {
 			suitetest.Run(t, cases(), o, setup)
 		})
+	}
+}
+
+// TestRace: all calls run at the same time.
+func TestRace(t *testing.T) {
+	const n = 8
+	met := make(chan int)
+	var sum atomic.Int64
+	suitetest.Race(n, func(i int) {
+		if i > 0 {
+			met <- i
+			return
+		}
+		for range n - 1 {
+			sum.Add(int64(<-met))
+		}
+	})
+	if got := sum.Load(); got != n*(n-1)/2 {
+		t.Errorf("got %d", got)
 	}
 }

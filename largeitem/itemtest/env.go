@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/largeitem"
@@ -33,32 +31,9 @@ type env struct {
 	other  largeitem.Table // what is read through: t itself, or another handle
 }
 
-func newEnv(t *testing.T, open func(t *testing.T) largeitem.Table, o Options, rec *suitetest.Recorder) *env {
-	e := &env{Options: o, rec: rec, t: open(t)}
-	e.other = e.t
-	if o.Second != nil {
-		e.other = o.Second(t, e.t)
-	}
-	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
-	var err error
-	if e.schema, err = e.t.Schema(e.ctx); err != nil {
-		t.Fatalf("itemtest: schema: %v", err)
-	}
-	if e.schema.MaxItem == 0 {
-		e.schema.MaxItem = largeitem.MaxItem
-	}
-	if e.Large == 0 {
-		e.Large = e.schema.MaxItem
-	}
-	return e
-}
-
 // handle returns the table that the i-th racer uses.
 func (e *env) handle(i int) largeitem.Table {
-	if i%2 == 1 {
-		return e.other
-	}
-	return e.t
+	return [...]largeitem.Table{e.t, e.other}[i%2]
 }
 
 func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
@@ -199,21 +174,7 @@ func (e *env) scan(opts *largeitem.ScanOptions) map[largeitem.Key]attributes {
 }
 
 // race runs f in all racers at once.
-func (e *env) race(f func(i int)) {
-	var ready, done sync.WaitGroup
-	start := make(chan struct{})
-	for i := range e.Racers {
-		ready.Add(1)
-		done.Go(func() {
-			ready.Done()
-			<-start
-			f(i)
-		})
-	}
-	ready.Wait()
-	close(start)
-	done.Wait()
-}
+func (e *env) race(f func(i int)) { suitetest.Race(e.Racers, f) }
 
 // show returns an item for people, shortened.
 func show(item attributes) string {

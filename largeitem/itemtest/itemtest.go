@@ -9,6 +9,8 @@
 package itemtest
 
 import (
+	"cmp"
+	"context"
 	"testing"
 	"time"
 
@@ -54,29 +56,11 @@ type Options struct {
 
 func (o *Options) checked(t *testing.T) Options {
 	t.Helper()
-	var c Options
-	if o != nil {
-		c = *o
-	}
-	for _, d := range []struct {
-		name     string
-		value    *int
-		def, min int
-	}{
-		{"Racers", &c.Racers, 8, 2},
-		{"Rounds", &c.Rounds, 20, 1},
-		{"Items", &c.Items, 1100, 3},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min {
-			t.Fatalf("itemtest: Options.%s is %d, at least %d is needed", d.name, *d.value, d.min)
-		}
-	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c := *cmp.Or(o, &Options{})
+	suitetest.Default(t, "itemtest", "Racers", &c.Racers, 8, 2)
+	suitetest.Default(t, "itemtest", "Rounds", &c.Rounds, 20, 1)
+	suitetest.Default(t, "itemtest", "Items", &c.Items, 1100, 3)
+	suitetest.Default(t, "itemtest", "Patience", &c.Patience, time.Minute, 1)
 	suitetest.CheckSkips(t, "itemtest", c.Skip, Cases())
 	return c
 }
@@ -115,9 +99,22 @@ func Check(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options,
 	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
+// setup opens what a case works with.
 func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := newEnv(t, open, o, rec)
+		e := &env{Options: o, rec: rec}
+		e.t, e.other = suitetest.Open(t, open, o.Second)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
+		var err error
+		if e.schema, err = e.t.Schema(e.ctx); err != nil {
+			t.Fatalf("itemtest: schema: %v", err)
+		}
+		if e.schema.MaxItem == 0 {
+			e.schema.MaxItem = largeitem.MaxItem
+		}
+		if e.Large == 0 {
+			e.Large = e.schema.MaxItem
+		}
 		return e, e.cancel
 	}
 }

@@ -18,6 +18,7 @@
 package leasetest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -61,19 +62,9 @@ type Options struct {
 // checked returns o with the defaults filled in that do not depend on the store.
 func (o *Options) checked(t *testing.T) Options {
 	t.Helper()
-	var c Options
-	if o != nil {
-		c = *o
-	}
-	if c.Contenders == 0 {
-		c.Contenders = 8
-	}
-	if c.Contenders < 2 {
-		t.Fatalf("leasetest: Options.Contenders is %d, at least 2 are needed", c.Contenders)
-	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c := *cmp.Or(o, &Options{})
+	suitetest.Default(t, "leasetest", "Contenders", &c.Contenders, 8, 2)
+	suitetest.Default(t, "leasetest", "Patience", &c.Patience, time.Minute, 1)
 	suitetest.CheckSkips(t, "leasetest", c.Skip, Cases())
 	return c
 }
@@ -116,29 +107,20 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
+// setup opens a store for one case.
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := newEnv(t, open, o, rec)
+		e := &env{Options: o, rec: rec}
+		e.a, e.b = suitetest.Open(t, open, o.Second)
+		if e.TTL == 0 {
+			traits := store.TraitsOf(e.a)
+			e.TTL = max(lease.MinRemoteTTL, traits.MinTTL)
+			if traits.Local {
+				e.TTL = max(lease.MinLocalTTL, traits.MinTTL)
+			}
+		}
+		e.long = max(e.TTL, time.Minute)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
 		return e, e.end
 	}
-}
-
-// newEnv opens a store for one case.
-func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options, rec *suitetest.Recorder) *env {
-	e := &env{Options: o, rec: rec}
-	e.a = open(t)
-	e.b = e.a
-	if o.Second != nil {
-		e.b = o.Second(t, e.a)
-	}
-	if e.TTL == 0 {
-		traits := store.TraitsOf(e.a)
-		e.TTL = max(lease.MinRemoteTTL, traits.MinTTL)
-		if traits.Local {
-			e.TTL = max(lease.MinLocalTTL, traits.MinTTL)
-		}
-	}
-	e.long = max(e.TTL, time.Minute)
-	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
-	return e
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -28,23 +27,9 @@ type env struct {
 	other  object.Bucket // what is read through: b itself, or another handle
 }
 
-func newEnv(t *testing.T, open func(t *testing.T) object.Bucket, o Options, rec *suitetest.Recorder) *env {
-	e := &env{Options: o, t: t, rec: rec}
-	e.b = open(t)
-	e.other = e.b
-	if o.Second != nil {
-		e.other = o.Second(t, e.b)
-	}
-	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
-	return e
-}
-
 // handle returns the bucket that the i-th racer uses.
 func (e *env) handle(i int) object.Bucket {
-	if i%2 == 1 {
-		return e.other
-	}
-	return e.b
+	return [...]object.Bucket{e.b, e.other}[i%2]
 }
 
 func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
@@ -145,21 +130,7 @@ func (e *env) list(prefix string, opts *object.ListOptions) []string {
 }
 
 // race runs f in all racers at once.
-func (e *env) race(f func(i int)) {
-	var ready, done sync.WaitGroup
-	start := make(chan struct{})
-	for i := range e.Racers {
-		ready.Add(1)
-		done.Go(func() {
-			ready.Done()
-			<-start
-			f(i)
-		})
-	}
-	ready.Wait()
-	close(start)
-	done.Wait()
-}
+func (e *env) race(f func(i int)) { suitetest.Race(e.Racers, f) }
 
 // show returns a body for people, shortened.
 func show(body string) string {

@@ -13,6 +13,8 @@
 package objecttest
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -59,30 +61,12 @@ type Options struct {
 
 func (o *Options) checked(t *testing.T) Options {
 	t.Helper()
-	var c Options
-	if o != nil {
-		c = *o
-	}
-	for _, d := range []struct {
-		name     string
-		value    *int
-		def, min int
-	}{
-		{"Racers", &c.Racers, 16, 2},
-		{"Rounds", &c.Rounds, 25, 1},
-		{"Keys", &c.Keys, 1100, 1},
-		{"Large", &c.Large, 1 << 20, 1 << 10},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min {
-			t.Fatalf("objecttest: Options.%s is %d, at least %d is needed", d.name, *d.value, d.min)
-		}
-	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c := *cmp.Or(o, &Options{})
+	suitetest.Default(t, "objecttest", "Racers", &c.Racers, 16, 2)
+	suitetest.Default(t, "objecttest", "Rounds", &c.Rounds, 25, 1)
+	suitetest.Default(t, "objecttest", "Keys", &c.Keys, 1100, 1)
+	suitetest.Default(t, "objecttest", "Large", &c.Large, 1<<20, 1<<10)
+	suitetest.Default(t, "objecttest", "Patience", &c.Patience, time.Minute, 1)
 	suitetest.CheckSkips(t, "objecttest", c.Skip, Cases())
 	for a, reason := range c.Lacks {
 		if !slices.Contains(object.Abilities(), a) || reason == "" {
@@ -126,9 +110,12 @@ func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, n
 	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
+// setup opens what a case works with.
 func setup(open func(t *testing.T) object.Bucket, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := newEnv(t, open, o, rec)
+		e := &env{Options: o, t: t, rec: rec}
+		e.b, e.other = suitetest.Open(t, open, o.Second)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
 		return e, e.cancel
 	}
 }

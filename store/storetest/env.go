@@ -29,23 +29,9 @@ type env struct {
 	open   func(t *testing.T) store.Store
 }
 
-func newEnv(t *testing.T, open func(t *testing.T) store.Store, o Options, rec *suitetest.Recorder) *env {
-	e := &env{Options: o, t: t, rec: rec, open: open}
-	e.s = open(t)
-	e.other = e.s
-	if o.Second != nil {
-		e.other = o.Second(t, e.s)
-	}
-	e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
-	return e
-}
-
 // handle returns the store that the i-th racer uses.
 func (e *env) handle(i int) store.Store {
-	if i%2 == 1 {
-		return e.other
-	}
-	return e.s
+	return [...]store.Store{e.s, e.other}[i%2]
 }
 
 func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }

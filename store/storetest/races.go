@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/registerrules"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,16 +40,7 @@ func raceCases() []testCase {
 
 // race runs f for n racers at once and waits for them.
 func (e *env) race(n int, f func(i int, s store.Store)) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			f(i, e.handle(i))
-		})
-	}
-	close(start)
-	wg.Wait()
+	suitetest.Race(n, func(i int) { f(i, e.handle(i)) })
 }
 
 // breathe lets others go first: on a fast store racers would hardly meet without it.

@@ -22,6 +22,8 @@
 package storetest
 
 import (
+	"cmp"
+	"context"
 	"testing"
 	"time"
 
@@ -86,33 +88,15 @@ type Options struct {
 // checked returns o with its defaults filled in.
 func (o *Options) checked(t *testing.T) Options {
 	t.Helper()
-	var c Options
-	if o != nil {
-		c = *o
-	}
-	for _, d := range []struct {
-		name     string
-		value    *int
-		def, min int
-	}{
-		{"Racers", &c.Racers, 16, 2},
-		{"Rounds", &c.Rounds, 25, 1},
-		{"Keys", &c.Keys, 1100, 1},
-		{"MaxKey", &c.MaxKey, store.MaxKey, 128},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min {
-			t.Fatalf("storetest: Options.%s is %d, at least %d is needed", d.name, *d.value, d.min)
-		}
-	}
+	c := *cmp.Or(o, &Options{})
+	suitetest.Default(t, "storetest", "Racers", &c.Racers, 16, 2)
+	suitetest.Default(t, "storetest", "Rounds", &c.Rounds, 25, 1)
+	suitetest.Default(t, "storetest", "Keys", &c.Keys, 1100, 1)
+	suitetest.Default(t, "storetest", "MaxKey", &c.MaxKey, store.MaxKey, 128)
 	if c.MaxKey > store.MaxKey {
 		t.Fatalf("storetest: Options.MaxKey is %d, no key is longer than %d", c.MaxKey, store.MaxKey)
 	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	suitetest.Default(t, "storetest", "Patience", &c.Patience, time.Minute, 1)
 	suitetest.CheckSkips(t, "storetest", c.Skip, Cases())
 	return c
 }
@@ -161,9 +145,12 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 	return suitetest.Check(t, cases(), suitetest.Options{Skip: o.Skip}, setup(open, o), names...)
 }
 
+// setup opens what a case works with.
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := newEnv(t, open, o, rec)
+		e := &env{Options: o, t: t, rec: rec, open: open}
+		e.s, e.other = suitetest.Open(t, open, o.Second)
+		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.Patience)
 		return e, e.cancel
 	}
 }
