@@ -137,7 +137,7 @@ func (c *Client) raiseFloor(ctx context.Context, token uint64) error {
 		if floor >= token {
 			return nil, store.ErrUnchanged
 		}
-		return json.Marshal(floorRecord{FormatVersion, floorKind, token})
+		return json.Marshal(floorRecord{plainFormat, floorKind, token})
 	})
 	if err != nil {
 		return fmt.Errorf("floor of tokens: %w", err)

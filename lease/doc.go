@@ -77,10 +77,12 @@
 //
 // Readable JSON, one object, below Options.KeyPrefix:
 //
-//	holdfast     1, the version of the format; a higher one is refused
-//	kind         "lease"
-//	name         the lock's name
-//	state        "held", "free" or "broken"
+//	holdfast     the version of the format: 2 if the record is of a session or has any of the
+//	             fields from session on, else 1; a higher one is refused
+//	kind         "lease", or "session" for the record of a session
+//	name         the lock's name, or the session's id
+//	state        "held", "shared" (by its holders), "free" or "broken"; of a session "open",
+//	             "closed" or "fenced"
 //	token        the fencing token of the last grant, an unsigned 64-bit integer
 //	holder       who, for people
 //	grant        random id of the grant
@@ -100,6 +102,19 @@
 //	             "done", "failed" or "died"), error, holder, tries, grant, and again (the run
 //	             was taken back), the times by the clock of its holder
 //	data         the user's data where it is UTF-8 with few escapes, else data_base64
+//	session      the session that the grant is under; the grant is then its id, a dot and a
+//	             number of base 36
+//	mark         the nonce of the last write by the grant's own holder, if others have written
+//	             since
+//	slots        how many slots the semaphore has; kept when all are free
+//	holders      the readers, or the holders of slots: each an array of grant, mode ("r" for a
+//	             reader, "s" for a slot, "w" for a writer), TTL of its session in milliseconds,
+//	             when it entered in Unix seconds, token, and number of the slot
+//	queue        those who wait in order, likewise, without token and slot
+//	ask          the request to give way: an object with grant (whom it was asked of), by,
+//	             reason, at, heard, and refused (why)
+//	linger_ms    for how long the holder keeps the lock after its work if no one asks
+//	attend       of a session: the locks that others have asked for or broken; ["*"] for all
 //
 // Fields that are not known here are kept when the record is rewritten, unless they
 // leave no room for it: a record that others or earlier versions filled up loses first

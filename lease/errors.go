@@ -78,6 +78,17 @@ var (
 	// ErrFormat: the record is of a newer format than this program knows.
 	ErrFormat = errors.New("record of a newer format")
 
+	// ErrFull: the lock has [MaxMembers] holders and waiters already, or its record has no room
+	// for another one.
+	ErrFull = store.NewSentinel("no room for another holder", store.NotApplied)
+
+	// ErrKind: the lock is a semaphore and was used as a lock, or the other way round.
+	ErrKind = store.NewSentinel("a lock of another kind", store.NotApplied, store.ErrPermanent)
+
+	// ErrSlots: the semaphore has another number of slots than the caller names. The error
+	// is a [*SlotsError].
+	ErrSlots = store.NewSentinel("another number of slots", store.NotApplied, store.ErrPermanent)
+
 	// ErrTicket: a [Ticket] contradicts the record that it names, or itself.
 	ErrTicket = store.NewSentinel("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
@@ -97,6 +108,10 @@ func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %q", e.Name)
 	switch {
+	case e.Record.State == Shared && e.Record.Slots > 0:
+		fmt.Fprintf(&b, " has %d of %d slots taken (token %d)", len(e.Record.Holders), e.Record.Slots, e.Record.Token)
+	case e.Record.State == Shared:
+		fmt.Fprintf(&b, " is held by readers: %d (token %d)", len(e.Record.Holders), e.Record.Token)
 	case e.Record.State == Broken:
 		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", e.Record.Token)
 	case e.Record.State == Free && !e.Record.NotBefore.IsZero():
@@ -153,3 +168,18 @@ func (e *LostError) Unwrap() []error {
 	}
 	return []error{e.Reason, e.Cause}
 }
+
+// SlotsError tells that a semaphore has another number of slots than the caller names. It
+// matches [ErrSlots].
+type SlotsError struct {
+	Name string
+	Want int // what the caller names
+	Have int // what stands in the store
+}
+
+func (e *SlotsError) Error() string {
+	return fmt.Sprintf("semaphore %q: it has %d slots, and the caller names %d: name the same number, or resize it", e.Name, e.Have, e.Want)
+}
+
+// Unwrap returns ErrSlots.
+func (e *SlotsError) Unwrap() error { return ErrSlots }

@@ -29,6 +29,11 @@ func Encode(r *Record) ([]byte, error) { return r.encode() }
 // Decode decodes a record of the lock name.
 func Decode(name string, value []byte) (*Record, error) { return decodeRecord(name, value) }
 
+// DecodeKind decodes a record of that kind.
+func DecodeKind(kind, name string, value []byte) (*Record, error) {
+	return decodeKind(kind, name, value)
+}
+
 // SweepMemory removes what a [FileMemory] in dir has not needed for long.
 func SweepMemory(dir string) {
 	d, err := private.OpenPrivateDir(dir)

@@ -398,9 +398,9 @@ func (h *Handle) known() *seen {
 	return h.last
 }
 
-// note remembers a state. What counts is when a version was seen first. For a broken
-// record it is when the last write of the grant was seen first: the break named that
-// write as its predecessor, so that the holder wrote none after it.
+// note remembers a state. What counts is when a version was seen first. For a record that
+// others have changed, and a broken one, it is when the last write of the grant's holder was
+// seen first: its mark is still that write, so that the holder wrote none after it.
 func (h *Handle) note(s *seen) *seen {
 	h.mu.Lock()
 	if h.last != nil && h.last.version == s.version && s.version != "" {
@@ -413,11 +413,10 @@ func (h *Handle) note(s *seen) *seen {
 		h.mu.Unlock()
 		return s
 	}
-	if last := h.last; last != nil && last.rec != nil && s.rec != nil && s.rec.State == Broken &&
-		last.rec.State == Held && last.rec.Grant == s.rec.Grant && last.rec.Nonce == s.rec.Broke {
-		broken := *s
-		broken.at = last.at
-		s = &broken
+	if last := h.last; last != nil && last.rec != nil && s.rec != nil && last.rec.Grant == s.rec.Grant && last.rec.mark() == s.rec.mark() {
+		unchanged := *s
+		unchanged.at = last.at
+		s = &unchanged
 	}
 	h.last = s
 	released := s.rec != nil && s.rec.State == Free && (h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant)

@@ -161,8 +161,9 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		next.State, next.Now = Free, false
 	}
 	if r.State == Held {
-		next.Broke, next.Stood = r.Nonce, 0
+		next.Broke, next.Stood = r.mark(), 0
 	}
+	next.Mark = "" // Broke is it
 	next.Stood = min(next.Stood+max(s.age, 0), maxStood)
 	return next, nil
 }

@@ -592,7 +592,7 @@ func TestRunInTheRecord(t *testing.T) {
 			`"began":"2000`:       `"began":"0000-99`,
 			`"until":"2000-01-02`: `"until":"1999-01-02`,
 			`"holder":`:           `"Grant":"x","holder":`,
-			`"holdfast":1`:        `"holdfast":2`,
+			`"holdfast":1`:        `"holdfast":3`,
 		} {
 			text := strings.Replace(string(value), old, bad, 2)
 			if text == string(value) {

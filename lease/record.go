@@ -2,8 +2,10 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,9 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// FormatVersion is the version of the record that this package writes. A record of
-// a newer version is refused.
-const FormatVersion = 1
+// FormatVersion is the highest version of the record that this package knows. A record of
+// a newer version is refused. This package writes version 2 where a record has a session,
+// members or an ask, which programs of version 1 do not know, and version 1 everywhere else.
+const FormatVersion = 2
+
+// plainFormat is the version of records that programs of version 1 can read, too.
+const plainFormat = 1
 
 // State tells whether a lock is taken.
 type State string
@@ -30,13 +36,24 @@ const (
 
 	// Broken: another client ended the grant; see [Client.Break].
 	Broken State = "broken"
+
+	// Shared: the holders in the record hold the lock, each until its session ends: readers, or
+	// holders of slots.
+	Shared State = "shared"
+
+	// Fenced: of a session's record alone: other clients ended the session. It never returns.
+	Fenced State = "fenced"
 )
+
+// KindSession is [Record.Kind] of the record of a session.
+const KindSession = "session"
 
 // Record is what the register of a lock holds: readable JSON, documented in the
 // package comment.
 type Record struct {
-	Name     string        // the lock's name
-	State    State         //
+	Name     string        // the lock's name, or the id of the session
+	State    State         // of a session: Held (open), Free (closed) or Fenced
+	Kind     string        // empty for the record of a lock, KindSession for that of a session
 	Token    uint64        // the fencing token of the last grant
 	Holder   string        // free text for people
 	Grant    string        // random id of the grant
@@ -58,6 +75,33 @@ type Record struct {
 	// Run is the last run of a job that runs once in each period, nil if there was none;
 	// see [Client.Once].
 	Run *Run
+
+	// Session is the session that the grant is under, empty for a plain lease.
+	Session string
+
+	// Holders are the readers, or the holders of slots. Queue are those who wait in order. Both
+	// together have at most [MaxMembers].
+	Holders, Queue []Member
+
+	// Slots is how many slots the semaphore has, 0 for a lock that is none. It is kept when
+	// all are free.
+	Slots int
+
+	// Ask is the request to give way, nil if there is none.
+	Ask *Ask
+
+	// Mark is the nonce of the last write by the grant's own holder, if others have written
+	// since: they ask it to give way, or enter the queue. It is empty if Nonce is that. It
+	// tells that the holder lives, and Nonce does not.
+	Mark string
+
+	// Linger says that the holder keeps the lock after its work for up to that time, so that
+	// asking for it pays. It is 0 if the holder does not.
+	Linger time.Duration
+
+	// Attend names, in the record of a session, the locks that others have asked for or
+	// broken; ["*"] stands for all.
+	Attend []string
 
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
@@ -83,6 +127,14 @@ type fields struct {
 	Stood      int64           `json:"stood_ms,omitempty"`
 	NotBefore  time.Time       `json:"not_before,omitzero"`
 	Run        json.RawMessage `json:"run,omitempty"`
+	Session    string          `json:"session,omitempty"`
+	Mark       string          `json:"mark,omitempty"`
+	Slots      int             `json:"slots,omitempty"`
+	Holders    []Member        `json:"holders,omitempty"`
+	Queue      []Member        `json:"queue,omitempty"`
+	Ask        json.RawMessage `json:"ask,omitempty"`
+	Linger     int64           `json:"linger_ms,omitempty"`
+	Attend     []string        `json:"attend,omitempty"`
 	Data       *string         `json:"data,omitempty"`
 	DataBase64 []byte          `json:"data_base64,omitempty"`
 }
@@ -95,6 +147,7 @@ const maxStood = 2 * MaxTTL
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
 	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "run", "data", "data_base64",
+	"session", "mark", "slots", "holders", "queue", "ask", "linger_ms", "attend",
 }
 
 // MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
@@ -109,14 +162,17 @@ const readableData = 1024
 // one with fields of others or of earlier versions can be, leaves out what matters least
 // until it fits, so that its lock can always be taken and freed: in this order, what is
 // for people, the presence, the data, and the fields that are not known here. They are
-// removed from r, too.
+// removed from r, too. Members are never left out: where they have no room the error matches
+// [ErrFull] and [store.ErrTooLarge].
 func (r *Record) encode() ([]byte, error) {
 	value, err := r.whole()
 	for _, leaveOut := range []func(){
+		func() { r.Attend = attendAll(r.Attend) },
 		func() { r.Granted = time.Time{} },
 		func() { r.Holder = "" },
 		func() { r.Presence = "" },
 		func() { r.Run = r.Run.bare() },
+		func() { r.Ask = r.Ask.bare() },
 		func() { r.Data = nil },
 		func() { r.unknown = nil },
 	} {
@@ -129,6 +185,8 @@ func (r *Record) encode() ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("lock record: %w", err)
+	case len(value) > store.MaxValue && r.members() > 0:
+		return nil, fmt.Errorf("lock record: %w: %w: %d bytes with %d members, at most %d are allowed", ErrFull, store.ErrTooLarge, len(value), r.members(), store.MaxValue)
 	case len(value) > store.MaxValue:
 		return nil, fmt.Errorf("lock record: %w: %d bytes without its data, at most %d are allowed", store.ErrTooLarge, len(value), store.MaxValue)
 	}
@@ -139,6 +197,7 @@ func (r *Record) encode() ([]byte, error) {
 func (r *Record) freed() Record {
 	free := *r
 	free.State, free.Presence, free.Now, free.Broke, free.Stood = Free, "", false, "", 0
+	free.Session, free.Mark, free.Ask, free.Linger = "", "", nil, 0
 	free.Run = free.lastRun()
 	return free
 }
@@ -159,11 +218,12 @@ func (r *Record) setData(data []byte) error {
 // whole returns the value of the register, however large.
 func (r *Record) whole() ([]byte, error) {
 	f := fields{
-		Holdfast: FormatVersion, Kind: recordKind, Name: r.Name, State: r.State, Token: r.Token,
+		Holdfast: r.format(), Kind: r.kind(), Name: r.Name, State: r.stateName(), Token: r.Token,
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
 		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
-		NotBefore: r.NotBefore.UTC(),
+		NotBefore: r.NotBefore.UTC(), Session: r.Session, Mark: r.Mark, Slots: r.Slots,
+		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), Attend: r.Attend,
 	}
 	if r.Data != nil {
 		if text := string(r.Data); readable(text) {
@@ -178,6 +238,13 @@ func (r *Record) whole() ([]byte, error) {
 			return nil, err
 		}
 		f.Run = run
+	}
+	if r.Ask != nil {
+		ask, err := r.Ask.encode()
+		if err != nil {
+			return nil, err
+		}
+		f.Ask = ask
 	}
 	known, err := marshal(f)
 	if err != nil {
@@ -225,6 +292,11 @@ func marshal(v any) ([]byte, error) {
 // decodeRecord reads the value of a register as the record of the lock name. Its
 // errors match [store.ErrCorrupt]: what lies there is neither absent nor taken over.
 func decodeRecord(name string, value []byte) (*Record, error) {
+	return decodeKind("", name, value)
+}
+
+// decodeKind is decodeRecord for a record of that kind; see [Record.Kind].
+func decodeKind(kind, name string, value []byte) (*Record, error) {
 	bad := func(format string, args ...any) (*Record, error) {
 		return nil, fmt.Errorf("%w: %s", store.ErrCorrupt, fmt.Sprintf(format, args...))
 	}
@@ -252,21 +324,29 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
 		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
 		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond, NotBefore: f.NotBefore,
+		Kind: kind, Session: f.Session, Mark: f.Mark, Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
+		Linger: time.Duration(f.Linger) * time.Millisecond, Attend: f.Attend,
 	}
+	states := lockStates
+	if kind == KindSession {
+		states = sessionStates
+	}
+	state, known := states[string(f.State)]
+	r.State = state
 	switch {
-	case f.Kind != recordKind:
-		return bad("a record of kind %q where a lock belongs", f.Kind)
+	case f.Kind != r.kind():
+		return bad("a record of kind %q where one of kind %q belongs", f.Kind, r.kind())
 	case f.Name != name:
-		return bad("the record names the lock %q", f.Name)
-	case f.State != Held && f.State != Free && f.State != Broken:
+		return bad("the record names the %s %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
+	case !known:
 		return bad("unknown state %q", f.State)
 	case f.Token == 0:
 		return bad("no token")
 	case f.Nonce == "":
 		return bad("no nonce")
-	case f.State == Held && f.Grant == "":
+	case state == Held && f.Grant == "":
 		return bad("held, but without a grant")
-	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && f.State != Free:
+	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Fenced):
 		return bad("a TTL of %d ms", f.TTL)
 	case f.Stood < 0 || f.Stood > maxStood.Milliseconds():
 		return bad("broken when it had stood for %d ms", f.Stood)
@@ -286,6 +366,14 @@ func decodeRecord(name string, value []byte) (*Record, error) {
 			return bad("%v", err)
 		}
 		r.Run = r.lastRun()
+	}
+	if f.Ask != nil {
+		if r.Ask, err = decodeAsk(f.Ask); err != nil {
+			return bad("%v", err)
+		}
+	}
+	if err := r.consistent(); err != nil {
+		return bad("%v", err)
 	}
 	return r, nil
 }
@@ -325,4 +413,126 @@ func follow(name string, token uint64) (uint64, error) {
 		return 0, fmt.Errorf("%w: the token of lock %q is at its maximum, nothing can follow it", store.ErrCorrupt, name)
 	}
 	return token + 1, nil
+}
+
+// format is the version of the format that the record needs.
+func (r *Record) format() int {
+	if r.Kind == "" && r.Session == "" && r.Mark == "" && r.Slots == 0 && r.members() == 0 && r.Ask == nil && r.Linger == 0 {
+		return plainFormat
+	}
+	return FormatVersion
+}
+
+// kind is the kind of the record as it is written.
+func (r *Record) kind() string { return cmp.Or(r.Kind, recordKind) }
+
+// The states as records have them.
+var (
+	lockStates    = map[string]State{"held": Held, "free": Free, "broken": Broken, "shared": Shared}
+	sessionStates = map[string]State{"open": Held, "closed": Free, "fenced": Fenced}
+)
+
+// stateName is the state as the record has it.
+func (r *Record) stateName() State {
+	if r.Kind == KindSession {
+		for name, state := range sessionStates {
+			if state == r.State {
+				return State(name)
+			}
+		}
+	}
+	return r.State
+}
+
+// mark is the nonce of the last write by the grant's own holder: what a waiter times.
+func (r *Record) mark() string {
+	if r.State == Broken {
+		return cmp.Or(r.Broke, r.Mark, r.Nonce)
+	}
+	return cmp.Or(r.Mark, r.Nonce)
+}
+
+// Ask is a request to the holders of a lock to give way.
+type Ask struct {
+	Grant   string    // whom it was asked of; empty: all that hold the lock
+	By      string    // who asks, for people: at most 1,024 bytes
+	Reason  string    // why, for people: at most 1,024 bytes
+	At      time.Time // when, by the clock of the asker; for people only
+	Heard   bool      // the holder has read it
+	Refused string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
+
+	// unknown keeps the fields of later versions as they came.
+	unknown map[string]json.RawMessage
+}
+
+// askFields is the JSON form of an Ask.
+type askFields struct {
+	Grant   string    `json:"grant,omitempty"`
+	By      string    `json:"by,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	Heard   bool      `json:"heard,omitempty"`
+	Refused string    `json:"refused,omitempty"`
+}
+
+var knownAskFields = []string{"grant", "by", "reason", "at", "heard", "refused"}
+
+const (
+	// maxAskText bounds each text of an Ask, in bytes.
+	maxAskText = 1024
+
+	// maxAttend bounds [Record.Attend]; attendsAll stands for more.
+	maxAttend  = 100
+	attendsAll = "*"
+)
+
+// encode returns the JSON form of the ask.
+func (a *Ask) encode() (json.RawMessage, error) {
+	known, err := marshal(askFields{a.Grant, a.By, a.Reason, a.At.UTC(), a.Heard, a.Refused})
+	if err != nil || len(a.unknown) == 0 {
+		return known, err
+	}
+	if string(known) == "{}" {
+		return marshal(a.unknown)
+	}
+	return withUnknown(known, a.unknown)
+}
+
+// decodeAsk reads the JSON form of an ask.
+func decodeAsk(value json.RawMessage) (*Ask, error) {
+	var (
+		f   askFields
+		all map[string]json.RawMessage
+	)
+	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+		return nil, err
+	}
+	a := &Ask{Grant: f.Grant, By: f.By, Reason: f.Reason, At: f.At, Heard: f.Heard, Refused: f.Refused}
+	if longest := max(len(a.By), len(a.Reason), len(a.Refused)); longest > maxAskText {
+		return nil, fmt.Errorf("an ask with a text of %d bytes", longest)
+	}
+	var err error
+	a.unknown, err = unknownOf(all, knownAskFields)
+	return a, err
+}
+
+// bare returns the ask without what is for people, and without the fields of others. That it
+// was refused remains.
+func (a *Ask) bare() *Ask {
+	if a == nil {
+		return nil
+	}
+	bare := &Ask{Grant: a.Grant, Heard: a.Heard}
+	if a.Refused != "" {
+		bare.Refused = "refused"
+	}
+	return bare
+}
+
+// attendAll stands for the names if there are any.
+func attendAll(names []string) []string {
+	if len(names) == 0 {
+		return names
+	}
+	return []string{attendsAll}
 }

@@ -72,7 +72,7 @@ func TestBreakUnreadableRefusesWhatCanBeRead(t *testing.T) {
 	st := memstore.New()
 	c := client(t, st, nil)
 	g := mustTry(t, c, "held")
-	if _, err := st.Put(t.Context(), "lock/newer", "", []byte(`{"holdfast":2,"kind":"lease","name":"newer"}`)); err != nil {
+	if _, err := st.Put(t.Context(), "lock/newer", "", []byte(`{"holdfast":3,"kind":"lease","name":"newer"}`)); err != nil {
 		t.Fatal(err)
 	}
 	keep := func(context.Context, string, []byte) error {
@@ -127,7 +127,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		"state":   `{"holdfast":1,"kind":"lease","name":"job","state":"gone","token":1,"nonce":"x","ttl_ms":1}`,
 		"token":   `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":-1,"nonce":"x"}`,
 		"year":    `{"holdfast":1,"kind":"lease","name":"job","state":"held","token":1,"nonce":"x","grant":"g","ttl_ms":31536000000}`,
-		"future":  `{"holdfast":2,"kind":"lease","shape":"unheard of"}`,
+		"future":  `{"holdfast":3,"kind":"lease","shape":"unheard of"}`,
 		"case":    `{"holdfast":1,"kind":"lease","name":"job","NAME":"x","state":"free","token":1,"nonce":"x"}`,
 		"max":     `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":18446744073709551615,"nonce":"x"}`,
 	} {

@@ -139,7 +139,7 @@ func caseUnreadable(e *env) {
 	e.must("read the record", err)
 	e.release(g)
 	for i, bad := range []string{
-		"", "{}", "null", "held", `{"holdfast":1}`, `{"holdfast":2,"kind":"lease"}`, `{"holdfast":1,"kind":"floor","token":7}`,
+		"", "{}", "null", "held", `{"holdfast":1}`, `{"holdfast":2,"kind":"lease"}`, `{"holdfast":3,"kind":"lease"}`, `{"holdfast":1,"kind":"floor","token":7}`,
 		string(value), // of another lock
 		string(value[:len(value)/2]),
 	} {

@@ -1,0 +1,204 @@
+package lease
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MaxMembers is how many holders and waiters together the record of a lock has room for.
+const MaxMembers = 500
+
+// Mode is what a member of a lock's record holds or waits for.
+type Mode string
+
+// The modes of members.
+const (
+	ModeShared    Mode = "shared"    // to read, beside other readers
+	ModeSlot      Mode = "slot"      // one slot of a semaphore
+	ModeExclusive Mode = "exclusive" // alone; in the queue only
+)
+
+// Member is one of several holders of a lock, or one of those who wait in its queue. It is
+// under a session, and ends with it.
+type Member struct {
+	Grant   string        // id of the grant: the session's, a dot, and a number of base 36
+	Session string        // the part of Grant before the dot
+	TTL     time.Duration // of the session
+	Mode    Mode
+	Slot    int       // the number of the slot, from 1 on; 0 for other modes, and in the queue
+	Token   uint64    // of the grant; 0 in the queue
+	Since   time.Time // when it entered, by its own wall clock, in whole seconds; for people only
+}
+
+// Bounds of the ids of sessions and of the numbers of their grants.
+const (
+	maxSession = 40
+	maxCounter = 13 // digits of base 36 that an uint64 has at most
+)
+
+// maxSince bounds Member.Since: the end of the year 9999.
+const maxSince = 253402300799
+
+// sessionOf returns the session of a grant, empty if the grant is under none.
+func sessionOf(grant string) string {
+	session, counter, _ := strings.Cut(grant, ".")
+	if len(session) > maxSession || len(counter) > maxCounter || !alphanumeric(session, true) || !alphanumeric(counter, false) {
+		return ""
+	}
+	return session
+}
+
+// alphanumeric reports whether s is made of ASCII digits and letters, capital ones only where
+// they are allowed, and is not empty.
+func alphanumeric(s string, capitals bool) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (!capitals || c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// modeCodes are the modes as a record has them: 500 members fit into three quarters of it.
+var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w"}
+
+// MarshalJSON returns the member as an array: grant, mode, TTL in milliseconds, since in Unix
+// seconds, token and slot, without zeros at the end.
+func (m Member) MarshalJSON() ([]byte, error) {
+	code, ok := modeCodes[m.Mode]
+	if !ok {
+		return nil, fmt.Errorf("a member of mode %q", m.Mode)
+	}
+	all := []any{m.Grant, code, m.TTL.Milliseconds(), max(0, m.Since.Unix())}
+	if m.Token != 0 || m.Slot != 0 {
+		all = append(all, m.Token)
+	}
+	if m.Slot != 0 {
+		all = append(all, m.Slot)
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (m *Member) UnmarshalJSON(value []byte) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(value, &all); err != nil {
+		return err
+	}
+	if len(all) < 4 || len(all) > 6 {
+		return fmt.Errorf("a member of %d fields", len(all))
+	}
+	var (
+		read       Member
+		code       string
+		ttl, since int64
+		errs       []error
+	)
+	for i, field := range all {
+		if string(field) == "null" {
+			return errors.New("a member with a null")
+		}
+		errs = append(errs, json.Unmarshal(field, []any{&read.Grant, &code, &ttl, &since, &read.Token, &read.Slot}[i]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for mode, c := range modeCodes {
+		if c == code {
+			read.Mode = mode
+		}
+	}
+	read.Session = sessionOf(read.Grant)
+	read.Since = time.Unix(since, 0).UTC()
+	switch {
+	case read.Mode == "":
+		return fmt.Errorf("a member of mode %q", code)
+	case read.Session == "":
+		return fmt.Errorf("a member with the grant %q", read.Grant)
+	case ttl <= 0 || ttl > MaxTTL.Milliseconds():
+		return fmt.Errorf("a member with a TTL of %d ms", ttl)
+	case since < 0 || since > maxSince:
+		return fmt.Errorf("a member since %d", since)
+	}
+	read.TTL = time.Duration(ttl) * time.Millisecond
+	*m = read
+	return nil
+}
+
+// members is how many holders and waiters the record names in its lists.
+func (r *Record) members() int { return len(r.Holders) + len(r.Queue) }
+
+// consistent tells in what the fields of a record contradict each other, as far as sessions
+// and members go.
+func (r *Record) consistent() error {
+	if r.Kind == KindSession {
+		if sessionOf(r.Name+".0") == "" {
+			return fmt.Errorf("a session %q", r.Name)
+		}
+		if r.members() > 0 || r.Slots != 0 || r.Session != "" || r.Linger != 0 {
+			return errors.New("a session with what only a lock has")
+		}
+	}
+	switch {
+	case r.Session != "" && sessionOf(r.Grant) != r.Session:
+		return fmt.Errorf("the grant %q under the session %q", r.Grant, r.Session)
+	case r.Slots < 0 || r.Slots > MaxMembers:
+		return fmt.Errorf("%d slots", r.Slots)
+	case r.Linger < 0 || r.Linger > MaxTTL:
+		return fmt.Errorf("a holder that keeps it for %v", r.Linger)
+	case len(r.Attend) > maxAttend || len(r.Attend) > 0 && r.Kind != KindSession:
+		return fmt.Errorf("%d locks to attend to", len(r.Attend))
+	case slices.ContainsFunc(r.Attend, func(name string) bool { return name == "" || len(name) > store.MaxKey }):
+		return errors.New("a lock to attend to without a name, or with a name that is too long")
+	case r.members() > MaxMembers:
+		return fmt.Errorf("%d members", r.members())
+	case (len(r.Holders) > 0) != (r.State == Shared) && r.State != Broken:
+		return fmt.Errorf("%d holders and the state %q", len(r.Holders), r.State)
+	case r.State == Held && r.Slots > 0:
+		return fmt.Errorf("one holder of %d slots", r.Slots)
+	}
+	return r.consistentMembers()
+}
+
+// consistentMembers checks what the members say against each other.
+func (r *Record) consistentMembers() error {
+	grants, slots := map[string]bool{}, map[int]bool{}
+	mode := ModeShared
+	if r.Slots > 0 {
+		mode = ModeSlot
+	}
+	if len(r.Holders) == 0 && (r.State == Held || r.State == Broken) {
+		grants[r.Grant] = true
+	}
+	for _, m := range r.Holders {
+		switch {
+		case m.Mode != mode:
+			return fmt.Errorf("a holder of mode %q", m.Mode)
+		case m.Token == 0 || m.Token > r.Token:
+			return fmt.Errorf("a holder with the token %d where the last one is %d", m.Token, r.Token)
+		case (m.Slot != 0) != (mode == ModeSlot) || m.Slot < 0 || m.Slot > MaxMembers || mode == ModeSlot && slots[m.Slot]:
+			return fmt.Errorf("a holder of slot %d", m.Slot)
+		case grants[m.Grant]:
+			return fmt.Errorf("the grant %q twice", m.Grant)
+		}
+		grants[m.Grant], slots[m.Slot] = true, true
+	}
+	for _, m := range r.Queue {
+		switch {
+		case (m.Mode == ModeSlot) != (mode == ModeSlot):
+			return fmt.Errorf("a waiter of mode %q", m.Mode)
+		case m.Token != 0 || m.Slot != 0:
+			return fmt.Errorf("a waiter with the token %d and slot %d", m.Token, m.Slot)
+		case grants[m.Grant]:
+			return fmt.Errorf("the grant %q twice", m.Grant)
+		}
+		grants[m.Grant] = true
+	}
+	return nil
+}
