@@ -17,20 +17,28 @@ import (
 
 // holdLine is one line of the output of hold. Its fields are stable.
 type holdLine struct {
-	Event    string    `json:"event"` // held, at_risk, lost or released
-	Lock     string    `json:"lock"`
-	Token    uint64    `json:"token"`
+	Event    string    `json:"event"`        // held, at_risk, lost or released; docs/json.md has those of --lines
+	ID       string    `json:"id,omitempty"` // with --lines: the caller's
+	Lock     string    `json:"lock,omitempty"`
+	Token    uint64    `json:"token,omitempty"`
 	Time     time.Time `json:"time"`
 	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`
+	TTL      int64     `json:"ttl_ms,omitempty"`   // of ready
+	Grace    int64     `json:"grace_ms,omitempty"` // likewise: for how long work may go on after lost
+	Holder   string    `json:"holder,omitempty"`   // of busy: who has the lock
+	Command  string    `json:"command,omitempty"`  // of failed: which command
+	Line     int       `json:"line,omitempty"`     // of invalid: which line of the input
+	Kind     string    `json:"kind,omitempty"`     // of the error
 	Error    string    `json:"error,omitempty"`
 }
 
 func (a *app) holdCommand() *cobra.Command {
 	f := &runFlags{}
+	lines := false
 	cmd := &cobra.Command{
 		Use:     "hold NAME",
-		Short:   "Hold a lock for a program in another language",
+		Short:   "Hold a lock, or many, for a program in another language",
 		GroupID: groupLocks,
 		Long: `Hold a lock for a program in another language.
 
@@ -41,14 +49,37 @@ the program that started it ends, however that happens. After "lost" the program
 the grace of the lease to stop in; the exit status is then 76.
 
 The end of its output without "released" is the end of the lock as well: it was killed,
-say, and another may have the lock at once. A program that reads it must stop then.`,
+say, and another may have the lock at once. A program that reads it must stop then.
+
+With --lines it holds any number of locks. Each line of its input is a JSON object: a
+command (acquire, try, release, data or close), an id of the caller's choice, and the lock.
+Each line of its output tells of one id. A line that it cannot carry out gets the answer
+"invalid", and the exit status is 64 in the end. At the end of input, on TERM and after
+close it gives all locks back, then says "closed". docs/json.md has all fields.`,
 		Example: `  # from a shell
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}
   ./job.sh
-  exec {HOLD[1]}>&-                  # end of input: release`,
-		Args: cobra.ExactArgs(1),
+  exec {HOLD[1]}>&-                  # end of input: release
+
+  # many locks: {"command":"acquire","id":"a","lock":"jobs/a"}
+  holdfast hold --lines`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if lines && len(args) > 0 {
+				return usagef("--lines takes the names of locks from its input, not from the command line")
+			}
+			if lines {
+				return nil
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if lines {
+				if cmd.Flags().Changed("busy-status") {
+					return usagef("--busy-status does not go with --lines, which says busy on its output")
+				}
+				return a.holdLines(cmd.Context(), f)
+			}
 			if err := f.check(args, []string{"hold"}); err != nil {
 				return err
 			}
@@ -59,6 +90,7 @@ say, and another may have the lock at once. A program that reads it must stop th
 	f.leaseFlags.add(flags)
 	f.onLost = "kill"
 	f.addWait(flags)
+	flags.BoolVar(&lines, "lines", false, "hold any number of locks: commands on the input, one JSON object on a line")
 	return cmd
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -187,11 +186,8 @@ func (f *runFlags) check(names, argv []string) error {
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		if err := store.CheckKey(name); err != nil {
-			return usagef("lock name: %w", err)
-		}
-		if printable.Text(name) != name {
-			return usagef("lock name %s has characters that control a terminal, or are not text", printable.Text(name))
+		if err := checkLockName(name); err != nil {
+			return err
 		}
 		if seen[name] {
 			return usagef("lock %q is named twice", name)

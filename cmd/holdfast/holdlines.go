@@ -1,0 +1,574 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Bounds of hold --lines. A line has room for the largest data, each byte of it escaped.
+const (
+	maxLine   = 256 << 10 // bytes of a line of its input
+	maxID     = 100       // bytes of an id
+	maxClaims = 100_000   // locks held, and waits for one, at the same time
+	maxUnread = 200_000   // lines that the reader of its output has not taken
+	readFor   = 5 * time.Second
+)
+
+// lineCommand is one line of the input of hold --lines. Its fields are stable.
+type lineCommand struct {
+	Command string  `json:"command"` // acquire, try, release, data or close
+	ID      string  `json:"id"`
+	Lock    string  `json:"lock"`
+	WaitMS  *int64  `json:"wait_ms"`
+	Data    *string `json:"data"`
+	Base64  []byte  `json:"data_base64"`
+}
+
+// lockSource is where hold --lines takes its locks from. Its end frees all of them.
+type lockSource interface {
+	Handle(name string) (*lease.Handle, error)
+	Close(ctx context.Context) error
+}
+
+// lineHolder holds any number of locks for the program that writes its input.
+type lineHolder struct {
+	ctx  context.Context
+	from lockSource
+	wait time.Duration // of an acquire that names none; negative: for ever
+	// around refuses a lock that an ancestor of this process holds.
+	around func(name string) error
+	out    *outbox
+
+	mu     sync.Mutex
+	claims map[string]*claim // by the id that the caller chose
+	bad    bool              // a line was refused
+	wg     sync.WaitGroup    // of commands in progress
+}
+
+// claim is a lock that hold --lines holds, or waits for.
+type claim struct {
+	id, lock  string
+	command   string                  // that made it: acquire or try
+	cancel    context.CancelCauseFunc // ends the wait
+	guard     *lease.Guard            // nil while it waits
+	storing   chan struct{}           // while data is being stored; closed at its end
+	releasing bool
+	over      bool // its end was told
+}
+
+// errGivenUp ends the wait for a lock that its caller releases before it has it.
+var errGivenUp = errors.New("released before it was held")
+
+// holdLines holds the locks that lines of the input name, until the input ends.
+func (a *app) holdLines(ctx context.Context, f *runFlags) error {
+	if f.once {
+		f.wait = 0
+	}
+	signals := make(chan os.Signal, 32)
+	signal.Notify(signals, forwardable()...)
+	defer signal.Stop(signals)
+	ignorePipe()
+
+	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.stdout), claims: map[string]*claim{}}
+	f.events = h.event
+	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	h.from = client
+	inherited := inheritedLocks()
+	h.around = func(name string) error { return heldAround(ctx, client, inherited, st.url, name) }
+	options := client.Options()
+	h.out.put(holdLine{Event: "ready", Store: st.url, TTL: options.TTL.Milliseconds(), Grace: max(options.Grace, 0).Milliseconds()})
+
+	stopped := make(chan struct{})
+	defer close(stopped)
+	lines := readLines(a.stdin, stopped)
+	closed := holdLine{Event: "closed"}
+	for open := true; open; {
+		select {
+		case line := <-lines:
+			id, more := h.obey(line)
+			open, closed.ID = more, cmp.Or(id, closed.ID)
+		case sig := <-signals:
+			open = !terminating(sig)
+		case <-h.out.failed:
+			open = false // what the reader does not learn of is not held either
+		}
+	}
+	err = h.end()
+	if err != nil {
+		closed.Error, closed.Kind = oneLine(err), kinds[statusOf(err)]
+	}
+	h.out.put(closed)
+	if outErr := h.out.close(readFor); outErr != nil {
+		return outErr
+	}
+	if err == nil && h.bad {
+		err = usagef("a line of the input was refused, as the output tells")
+	}
+	return err
+}
+
+// inputLine is one line of the input. The last has no text.
+type inputLine struct {
+	number int
+	text   []byte
+	err    error // it cannot be read as a line
+	last   bool  // the input has ended
+}
+
+// readLines sends the lines of r. It keeps at most [maxLine] bytes, however long a line is.
+func readLines(r io.Reader, stop <-chan struct{}) <-chan inputLine {
+	lines := make(chan inputLine)
+	go func() {
+		in := bufio.NewReaderSize(r, maxLine)
+		for number := 1; ; number++ {
+			text, err := in.ReadSlice('\n')
+			line := inputLine{number: number, text: bytes.Clone(text)}
+			for errors.Is(err, bufio.ErrBufferFull) {
+				line.text, line.err = nil, fmt.Errorf("it has more than %d bytes", maxLine)
+				_, err = in.ReadSlice('\n')
+			}
+			if err != nil { // a read error ends the input, too
+				line.last = true
+				if len(bytes.TrimSpace(text)) > 0 {
+					line.err = errors.New("the input ends in the middle of it")
+				}
+			}
+			select {
+			case lines <- line:
+			case <-stop:
+				return
+			}
+			if line.last {
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// obey carries out one line. It returns whether more are to come, and the id of a close.
+func (h *lineHolder) obey(line inputLine) (id string, more bool) {
+	if line.err == nil && len(bytes.TrimSpace(line.text)) == 0 {
+		return "", !line.last
+	}
+	c := lineCommand{}
+	err := line.err
+	if err == nil {
+		c, err = parseLine(line.text)
+	}
+	if err == nil && c.Command == "close" {
+		return c.ID, false
+	}
+	if err == nil {
+		err = h.carryOut(c)
+	}
+	if err != nil {
+		h.bad = true
+		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: kinds[statusUsage], Error: oneLine(err)})
+	}
+	return "", !line.last
+}
+
+// parseLine reads a command. With an error it returns what can be said of whose it is.
+func parseLine(text []byte) (c lineCommand, err error) {
+	if !utf8.Valid(text) {
+		return c, errors.New("it is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&c)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		err = fmt.Errorf("it is no JSON object, but %s", article(wrong.Value))
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("%q is not to be %s", wrong.Field, article(wrong.Value))
+	case err != nil:
+		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		if !json.Valid(text) {
+			err = fmt.Errorf("it is no JSON: %w", err)
+		}
+	case dec.Decode(&struct{}{}) != io.EOF:
+		err = errors.New("it has more than one JSON object")
+	default:
+		err = c.check()
+	}
+	if err != nil && (len(c.ID) > maxID || !json.Valid(text)) {
+		c.ID = ""
+	}
+	return c, err
+}
+
+// article names a kind of JSON value.
+func article(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// lineFields are the fields that each command takes besides its id.
+var lineFields = map[string][]string{
+	"acquire": {"lock", "wait_ms"},
+	"try":     {"lock"},
+	"release": {},
+	"data":    {"data", "data_base64"},
+	"close":   {},
+}
+
+func (c *lineCommand) check() error {
+	fields, known := lineFields[c.Command]
+	switch {
+	case c.Command == "":
+		return errors.New(`"command" is missing`)
+	case !known:
+		return fmt.Errorf("unknown command %q: there are acquire, try, release, data and close", c.Command)
+	case c.ID == "" && c.Command != "close":
+		return errors.New(`"id" is missing`)
+	case len(c.ID) > maxID:
+		return fmt.Errorf(`"id" has more than %d bytes`, maxID)
+	}
+	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil} {
+		if given && !slices.Contains(fields, field) {
+			return fmt.Errorf("%q does not belong to %s", field, c.Command)
+		}
+	}
+	if c.Data != nil && c.Base64 != nil {
+		return errors.New(`"data" and "data_base64" exclude each other`)
+	}
+	if c.WaitMS != nil && (*c.WaitMS < 0 || *c.WaitMS > maxSeconds*1000) {
+		return fmt.Errorf(`"wait_ms" is from 0 to %d`, int64(maxSeconds*1000))
+	}
+	if slices.Contains(fields, "lock") {
+		return checkLockName(c.Lock)
+	}
+	return nil
+}
+
+// carryOut begins what a line asks for. It waits for no store.
+func (h *lineHolder) carryOut(c lineCommand) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	claimed := h.claims[c.ID]
+	switch {
+	case c.Command == "acquire" || c.Command == "try":
+		if claimed != nil {
+			return fmt.Errorf("the id %q is in use, for lock %q", c.ID, claimed.lock)
+		}
+		if len(h.claims) >= maxClaims {
+			return fmt.Errorf("%d locks are held, or waited for: no more are taken", maxClaims)
+		}
+		wait := h.wait
+		switch {
+		case c.Command == "try":
+			wait = 0
+		case c.WaitMS != nil:
+			wait = time.Duration(*c.WaitMS) * time.Millisecond
+		}
+		ctx, cancel := context.WithCancelCause(h.ctx)
+		claimed = &claim{id: c.ID, lock: c.Lock, command: c.Command, cancel: cancel}
+		h.claims[c.ID] = claimed
+		h.wg.Go(func() { h.take(ctx, claimed, wait) })
+	case claimed == nil:
+		h.failed(c.Command, &claim{id: c.ID}, &statusError{statusNotFound, fmt.Errorf("no lock has the id %q: it was never taken, or it was lost or released", c.ID)})
+	case claimed.releasing:
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is being released", claimed.lock)})
+	case c.Command == "release":
+		h.release(claimed)
+	case claimed.guard == nil:
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is not held yet", claimed.lock)})
+	case claimed.storing != nil:
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("other data of lock %q is being stored", claimed.lock)})
+	default:
+		data := c.Base64
+		if c.Data != nil {
+			data = []byte(*c.Data)
+		}
+		claimed.storing = make(chan struct{})
+		h.wg.Go(func() { h.store(claimed, data) })
+	}
+	return nil
+}
+
+// take takes a lock, and tells what became of that.
+func (h *lineHolder) take(ctx context.Context, c *claim, wait time.Duration) {
+	defer c.cancel(nil)
+	guard, err := h.acquire(ctx, c, wait)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.releasing { // the caller has given it up meanwhile
+		h.wg.Go(func() { h.free(c, guard) })
+		return
+	}
+	if err == nil {
+		c.guard = guard
+		h.tell(c, holdLine{Event: "held", Deadline: guard.Deadline()})
+		context.AfterFunc(guard.Context(), func() { h.lost(c) })
+		return
+	}
+	c.over = true
+	delete(h.claims, c.id)
+	line := holdLine{Event: "failed", Command: c.command, Error: oneLine(err), Kind: kinds[statusOf(err)]}
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		line.Event, line.Command = "busy", ""
+		line.Holder, line.Token = held.Record.Holder, held.Record.Token
+	}
+	h.tell(c, line)
+}
+
+func (h *lineHolder) acquire(ctx context.Context, c *claim, wait time.Duration) (*lease.Guard, error) {
+	if err := h.around(c.lock); err != nil {
+		return nil, err
+	}
+	handle, err := h.from.Handle(c.lock)
+	if err != nil {
+		return nil, err
+	}
+	if wait == 0 {
+		return handle.TryAcquire(ctx)
+	}
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
+		defer cancel()
+	}
+	return handle.Acquire(ctx)
+}
+
+// lost tells that a lock was lost. Its id is free from then on.
+func (h *lineHolder) lost(c *claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !c.releasing {
+		c.releasing = true
+		h.ended(c, c.guard.Err())
+		h.wg.Go(func() { _ = c.guard.Release(h.ctx) }) // it waits for the guard's goroutine
+	}
+}
+
+// release begins to end a claim. The caller holds the mutex.
+func (h *lineHolder) release(c *claim) {
+	c.releasing = true
+	c.cancel(errGivenUp)
+	if c.guard != nil { // else take goes on
+		h.wg.Go(func() { h.free(c, c.guard) })
+	}
+}
+
+// free releases the guard of a claim, if it has one, and tells of the end.
+func (h *lineHolder) free(c *claim, guard *lease.Guard) {
+	var err error
+	if guard != nil {
+		err = guard.Release(h.ctx)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if storing := c.storing; storing != nil { // its outcome is told first
+		h.mu.Unlock()
+		<-storing
+		h.mu.Lock()
+	}
+	h.ended(c, err)
+}
+
+// ended tells of the end of a claim, and of what is wrong with that. The caller holds the
+// mutex.
+func (h *lineHolder) ended(c *claim, err error) {
+	c.over = true
+	delete(h.claims, c.id)
+	line := holdLine{Event: "released"}
+	if err != nil {
+		line.Error, line.Kind = oneLine(err), kinds[statusOf(err)]
+		if errors.Is(err, lease.ErrLost) {
+			line.Event = "lost"
+		}
+	}
+	h.tell(c, line)
+}
+
+// store stores data in the record of a lock.
+func (h *lineHolder) store(c *claim, data []byte) {
+	err := c.guard.SetData(h.ctx, data)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(c.storing)
+	switch {
+	case c.over, errors.Is(err, lease.ErrLost): // the end of the claim is the answer
+	case err != nil:
+		h.failed("data", c, err)
+	default:
+		h.tell(c, holdLine{Event: "stored", Deadline: c.guard.Deadline()})
+	}
+	c.storing = nil
+}
+
+func (h *lineHolder) failed(command string, c *claim, err error) {
+	h.tell(c, holdLine{Event: "failed", Command: command, Error: oneLine(err), Kind: kinds[statusOf(err)]})
+}
+
+// tell prints a line about a claim.
+func (h *lineHolder) tell(c *claim, line holdLine) {
+	line.ID, line.Lock = c.id, c.lock
+	if c.guard != nil {
+		line.Token = c.guard.Token()
+	}
+	h.out.put(line)
+}
+
+// event tells of locks at risk.
+func (h *lineHolder) event(e lease.Event) {
+	if e.Kind != lease.EventAtRisk {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.claims {
+		if c.guard != nil && c.lock == e.Name && c.guard.Token() == e.Token && !c.releasing {
+			line := holdLine{Event: "at_risk", Deadline: e.Deadline}
+			if e.Err != nil {
+				line.Error = oneLine(e.Err)
+			}
+			h.tell(c, line)
+		}
+	}
+}
+
+// end gives all locks back, and tells of each.
+func (h *lineHolder) end() error {
+	h.mu.Lock()
+	var held []*claim
+	for _, c := range h.claims {
+		if !c.releasing {
+			c.releasing = true
+			c.cancel(errGivenUp)
+			if c.guard != nil {
+				held = append(held, c)
+			}
+		}
+	}
+	h.mu.Unlock()
+	err := h.from.Close(h.ctx)
+	for _, c := range held {
+		h.free(c, c.guard) // the source has freed it: this tells with which outcome
+	}
+	h.wg.Wait()
+	return err
+}
+
+// outbox writes lines in order, and never makes the one who puts them wait: the input is
+// read, and its end is seen, even if no program reads the output.
+type outbox struct {
+	failed chan struct{} // closed when the output cannot be written
+
+	mu     sync.Mutex
+	lines  []holdLine
+	wake   chan struct{} // has an element if there is something to do
+	ending bool
+	err    error
+	done   chan struct{}
+}
+
+func newOutbox(w io.Writer) *outbox {
+	o := &outbox{failed: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go o.write(printable.JSON(w))
+	return o
+}
+
+func (o *outbox) put(line holdLine) {
+	line.Time = time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.lines) >= maxUnread {
+		o.fail(fmt.Errorf("%d lines of the output were not read", maxUnread))
+	}
+	if o.err == nil {
+		o.lines = append(o.lines, line)
+		o.ring()
+	}
+}
+
+func (o *outbox) ring() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the output. The caller holds the mutex.
+func (o *outbox) fail(err error) {
+	if o.err == nil {
+		o.err, o.lines = err, nil
+		close(o.failed)
+		o.ring()
+	}
+}
+
+func (o *outbox) write(out *json.Encoder) {
+	defer close(o.done)
+	for range o.wake {
+		o.mu.Lock()
+		lines, ending := o.lines, o.ending || o.err != nil
+		o.lines = nil
+		o.mu.Unlock()
+		for _, line := range lines {
+			if err := out.Encode(line); err != nil {
+				o.mu.Lock()
+				o.fail(err)
+				o.mu.Unlock()
+				return
+			}
+		}
+		if ending {
+			return
+		}
+	}
+}
+
+// close waits until all lines are written, or the reader has not taken them for a time.
+func (o *outbox) close(within time.Duration) error {
+	o.mu.Lock()
+	o.ending = true
+	o.ring()
+	o.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-time.After(within):
+		return fmt.Errorf("the output was not read for %v", within)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// checkLockName refuses what is no name of a lock.
+func checkLockName(name string) error {
+	if err := store.CheckKey(name); err != nil {
+		return usagef("lock name: %w", err)
+	}
+	if printable.Text(name) != name {
+		return usagef("lock name %s has characters that control a terminal, or are not text", printable.Text(name))
+	}
+	return nil
+}

@@ -1,0 +1,418 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// heldLines is a running hold --lines. Each line that it prints is checked by the schema.
+type heldLines struct {
+	t      *testing.T
+	schema *schema
+	in     *io.PipeWriter
+	out    *bufio.Scanner
+	outEnd *io.PipeReader
+	errs   bytes.Buffer
+	status chan int
+}
+
+// holdLines starts hold --lines on the store of dir.
+func holdLines(t *testing.T, dir string, args ...string) *heldLines {
+	t.Helper()
+	in, inEnd := io.Pipe()
+	outEnd, out := io.Pipe()
+	h := &heldLines{t: t, schema: holdSchema(t), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
+	h.out.Buffer(nil, 1<<20)
+	go func() {
+		h.status <- execute(append([]string{"--store", "file:" + filepath.Join(dir, "store"), "hold", "--lines"}, args...), in, out, &h.errs)
+		out.Close()
+	}()
+	t.Cleanup(func() {
+		inEnd.Close()
+		outEnd.Close()
+	})
+	return h
+}
+
+// say writes lines to the input. The schema accepts each.
+func (h *heldLines) say(lines ...string) {
+	h.t.Helper()
+	for _, line := range lines {
+		if err := h.schema.check("command", []byte(line)); err != nil {
+			h.t.Errorf("%s: the schema refuses it: %v", line, err)
+		}
+		h.write(line + "\n")
+	}
+}
+
+func (h *heldLines) write(text string) {
+	h.t.Helper()
+	if _, err := io.WriteString(h.in, text); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// next returns the next line of the output.
+func (h *heldLines) next() (line holdLine) {
+	h.t.Helper()
+	if !h.out.Scan() {
+		h.t.Fatalf("the output has ended (%v)", h.out.Err())
+	}
+	if err := h.schema.check("line", h.out.Bytes()); err != nil {
+		h.t.Errorf("%s: the schema refuses it: %v", h.out.Bytes(), err)
+	}
+	if err := json.Unmarshal(h.out.Bytes(), &line); err != nil {
+		h.t.Fatal(err)
+	}
+	return line
+}
+
+// want reads one line for each of the given ones, in any order: the event, the id, and a
+// part of the error.
+func (h *heldLines) want(lines ...holdLine) (got []holdLine) {
+	h.t.Helper()
+	for range lines {
+		line := h.next()
+		got = append(got, line)
+		i := slices.IndexFunc(lines, func(w holdLine) bool {
+			return w.Event == line.Event && w.ID == line.ID && strings.Contains(line.Error, w.Error)
+		})
+		if i < 0 {
+			h.t.Errorf("it says %s, want one of %v", h.out.Bytes(), lines)
+			continue
+		}
+		lines = slices.Delete(slices.Clone(lines), i, i+1)
+	}
+	return got
+}
+
+// end waits for the end of the program, whose last line was read.
+func (h *heldLines) end(want int) {
+	h.t.Helper()
+	if h.out.Scan() {
+		h.t.Errorf("it says %s", h.out.Bytes())
+	}
+	if got := <-h.status; got != want {
+		h.t.Errorf("status %d, want %d: %s", got, want, h.errs.String())
+	}
+}
+
+// strangerOn returns a client of another program on the store of dir.
+func strangerOn(t *testing.T, dir string) *lease.Client {
+	t.Helper()
+	st, err := filestore.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := lease.New(st, &lease.Options{Holder: "stranger"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = client.Close(t.Context())
+		_ = st.Close()
+	})
+	return client
+}
+
+// allFree checks that no program holds any of the locks.
+func allFree(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	client := strangerOn(t, dir)
+	for _, name := range names {
+		guard, err := client.TryAcquire(t.Context(), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_ = guard.Release(t.Context())
+	}
+}
+
+// TestHoldLines: every command and its answer.
+func TestHoldLines(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir, "--ttl", "20s")
+	if line := h.next(); line.Event != "ready" || line.TTL != 20_000 || line.Grace != 5000 || line.Store == "" {
+		t.Errorf("%+v", line)
+	}
+	other := strangerOn(t, dir)
+	theirs, err := other.Acquire(t.Context(), "theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.say(`{"command":"acquire","id":"a","lock":"jobs/a"}`, `{"command":"try","id":"b","lock":"jobs/b"}`)
+	for _, line := range h.want(holdLine{Event: "held", ID: "a"}, holdLine{Event: "held", ID: "b"}) {
+		if line.Token == 0 || line.Lock != "jobs/"+line.ID || time.Until(line.Deadline) > 20*time.Second {
+			t.Errorf("%+v", line)
+		}
+	}
+	h.say(`{"command":"try","id":"t","lock":"theirs"}`)
+	if line := h.want(holdLine{Event: "busy", ID: "t"})[0]; line.Holder != "stranger" || line.Token != theirs.Token() || line.Kind != "busy" {
+		t.Errorf("%+v", line)
+	}
+	h.say(`{"command":"acquire","id":"t","lock":"theirs","wait_ms":1}`)
+	h.want(holdLine{Event: "busy", ID: "t"})
+	// Two ids exclude each other, in one program as in two.
+	h.say(`{"command":"try","id":"a2","lock":"jobs/a"}`)
+	h.want(holdLine{Event: "busy", ID: "a2"})
+	h.say(`{"command":"data","id":"a","data":"step 1"}`)
+	h.want(holdLine{Event: "stored", ID: "a"})
+	data := func(want string) {
+		t.Helper()
+		if info, err := other.Inspect(t.Context(), "jobs/a"); err != nil || string(info.Record.Data) != want {
+			t.Errorf("data %q, want %q (%v)", info.Record.Data, want, err)
+		}
+	}
+	data("step 1")
+	h.say(`{"command":"data","id":"a","data_base64":"/wA="}`)
+	h.want(holdLine{Event: "stored", ID: "a"})
+	data("\xff\x00")
+	h.say(`{"command":"data","id":"a"}`)
+	h.want(holdLine{Event: "stored", ID: "a"})
+	data("")
+	h.say(`{"command":"data","id":"a","data":"` + strings.Repeat("x", lease.MaxData+1) + `"}`)
+	h.want(holdLine{Event: "failed", ID: "a"})
+	// A wait that is given up, and one that ends with the lock.
+	h.say(`{"command":"acquire","id":"t","lock":"theirs"}`, `{"command":"data","id":"t","data":"x"}`, `{"command":"release","id":"t"}`)
+	h.want(holdLine{Event: "failed", ID: "t", Error: "not held yet"}, holdLine{Event: "released", ID: "t"})
+	h.say(`{"command":"acquire","id":"t","lock":"theirs"}`)
+	if err := theirs.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.want(holdLine{Event: "held", ID: "t"})
+	h.say(`{"command":"release","id":"b"}`)
+	h.want(holdLine{Event: "released", ID: "b"})
+	allFree(t, dir, "jobs/b")
+	h.say(`{"command":"release","id":"b"}`) // no id in use: an answer, and no mistake of the line
+	if line := h.want(holdLine{Event: "failed", ID: "b"})[0]; line.Kind != "not-found" || line.Command != "release" {
+		t.Errorf("%+v", line)
+	}
+	h.say(`{"command":"try","id":"b","lock":"jobs/b"}`) // the id is free again
+	h.want(holdLine{Event: "held", ID: "b"})
+	h.say(`{"command":"close","id":"end"}`)
+	h.want(holdLine{Event: "released", ID: "a"}, holdLine{Event: "released", ID: "b"}, holdLine{Event: "released", ID: "t"})
+	h.want(holdLine{Event: "closed", ID: "end"})
+	h.end(statusOK)
+	allFree(t, dir, "jobs/a", "jobs/b", "theirs")
+}
+
+// TestHoldLinesTellsOfALoss: the one lock that is lost, and the others stay.
+func TestHoldLinesTellsOfALoss(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir)
+	h.next()
+	h.say(`{"command":"acquire","id":"a","lock":"a"}`, `{"command":"acquire","id":"b","lock":"b"}`)
+	var token uint64
+	for _, line := range h.want(holdLine{Event: "held", ID: "a"}, holdLine{Event: "held", ID: "b"}) {
+		if line.ID == "a" {
+			token = line.Token
+		}
+	}
+	other := strangerOn(t, dir)
+	if _, err := other.Break(t.Context(), "a", token, &lease.BreakOptions{Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.say(`{"command":"data","id":"a","data":"x"}`) // hears of it; the loss is the answer
+	if line := h.want(holdLine{Event: "lost", ID: "a", Error: "broken"})[0]; line.Kind != "lost" || line.Token != token {
+		t.Errorf("%+v", line)
+	}
+	h.say(`{"command":"acquire","id":"a","lock":"a"}`, `{"command":"release","id":"b"}`)
+	h.want(holdLine{Event: "held", ID: "a"}, holdLine{Event: "released", ID: "b"})
+	h.in.Close()
+	h.want(holdLine{Event: "released", ID: "a"})
+	h.want(holdLine{Event: "closed"})
+	h.end(statusOK)
+}
+
+// TestHoldLinesRefusesBadLines: each is answered, changes nothing, and ends nothing. The
+// schema refuses those of them that are JSON.
+func TestHoldLinesRefusesBadLines(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir)
+	h.next()
+	h.say(`{"command":"acquire","id":"used","lock":"a"}`)
+	h.want(holdLine{Event: "held", ID: "used"})
+	n := 1
+	for _, c := range []struct{ line, id, want string }{
+		{`nonsense`, "", "no JSON"},
+		{`{"command":"acquire","id":"x","lock":"b"`, "", "no JSON"},
+		{`"acquire"`, "", "no JSON object, but a string"},
+		{`["acquire","x","b"]`, "", "no JSON object, but an array"},
+		{`null`, "", `"command" is missing`},
+		{`{}`, "", `"command" is missing`},
+		{`{"id":"x","lock":"b"}`, "x", `"command" is missing`},
+		{`{"command":"lock","id":"x","lock":"b"}`, "x", `unknown command "lock"`},
+		{`{"command":"try","lock":"b"}`, "", `"id" is missing`},
+		{`{"command":"try","id":7,"lock":"b"}`, "", `"id" is not to be a number`},
+		{`{"command":"try","id":"` + strings.Repeat("x", 101) + `","lock":"b"}`, "", "more than 100 bytes"},
+		{`{"command":"try","id":"x"}`, "x", "lock name"},
+		{`{"command":"try","id":"x","lock":""}`, "x", "lock name"},
+		{`{"command":"try","id":"x","lock":"../b"}`, "x", "lock name"},
+		{`{"command":"try","id":"x","lock":"b\u001b[2J"}`, "x", "lock name"},
+		{`{"command":"try","id":"x","lock":"b","wait_ms":1}`, "x", `"wait_ms" does not belong to try`},
+		{`{"command":"acquire","id":"x","lock":"b","wait_ms":-1}`, "x", `"wait_ms" is from 0`},
+		{`{"command":"acquire","id":"x","lock":"b","wait_ms":1e30}`, "x", `"wait_ms" is not to be`},
+		{`{"command":"acquire","id":"x","lock":"b","wait_ms":1000000000001}`, "x", `"wait_ms" is from 0`},
+		{`{"command":"acquire","id":"x","lock":"b","wait":5}`, "x", `unknown field "wait"`},
+		{`{"command":"release","id":"used","lock":"a"}`, "used", `"lock" does not belong to release`},
+		{`{"command":"data","id":"used","data":"x","data_base64":"eA=="}`, "used", "exclude each other"},
+		{`{"command":"data","id":"used","data_base64":"?"}`, "used", "illegal base64"},
+		{`{"command":"acquire","id":"used","lock":"b"}`, "used", `the id "used" is in use, for lock "a"`},
+		{`{"command":"acquire","id":"x","lock":"b"} {"command":"close"}`, "", "more than one"},
+		{"{\"command\":\"try\",\"id\":\"x\",\"lock\":\"\xff\"}", "", "not UTF-8"},
+		{`{"command":"try","id":"x","lock":"` + strings.Repeat("b", 1<<20) + `"}`, "", "more than 262144 bytes"},
+		{strings.Repeat("x", maxLine), "", "more than 262144 bytes"},
+	} {
+		n++
+		what := c.line[:min(len(c.line), 80)]
+		if err := h.schema.check("command", []byte(c.line)); err == nil && !strings.Contains(c.want, "in use") && !strings.Contains(c.want, "more than one") &&
+			!strings.Contains(c.want, "lock name") && !strings.Contains(c.want, "base64") && !strings.Contains(c.want, "UTF-8") {
+			t.Errorf("%s: the schema accepts it", what)
+		}
+		h.write(c.line + "\n")
+		line := h.next()
+		if line.Event != "invalid" || line.ID != c.id || line.Line != n || !strings.Contains(line.Error, c.want) || strings.ContainsAny(line.Error, "\n\x1b") {
+			t.Errorf("%s: %+v, want %q", what, line, c.want)
+		}
+	}
+	h.write("\n \r\n") // empty lines say nothing
+	h.say(`{"command":"release","id":"used"}`)
+	h.want(holdLine{Event: "released", ID: "used"})
+	h.in.Close()
+	h.want(holdLine{Event: "closed"})
+	h.end(statusUsage)
+	allFree(t, dir, "a", "b")
+}
+
+// TestHoldLinesEndOfInput: wherever the input ends, nothing stays held, and each id that was
+// in use is told of.
+func TestHoldLinesEndOfInput(t *testing.T) {
+	for name, c := range map[string]struct {
+		tail   string
+		status int
+	}{
+		"at the end of a line":    {"", statusOK},
+		"in the middle of a line": {`{"command":"acquire","id":"x",`, statusUsage},
+		// The program was cut off, and did not say that this is all.
+		"in place of a line's end": {`{"command":"acquire","id":"x","lock":"c"}`, statusUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ownState(t, dir)
+			other := strangerOn(t, dir)
+			theirs, err := other.Acquire(t.Context(), "theirs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := holdLines(t, dir)
+			h.next()
+			h.say(`{"command":"acquire","id":"a","lock":"a"}`)
+			h.want(holdLine{Event: "held", ID: "a"})
+			h.say(`{"command":"acquire","id":"t","lock":"theirs"}`)
+			h.write(c.tail)
+			h.in.Close()
+			if c.tail != "" {
+				h.want(holdLine{Event: "invalid", Error: "ends in the middle"})
+			}
+			h.want(holdLine{Event: "released", ID: "a"}, holdLine{Event: "released", ID: "t"})
+			h.want(holdLine{Event: "closed"})
+			h.end(c.status)
+			if err := theirs.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			allFree(t, dir, "a", "c", "theirs")
+		})
+	}
+}
+
+// TestHoldLinesWhoseOutputIsNotRead: the end of input is seen although the output is full,
+// and gives the locks back. An output that is closed ends hold at once.
+func TestHoldLinesWhoseOutputIsNotRead(t *testing.T) {
+	t.Run("full", func(t *testing.T) {
+		dir := t.TempDir()
+		ownState(t, dir)
+		h := holdLines(t, dir)
+		h.next()
+		h.say(`{"command":"acquire","id":"a","lock":"a"}`)
+		h.want(holdLine{Event: "held", ID: "a"})
+		for range 1000 {
+			h.say(`{"command":"release","id":"none"}`) // with an answer that is not read
+		}
+		h.in.Close()
+		client := strangerOn(t, dir)
+		guard, err := client.Acquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = guard.Release(t.Context())
+		for h.out.Scan() {
+			continue
+		}
+		h.end(statusOK)
+	})
+	t.Run("closed", func(t *testing.T) {
+		dir := t.TempDir()
+		ownState(t, dir)
+		h := holdLines(t, dir)
+		h.next()
+		h.outEnd.CloseWithError(errors.New("no reader"))
+		h.say(`{"command":"acquire","id":"a","lock":"a"}`)
+		if status := <-h.status; status != statusFailed || !strings.Contains(h.errs.String(), "no reader") {
+			t.Errorf("status %d: %s", status, h.errs.String())
+		}
+		allFree(t, dir, "a")
+	})
+}
+
+// TestHoldLinesManyLocks: hundreds of locks come and go, each with its answer.
+func TestHoldLinesManyLocks(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir)
+	h.next()
+	const n = 300
+	go func() {
+		for i := range n {
+			fmt.Fprintf(h.in, `{"command":"acquire","id":"%d","lock":"l/%d"}`+"\n", i, i)
+		}
+	}()
+	for range n {
+		if line := h.next(); line.Event != "held" || line.Lock != "l/"+line.ID {
+			t.Errorf("%+v", line)
+		}
+	}
+	// Those that are given back while hold ends are told of once, too.
+	go func() {
+		for i := range n / 2 {
+			fmt.Fprintf(h.in, `{"command":"release","id":"%d"}`+"\n", i)
+		}
+		h.in.Close()
+	}()
+	released := map[string]bool{}
+	for line := h.next(); line.Event != "closed"; line = h.next() {
+		if line.Event != "released" || released[line.ID] || line.Error != "" {
+			t.Errorf("%+v", line)
+		}
+		released[line.ID] = true
+	}
+	if len(released) != n {
+		t.Errorf("%d were released, want %d", len(released), n)
+	}
+	h.end(statusOK)
+}
