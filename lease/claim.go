@@ -79,7 +79,7 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 			return nil, err
 		}
 		rec.Token, rec.Data, rec.unknown = token, base.rec.Data, base.rec.unknown
-		rec.Run = base.rec.Run
+		rec.Queue, rec.Run = base.rec.Queue, base.rec.Run
 		rec.Run = rec.lastRun()
 	}
 	if h.job != nil {
@@ -183,12 +183,11 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	h.abandon(rec.Grant)
 	ctx, cancel := c.ending(ctx)
 	defer cancel()
-	free := rec.freed()
-	free.NotBefore = time.Time{} // nothing was begun
-	if h.job != nil {
-		free.Run = h.job.before[rec.Grant]
-	}
+	free := c.unbegun(rec)
 	for pause := c.settling(); ; {
+		if h.job != nil {
+			free.Run = h.job.before[rec.Grant]
+		}
 		free.Nonce = rand.Text()
 		f := t.send(ctx, &free, c.clock.look())
 		switch now := f.now; {
@@ -200,7 +199,7 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), f.err)
 		case now.rec != nil && now.rec.State != Free && now.rec.Grant == rec.Grant:
 			// The claim has landed, and may have been broken: free it where it is.
-			t, free.Token = h.over(now.version), now.rec.Token
+			t, free = h.over(now.version), c.unbegun(now.rec)
 		default:
 			h.note(now)
 			return nil
@@ -209,4 +208,11 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, c.set.expiry(rec.TTL))
 		}
 	}
+}
+
+// unbegun frees the lock of a grant that was never handed out.
+func (c *Client) unbegun(r *Record) Record {
+	free := *r
+	free.NotBefore = time.Time{}
+	return free.freed(c.clock.wall())
 }

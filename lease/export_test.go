@@ -46,3 +46,49 @@ func SweepMemory(dir string) {
 
 // TokenOf is how the marks of writes are found.
 var TokenOf = tokenOf
+
+// Roster are the rules of locks with several holders on a record.
+type Roster struct{ *Record }
+
+// Where a grant stands.
+const (
+	Absent  = int(absent)
+	Waiting = int(waiting)
+	Holding = int(holding)
+)
+
+// Enter is enter.
+func (r Roster) Enter(m Member, queue bool) (int, error) {
+	at, err := r.enter(m, queue)
+	return int(at), err
+}
+
+// Find is find.
+func (r Roster) Find(grant string) (int, Member) {
+	at, m := r.find(grant)
+	return int(at), m
+}
+
+// Leave is leave.
+func (r Roster) Leave(grant string) bool { return r.leave(grant) }
+
+// Drop is drop.
+func (r Roster) Drop(over func(string) bool) { r.drop(over) }
+
+// Vacate is vacate.
+func (r Roster) Vacate() { r.vacate() }
+
+// Resize is resize.
+func (r Roster) Resize(slots int) error { return r.resize(slots) }
+
+// Suits is suits.
+func (r Roster) Suits(slots int) error { return r.suits(slots) }
+
+// Fits is fits.
+func (r Roster) Fits(mode Mode) bool { return r.fits(mode) }
+
+// Ahead is ahead.
+func (r Roster) Ahead(grant string) []Member { return r.ahead(grant) }
+
+// Consistent is what decoding checks.
+func (r Roster) Consistent() error { return r.consistent() }

@@ -193,12 +193,12 @@ func (r *Record) encode() ([]byte, error) {
 	return value, nil
 }
 
-// freed returns the record that frees the lock of r. It needs a nonce.
-func (r *Record) freed() Record {
+// freed returns the record that frees the lock of r at that time, or hands it over to those
+// who wait in its queue. It needs a nonce.
+func (r *Record) freed(at time.Time) Record {
 	free := *r
-	free.State, free.Presence, free.Now, free.Broke, free.Stood = Free, "", false, "", 0
-	free.Session, free.Mark, free.Ask, free.Linger = "", "", nil, 0
-	free.Run = free.lastRun()
+	free.Renewed = at
+	free.vacate()
 	return free
 }
 

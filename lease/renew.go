@@ -345,11 +345,12 @@ func (g *grant) free(ctx context.Context) error {
 		if ctx.Err() != nil || end() <= 0 {
 			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		rec := g.rec.freed()
-		rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
+		rec := *g.rec
 		if g.again.Load() {
 			rec.NotBefore = time.Time{}
 		}
+		rec = rec.freed(g.c.clock.wall())
+		rec.Nonce = rand.Text()
 		g.endRun(&rec)
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {

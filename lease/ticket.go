@@ -512,8 +512,8 @@ func (u *ticketUse) free(ctx context.Context) error {
 	late := u.left() <= 0
 	t := u.over()
 	for pause := u.c.settling(); ; {
-		rec := u.base.rec.freed()
-		rec.Nonce, rec.Renewed = rand.Text(), u.c.clock.wall()
+		rec := u.base.rec.freed(u.c.clock.wall())
+		rec.Nonce = rand.Text()
 		f := t.send(ctx, &rec, u.c.clock.look())
 		switch {
 		case f.now == nil, f.fate == store.FateNotYet:

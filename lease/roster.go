@@ -1,0 +1,222 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The rules of locks with several holders, as functions on a record that read no clock and
+// send nothing. They change the record, and never the lists of the one it was copied from.
+// The caller has set Renewed to the time of the change before, for people.
+//
+//   - A writer holds the lock alone, in the record's own fields. Readers, and holders of slots,
+//     stand in Holders.
+//   - Who enters holds at once if nothing is in the way and the queue is empty. So none
+//     overtakes those who wait in the queue, and a writer in it keeps new readers out.
+//   - Whenever a holder goes, the queue's head takes its place in the same write, and those
+//     after it as far as they fit beside it.
+//   - A grant of a writer and of a slot raises the token of the record. A reader has the token
+//     of the last writer before it.
+
+// standing is where a grant stands in a record.
+type standing int
+
+const (
+	absent standing = iota
+	waiting
+	holding
+)
+
+// find tells where a grant stands, and as what.
+func (r *Record) find(grant string) (standing, Member) {
+	if r.State == Held && r.Grant == grant {
+		return holding, Member{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token, Since: r.Granted}
+	}
+	named := func(m Member) bool { return m.Grant == grant }
+	if i := slices.IndexFunc(r.Holders, named); i >= 0 {
+		return holding, r.Holders[i]
+	}
+	if i := slices.IndexFunc(r.Queue, named); i >= 0 {
+		return waiting, r.Queue[i]
+	}
+	return absent, Member{}
+}
+
+// suits tells whether a lock can be used as a semaphore of that many slots, or as a lock with 0. A lock that is free becomes what it is used as first.
+func (r *Record) suits(slots int) error {
+	switch {
+	case slots == 0 && r.Slots > 0:
+		return fmt.Errorf("%w: %q is a semaphore of %d slots", ErrKind, r.Name, r.Slots)
+	case slots > 0 && r.Slots == 0 && (r.State != Free || len(r.Queue) > 0):
+		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore", ErrKind, r.Name)
+	case slots > 0 && r.Slots > 0 && slots != r.Slots:
+		return &SlotsError{Name: r.Name, Want: slots, Have: r.Slots}
+	}
+	return nil
+}
+
+// enter makes m a holder if nothing is in the way; else it puts m at the end of the queue if
+// queue allows that. It returns where m stands then. The error matches [ErrFull] if the
+// record names [MaxMembers] already.
+func (r *Record) enter(m Member, queue bool) (standing, error) {
+	m.Token, m.Slot = 0, 0
+	at, err := absent, error(nil)
+	switch free := len(r.Queue) == 0 && r.fits(m.Mode); {
+	case !free && !queue:
+	case r.members() >= MaxMembers && !(free && m.Mode == ModeExclusive):
+		return absent, fmt.Errorf("lock %q: %w: it has %d holders and waiters", r.Name, ErrFull, r.members())
+	case free:
+		if err = r.grantTo(m); err == nil {
+			at = holding
+		}
+	default:
+		r.Queue = append(slices.Clone(r.Queue), m)
+		at = waiting
+	}
+	return at, err
+}
+
+// leave takes a grant out of the record, and reports whether it stood there.
+func (r *Record) leave(grant string) bool {
+	at, _ := r.find(grant)
+	if at == absent {
+		return false
+	}
+	if r.State == Held && r.Grant == grant {
+		r.vacate()
+		return true
+	}
+	r.remove(func(m Member) bool { return m.Grant == grant })
+	return true
+}
+
+// drop takes out all grants of sessions that are over.
+func (r *Record) drop(over func(session string) bool) {
+	if r.exclusive() && r.Session != "" && over(r.Session) {
+		r.State = Free
+	}
+	r.remove(func(m Member) bool { return over(m.Session) })
+}
+
+// resize makes the lock a semaphore of that many slots. Holders above stay until they leave.
+func (r *Record) resize(slots int) error {
+	if err := checkSlots(slots); err != nil {
+		return err
+	}
+	if r.Slots == 0 {
+		if err := r.suits(slots); err != nil {
+			return err
+		}
+	}
+	r.Slots = slots
+	r.admit()
+	return nil
+}
+
+// checkSlots refuses a number of slots that no semaphore has.
+func checkSlots(slots int) error {
+	if slots < 1 || slots > MaxMembers {
+		return fmt.Errorf("%w: a semaphore of %d slots; it can be from 1 to %d", store.ErrInvalid, slots, MaxMembers)
+	}
+	return nil
+}
+
+// vacate ends the grants of all holders, and admits those who wait.
+func (r *Record) vacate() {
+	r.State, r.Holders = Free, nil
+	r.admit()
+}
+
+// remove takes members out, and admits those who wait.
+func (r *Record) remove(out func(Member) bool) {
+	exclusive := r.exclusive()
+	r.Holders = slices.DeleteFunc(slices.Clone(r.Holders), out)
+	r.Queue = slices.DeleteFunc(slices.Clone(r.Queue), out)
+	if len(r.Holders) == 0 && !exclusive {
+		r.State = Free
+	}
+	r.admit()
+}
+
+// exclusive reports whether one holder has the lock alone, or may have after a break.
+func (r *Record) exclusive() bool {
+	return r.State == Held || r.State == Broken && len(r.Holders) == 0
+}
+
+// fits reports whether another one of that mode can hold the lock beside those who do.
+func (r *Record) fits(mode Mode) bool {
+	switch {
+	case r.State == Held || r.State == Broken:
+		return false
+	case mode == ModeSlot:
+		return len(r.Holders) < r.Slots
+	case mode == ModeShared:
+		return true
+	}
+	return len(r.Holders) == 0
+}
+
+// admit makes holders of those at the head of the queue, as long as they fit. It leaves them
+// where they are as long as the next grant may not begin; see [Record.NotBefore].
+func (r *Record) admit() {
+	if r.State == Free {
+		r.Session, r.Presence, r.Now, r.Broke, r.Stood = "", "", false, "", 0
+		r.Mark, r.Ask, r.Linger = "", nil, 0
+		r.Run = r.lastRun()
+	}
+	for len(r.Queue) > 0 && r.NotBefore.IsZero() && r.fits(r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
+		r.Queue = r.Queue[1:]
+	}
+}
+
+// grantTo makes m a holder.
+func (r *Record) grantTo(m Member) error {
+	if m.Mode != ModeShared {
+		token, err := r.nextToken()
+		if err != nil {
+			return err
+		}
+		r.Token = token
+	}
+	m.Token, m.Since = r.Token, r.Renewed.UTC().Truncate(time.Second)
+	if m.Mode == ModeExclusive {
+		r.State, r.Grant, r.Session, r.TTL, r.Granted = Held, m.Grant, m.Session, m.TTL, r.Renewed
+		r.Holder, r.Process, r.Presence = "session "+m.Session, "", ""
+		return nil
+	}
+	if m.Mode == ModeSlot {
+		m.Slot = r.lowestSlot()
+	}
+	r.State = Shared
+	r.Holders = append(slices.Clone(r.Holders), m)
+	return nil
+}
+
+// lowestSlot is the lowest number of a slot that no holder has.
+func (r *Record) lowestSlot() int {
+	taken := make([]bool, len(r.Holders)+2)
+	for _, m := range r.Holders {
+		if m.Slot < len(taken) {
+			taken[m.Slot] = true
+		}
+	}
+	return 1 + slices.Index(taken[1:], false)
+}
+
+// ahead returns those whose end a waiter waits for: the holders if it stands at the head of
+// the queue or in none, else the one directly ahead of it.
+func (r *Record) ahead(grant string) []Member {
+	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
+	switch {
+	case i > 0:
+		return r.Queue[i-1 : i]
+	case r.exclusive():
+		return []Member{{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token}}
+	case i < 0 && len(r.Queue) > 0 && len(r.Holders) == 0:
+		return r.Queue[:1]
+	}
+	return r.Holders
+}
