@@ -120,6 +120,11 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 		return nil, err
 	}
 	c.sign(ctx, rec)
+	if value := h.campaign.Load(); value != nil {
+		if err := rec.setData(*value); err != nil {
+			return nil, err
+		}
+	}
 	return rec, nil
 }
 

@@ -130,6 +130,15 @@
 // make a job run too early or too late; they never make two run at the same time, since the
 // lease does not depend on them.
 //
+// # Elections
+//
+// A candidate ([Client.Election]) leads while it holds the lock of the election's name. Its
+// value, an address for example, stands in the data of the record and is written with the
+// claim. So no reader gets the value of one leader with the token of another, and a campaign
+// costs no request more than an acquire. [Client.Lead] runs a function while this program
+// leads, and campaigns again after a loss; [Client.Leader] and [Client.Observe] tell others who
+// leads. Elections are not fair: see the order of those who wait at [Handle.Acquire].
+//
 // # Time
 //
 // A renewal may take until the trust ends; when a third of what was left has passed

@@ -346,3 +346,71 @@ func ExampleParsePeriod() {
 	// 2026-03-29 00:00:00 +0100 CET 23h0m0s
 	// true
 }
+
+// A service that has to run on one machine at a time: it runs here while this machine
+// leads, and again after each loss, until ctx ends.
+func ExampleClient_Lead() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	err := client.Lead(ctx, "scheduler", []byte("10.0.0.7:8080"), func(ctx context.Context, guard *lease.Guard) error {
+		leader, err := client.Leader(ctx, "scheduler")
+		fmt.Printf("the leader is %s, %t\n", leader.Value, leader.Token == guard.Token())
+		return err // while it leads: it resigns
+	})
+	fmt.Println(err)
+	// Output:
+	// the leader is 10.0.0.7:8080, true
+	// <nil>
+}
+
+// The parts of Lead, for a program that leads beside its other work.
+func ExampleElection() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	candidate, _ := client.Election("scheduler")
+	guard, err := candidate.Campaign(ctx, []byte("10.0.0.7:8080"))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(candidate.Name(), guard.Err())
+	fmt.Println(candidate.Proclaim(ctx, []byte("10.0.0.7:9090")))
+	fmt.Println(candidate.Resign(ctx))
+	// Output:
+	// scheduler <nil>
+	// <nil>
+	// <nil>
+}
+
+// Followers hear who leads, and with which value.
+func ExampleClient_Observe() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	st := &memstore.Store{}
+	machine, _ := lease.New(st, nil)
+	follower, _ := lease.New(st, nil)
+	candidate, _ := machine.Election("scheduler")
+	for leader, err := range follower.Observe(ctx, "scheduler") {
+		switch {
+		case errors.Is(err, lease.ErrNoLeader):
+			fmt.Println("no leader")
+			_, _ = candidate.Campaign(ctx, []byte("10.0.0.7:8080"))
+		case err != nil:
+			fmt.Println("not known:", err)
+		default:
+			fmt.Printf("%s leads\n", leader.Value)
+			stop()
+		}
+	}
+	// Output:
+	// no leader
+	// 10.0.0.7:8080 leads
+	// not known: lock "scheduler": context canceled
+}
+
+// Who leads can be asked at any time.
+func ExampleClient_Leader() {
+	client, _ := lease.New(&memstore.Store{}, nil)
+	_, err := client.Leader(context.Background(), "scheduler")
+	fmt.Println(errors.Is(err, lease.ErrNoLeader))
+	// Output: true
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -36,6 +37,10 @@ type Handle struct {
 	crowded   bool            // others were met when the lock was taken last
 
 	job *job // of [Client.HandleOnce], or nil
+
+	// campaign is the data that a claim writes, for the handle of an [Election]. Any other
+	// claim keeps the data that it finds.
+	campaign atomic.Pointer[[]byte]
 }
 
 // Name returns the lock's name.

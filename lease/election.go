@@ -1,0 +1,239 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ErrNoLeader says that no candidate leads now.
+var ErrNoLeader = store.NewSentinel("no leader", store.NotApplied)
+
+// Election is one candidate for the leadership of one name. The candidate leads while it
+// holds the lock of that name; its value stands in the lock's record, and is written
+// with the claim. So a reader gets the value and the token of one leader, and never the
+// value of one with the token of another. An Election owns no goroutine and needs no
+// closing. It may be used by any number of goroutines, and is one candidate for all of
+// them; two Elections exclude each other.
+//
+// The name is an ordinary lock. A program that takes it with [Client.Acquire] leads
+// without a campaign, and the value of the leader before it stands on: use a name of its
+// own for each election.
+type Election struct {
+	h    *Handle
+	slot chan struct{} // taken during a campaign, so that one value stands at a time
+
+	mu    sync.Mutex
+	guard *Guard // of the last campaign that was won
+}
+
+// Election returns a candidate for the leadership of name, on a lease of its own, which
+// costs one renewal each Options.Renew while it leads. It sends nothing. A program that
+// leads one thing needs no more. The errors are those of [Client.Handle].
+func (c *Client) Election(name string) (*Election, error) {
+	h, err := c.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	return newElection(h), nil
+}
+
+func newElection(h *Handle) *Election { return &Election{h: h, slot: make(chan struct{}, 1)} }
+
+// Name returns the name that the candidate campaigns for.
+func (e *Election) Name() string { return e.h.name }
+
+// Campaign waits until the candidate leads, and returns the guard of its term: its
+// context ends when the term does, and its token fences the leader's work. The value, any
+// bytes, can be read as soon as the candidate leads; nil is no value. The call costs the
+// requests of [Handle.Acquire], and its errors are those. More than [MaxData] bytes are
+// refused with [store.ErrTooLarge] before anything is sent. The context bounds the
+// campaign alone.
+//
+// A candidate that leads already proclaims the value, and gets the guard that it has.
+// Of several calls at the same time one campaigns, and the others wait for it.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
+	if len(value) > MaxData {
+		return nil, (&Record{Name: e.h.name}).setData(value)
+	}
+	select {
+	case e.slot <- struct{}{}:
+		defer func() { <-e.slot }()
+	case <-ctx.Done():
+		return nil, cancelled(ctx, e.h.name, e.h.ended(ctx, nil))
+	}
+	if guard := e.term(); guard != nil && guard.Err() == nil {
+		if err := guard.SetData(ctx, value); err == nil {
+			return guard, nil
+		} else if guard.Err() == nil {
+			return nil, err
+		} // else the leadership is lost by now
+	}
+	value = bytes.Clone(value)
+	e.h.campaign.Store(&value)
+	guard, err := e.h.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.guard = guard
+	return guard, nil
+}
+
+// term returns the guard of the last campaign that was won, nil if none was.
+func (e *Election) term() *Guard {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.guard
+}
+
+// Proclaim replaces the value of the leader, durably; the term and its token stay. It is
+// [Guard.SetData] on the guard of the campaign, with its errors: a [*LostError] after the
+// loss of the leadership, [ErrReleased] after [Election.Resign]. Before the first campaign
+// was won the error matches [ErrNotHeld].
+func (e *Election) Proclaim(ctx context.Context, value []byte) error {
+	guard := e.term()
+	if guard == nil {
+		return fmt.Errorf("election %q: %w: the candidate has not led yet", e.h.name, ErrNotHeld)
+	}
+	return guard.SetData(ctx, value)
+}
+
+// Resign ends the term: its context first, then the lock is released, so that a candidate
+// that waits leads next. It is [Guard.Release] on the guard of the campaign: the end of
+// ctx does not stop it, a second call returns the same, and so does one after a loss. A
+// candidate that never led has nothing to resign from: nil. A campaign under way goes on.
+func (e *Election) Resign(ctx context.Context) error {
+	guard := e.term()
+	if guard == nil {
+		return nil
+	}
+	return guard.Release(ctx)
+}
+
+// Lead campaigns with value, and runs f in the calling goroutine while it leads, like
+// [Handle.Do]. When the leadership is lost, it waits until f has returned, and campaigns
+// again with the same value, whatever f returned: so f can run many times, one after the
+// other. It is for a service that has to run on one machine at a time, for ever. The
+// guard is for the token, and for Proclaim.
+//
+// Lead ends when
+//
+//   - f returns while it leads, or has resigned. The candidate resigns, and the error is that
+//     of [Handle.Do]; nil if f returned nil.
+//   - ctx ends. The context of f ends with it, with its cause, and the lease lasts until f has
+//     returned. If f returned nil, so does Lead; else the error matches the cause of ctx.
+//     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
+//   - a campaign fails: the client was closed ([ErrClosed]), or the error is one that
+//     waiting does not mend. Errors of the store that may pass are waited out, within
+//     Options.Patience.
+func (e *Election) Lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) error {
+	for {
+		guard, err := e.Campaign(ctx, value)
+		if err != nil {
+			return err
+		}
+		err = guard.do(ctx, f)
+		// The guard was released, and says the same again.
+		if lost := guard.Release(ctx); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Lead runs f while this client leads the election name, again after each loss. It is
+// [Election.Lead] on a new candidate.
+func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error) error {
+	e, err := c.Election(name)
+	if err != nil {
+		return err
+	}
+	return e.Lead(ctx, value, f)
+}
+
+// Leader tells who leads, as one read of the lock's record shows it.
+type Leader struct {
+	Name   string    // of the election
+	Value  []byte    // what the leader campaigned with, or has proclaimed; nil if nothing
+	Token  uint64    // of the leader's term; a higher one is of a later term
+	Holder string    // Options.Holder of the leader, for people
+	Since  time.Time // when the term began, by the leader's wall clock, for people
+}
+
+// Leader reads who leads the election name, in one request, and for a leader that holds
+// the lock under a session in two. Without a leader the error matches [ErrNoLeader]: the
+// lock has no record, is free, was broken, or the leader is known to be dead. That is known
+// where the store knows of processes or of the age of records, and of a session that was
+// closed or fenced. Anywhere else a leader that died is named until another candidate
+// leads. A leader that was told of a break may go on until its deadline. What is read can
+// be over when the call returns: work that depends on it needs the token.
+func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
+	h, err := c.Handle(name)
+	if err != nil {
+		return Leader{}, err
+	}
+	s, err := h.inspect(ctx)
+	if err != nil {
+		return Leader{}, err
+	}
+	if s.rec != nil && s.rec.State == Held && h.vacant(ctx, s).open {
+		return Leader{}, noLeader(name)
+	}
+	return leaderOf(name, s.rec)
+}
+
+func noLeader(name string) error { return fmt.Errorf("election %q: %w", name, ErrNoLeader) }
+
+// leaderOf tells who leads by the record of a lock, nil if there is none.
+func leaderOf(name string, r *Record) (Leader, error) {
+	if r == nil || r.State != Held {
+		return Leader{}, noLeader(name)
+	}
+	return Leader{Name: name, Value: r.Data, Token: r.Token, Holder: r.Holder, Since: r.Granted}, nil
+}
+
+// Observe yields who leads the election name, and then every change that it sees: another
+// leader, another value, or no leader, which is the error [ErrNoLeader]. Renewals are no
+// change. The changes come in their order; one that is followed by another at once can be
+// missed, and the last is not. The value and the token of each are those of one read. On a
+// store that tells of changes they come at once; on any other Observe reads every
+// Options.MaxPoll, jittered.
+//
+// Observe looks at the lock's record alone: a leader that died is named until another
+// candidate leads; see [Client.Leader] for what is known of it.
+//
+// Errors of the store are yielded, and the observation goes on. It ends when the loop is
+// left or ctx ends. The last thing yielded is then the cause of the end of ctx, or
+// [ErrClosed].
+func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		var last Record
+		seen := false
+		for info, err := range c.Watch(ctx, name) {
+			if err != nil {
+				if !yield(Leader{}, err) {
+					return
+				}
+				continue
+			}
+			r := info.Record
+			if r.State != Held {
+				r = Record{}
+			}
+			if seen && r.State == last.State && r.Grant == last.Grant && r.Token == last.Token && bytes.Equal(r.Data, last.Data) {
+				continue
+			}
+			last, seen = r, true
+			if !yield(leaderOf(name, &r)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,696 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+func election(t *testing.T, c *lease.Client, name string) *lease.Election {
+	t.Helper()
+	e, err := c.Election(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func mustCampaign(t *testing.T, e *lease.Election, value string) *lease.Guard {
+	t.Helper()
+	g, err := e.Campaign(t.Context(), []byte(value))
+	if err != nil {
+		t.Fatalf("Campaign(%q): %v", value, err)
+	}
+	return g
+}
+
+func wantLeader(t *testing.T, c *lease.Client, name, value string, token uint64) {
+	t.Helper()
+	l, err := c.Leader(t.Context(), name)
+	if err != nil || string(l.Value) != value || l.Token != token || l.Name != name {
+		t.Fatalf("Leader: %q (token %d), %v; want %q (token %d)", l.Value, l.Token, err, value, token)
+	}
+}
+
+func wantNoLeader(t *testing.T, c *lease.Client, name string) {
+	t.Helper()
+	if l, err := c.Leader(t.Context(), name); !errors.Is(err, lease.ErrNoLeader) {
+		t.Fatalf("Leader: %q (token %d), %v; want none", l.Value, l.Token, err)
+	}
+}
+
+// observation is a line of what Observe tells.
+func observation(l lease.Leader, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return string(l.Value)
+}
+
+// Of seven candidates one leads at a time, each leads once, and each is seen with its own
+// value and its own token: in every record that is ever written, too.
+func TestElectionHasOneLeader(t *testing.T) {
+	for _, pushes := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if !pushes {
+				st = unwatched{st}
+			}
+			written := map[uint64]string{} // the values by token
+			w := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				err := next(ctx, op)
+				rec, bad := lease.Decode("job", op.Value)
+				if err != nil || !op.Kind.Write() || bad != nil || rec.State != lease.Held {
+					return err
+				}
+				if v, known := written[rec.Token]; known && v != string(rec.Data) {
+					t.Errorf("the token %d was written with the value %q and with %q", rec.Token, v, rec.Data)
+				}
+				written[rec.Token] = string(rec.Data)
+				return err
+			})
+			var leading, terms atomic.Int32
+			var all sync.WaitGroup
+			for i := range 7 {
+				c := client(t, w, nil)
+				e := election(t, c, "job")
+				value := fmt.Sprint("candidate ", i)
+				all.Go(func() {
+					g, err := e.Campaign(t.Context(), []byte(value))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if n := leading.Add(1); n != 1 {
+						t.Errorf("%d lead", n)
+					}
+					wantLeader(t, c, "job", value, g.Token())
+					time.Sleep(time.Minute)
+					wantLeader(t, c, "job", value, g.Token())
+					leading.Add(-1)
+					terms.Add(1)
+					if err := e.Resign(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if terms.Load() != 7 || len(written) != 7 {
+				t.Errorf("%d of 7 candidates led, the values are %v", terms.Load(), written)
+			}
+			wantNoLeader(t, client(t, st, nil), "job")
+		})
+	}
+}
+
+// The value is written with the claim: a campaign costs what an acquire costs, and no
+// reader sees the leader without its value. A value of none does not leave that of the
+// leader before.
+func TestCampaignWritesTheValueWithTheClaim(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		e := election(t, c, "job")
+		for i, value := range []string{"first", "second", ""} {
+			g := mustCampaign(t, e, value)
+			if n := w.requests(); n != 1 {
+				t.Errorf("campaign %d: %d requests, want 1", i, n)
+			}
+			wantLeader(t, c, "job", value, g.Token())
+			if n := w.requests(); n != 1 {
+				t.Errorf("Leader %d: %d requests, want 1", i, n)
+			}
+			if err := e.Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.requests()
+		}
+		g, err := e.Campaign(t.Context(), nil)
+		if err != nil || g.Data() != nil || wantState(t, c, "job", lease.Held).Data != nil {
+			t.Errorf("a leader without a value has %q, %v", g.Data(), err)
+		}
+	})
+}
+
+// A candidate that leads already proclaims, in the same term, and has one guard: the first
+// Resign ends the term.
+func TestCampaignOfALeader(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		e := election(t, c, "job")
+		g := mustCampaign(t, e, "first")
+		if again := mustCampaign(t, e, "second"); again != g {
+			t.Error("a second guard")
+		}
+		wantLeader(t, c, "job", "second", g.Token())
+		if err := e.Resign(t.Context()); err != nil || e.Resign(t.Context()) != nil {
+			t.Error(err)
+		}
+		wantNoLeader(t, c, "job")
+
+		// Two at the same time are one candidate.
+		var both sync.WaitGroup
+		var guards [2]*lease.Guard
+		for i := range guards {
+			both.Go(func() { guards[i] = mustCampaign(t, e, "both") })
+		}
+		both.Wait()
+		if guards[0] != guards[1] {
+			t.Error("two terms of one candidate")
+		}
+	})
+}
+
+func TestCampaignIsOverWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		leader, other := election(t, client(t, st, nil), "job"), election(t, client(t, st, nil), "job")
+		g := mustCampaign(t, leader, "leader")
+		cause := errors.New("no more time")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(cause) })
+		var both sync.WaitGroup
+		for range 2 { // the second waits for the first
+			both.Go(func() {
+				if _, err := other.Campaign(ctx, nil); !errors.Is(err, cause) {
+					t.Errorf("Campaign: %v; want %v", err, cause)
+				}
+			})
+		}
+		both.Wait()
+		if g.Err() != nil || other.Resign(t.Context()) != nil {
+			t.Error("the campaign of another has ended the term")
+		}
+	})
+}
+
+// A value that does not fit is refused before anything is sent, and before any wait. The
+// value that stands stays.
+func TestValueTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		other := mustTry(t, client(t, st, nil), "job")
+		w := newWire(unwatched{st}) // where a campaign reads first
+		c := client(t, w, nil)
+		e := election(t, c, "job")
+		large := make([]byte, 1<<20)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := e.Campaign(ctx, large); !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("Campaign: %v", err)
+		}
+		if err := c.Lead(t.Context(), "job", large, nil); !errors.Is(err, store.ErrTooLarge) {
+			t.Errorf("Lead: %v", err)
+		}
+		if n := w.requests(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		mustRelease(t, other)
+		g := mustCampaign(t, e, "small")
+		if err := e.Proclaim(t.Context(), large); !errors.Is(err, store.ErrTooLarge) || g.Err() != nil {
+			t.Errorf("Proclaim: %v, %v", err, g.Err())
+		}
+		wantLeader(t, c, "job", "small", g.Token())
+		full := make([]byte, lease.MaxData)
+		if err := e.Proclaim(t.Context(), full); err != nil {
+			t.Error(err)
+		}
+		wantLeader(t, c, "job", string(full), g.Token())
+	})
+}
+
+func TestProclaimOfALeaderAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		e := election(t, c, "job")
+		value := []byte("a claim to nothing")
+		if err := e.Proclaim(t.Context(), value); !errors.Is(err, lease.ErrNotHeld) {
+			t.Errorf("before the campaign: %v", err)
+		}
+		if err := e.Resign(t.Context()); err != nil {
+			t.Errorf("Resign of one that never led: %v", err)
+		}
+		g := mustCampaign(t, e, "first")
+		if err := e.Proclaim(t.Context(), []byte("second")); err != nil {
+			t.Fatal(err)
+		}
+		wantLeader(t, c, "job", "second", g.Token())
+		breaks(t, st, g)
+		next := mustCampaign(t, election(t, client(t, st, nil), "job"), "of the next")
+		if err := e.Proclaim(t.Context(), value); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("after the loss: %v", err)
+		}
+		if err := e.Resign(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Resign after the loss: %v", err)
+		}
+		wantLeader(t, c, "job", "of the next", next.Token())
+		mustRelease(t, next)
+		mustCampaign(t, e, "again")
+		if err := e.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Proclaim(t.Context(), value); !errors.Is(err, lease.ErrReleased) {
+			t.Errorf("after Resign: %v", err)
+		}
+		wantNoLeader(t, c, "job")
+	})
+}
+
+// A candidate that waits leads as soon as the leader has resigned.
+func TestResignHandsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		first, second := election(t, client(t, st, nil), "job"), election(t, client(t, st, nil), "job")
+		g := mustCampaign(t, first, "first")
+		var resigned time.Time
+		time.AfterFunc(time.Hour, func() {
+			resigned = time.Now()
+			_ = first.Resign(context.Background())
+		})
+		next := mustCampaign(t, second, "second")
+		if took := time.Since(resigned); resigned.IsZero() || took > time.Second {
+			t.Errorf("the next leads %v after the resignation", took)
+		}
+		if next.Token() <= g.Token() || !errors.Is(g.Err(), lease.ErrReleased) {
+			t.Errorf("the token %d after %d, %v", next.Token(), g.Token(), g.Err())
+		}
+	})
+}
+
+// Every change is told once and in order, with the token of the term that had the value;
+// renewals and reads are none. The end of the context is told last.
+func TestObserveTellsEachChange(t *testing.T) {
+	for _, pushes := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if !pushes {
+				st = unwatched{st}
+			}
+			c := client(t, st, &lease.Options{Holder: "ada"})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cause := errors.New("seen enough")
+			var told []string
+			tokens := map[string]uint64{}
+			var observer sync.WaitGroup
+			observer.Go(func() {
+				for l, err := range client(t, st, nil).Observe(ctx, "job") {
+					told = append(told, observation(l, err))
+					if err == nil {
+						tokens[string(l.Value)] = l.Token
+						if l.Holder != "ada" || l.Name != "job" || time.Since(l.Since) > 24*time.Hour {
+							t.Errorf("the leader is %+v", l)
+						}
+					}
+				}
+			})
+			rest := func() { time.Sleep(10 * time.Minute) } // many renewals
+			a, b := election(t, c, "job"), election(t, c, "job")
+			rest()
+			g := mustCampaign(t, a, "a")
+			rest()
+			if err := a.Proclaim(t.Context(), []byte("a2")); err != nil {
+				t.Error(err)
+			}
+			rest()
+			_ = a.Resign(t.Context())
+			rest()
+			next := mustCampaign(t, b, "b")
+			rest()
+			if _, err := c.Break(t.Context(), "job", next.Token(), &lease.BreakOptions{Now: true}); err != nil {
+				t.Error(err)
+			}
+			rest()
+			last := mustCampaign(t, a, "b") // the same value in another term
+			rest()
+			cancel(cause)
+			observer.Wait()
+			none := `election "job": no leader`
+			if want := []string{none, "a", "a2", none, "b", none, "b"}; len(told) != 8 || !slices.Equal(told[:7], want) {
+				t.Errorf("told %q; want %q and the end", told, want)
+			}
+			if tokens["a"] != g.Token() || tokens["a2"] != g.Token() || tokens["b"] != last.Token() {
+				t.Errorf("the tokens are %v; want %d, %d and %d", tokens, g.Token(), g.Token(), last.Token())
+			}
+		})
+	}
+}
+
+// The next leader can have the same value, and can follow before the observer looks again.
+func TestObserveTellsAnotherTermWithTheSameValue(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		e := election(t, c, "job")
+		g := mustCampaign(t, e, "the same")
+		for l, err := range client(t, unwatched{st}, nil).Observe(t.Context(), "job") {
+			if err != nil || string(l.Value) != "the same" || l.Token != g.Token() {
+				t.Fatalf("told of %q (token %d), %v; want the token %d", l.Value, l.Token, err, g.Token())
+			}
+			if g.Continuous() { // the second term
+				break
+			}
+			_ = e.Resign(t.Context())
+			g = mustCampaign(t, e, "the same")
+			time.AfterFunc(time.Hour, func() { end(c) }) // else nothing is told
+		}
+	})
+}
+
+func TestObserveEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustCampaign(t, election(t, client(t, st, nil), "job"), "leader")
+		c := client(t, st, nil)
+		for l := range c.Observe(t.Context(), "job") {
+			if string(l.Value) != "leader" {
+				t.Errorf("the leader is %q", l.Value)
+			}
+			break // leaves nothing behind
+		}
+		cause := errors.New("seen enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(cause) })
+		time.AfterFunc(time.Hour, func() { end(c) })
+		var last error
+		for _, last = range c.Observe(ctx, "job") {
+		}
+		if !errors.Is(last, cause) {
+			t.Errorf("the last is %v, want %v", last, cause)
+		}
+		for _, last = range c.Observe(t.Context(), "job") {
+		}
+		if !errors.Is(last, lease.ErrClosed) {
+			t.Errorf("the last is %v, want %v", last, lease.ErrClosed)
+		}
+		for _, err := range c.Observe(t.Context(), "job") {
+			if !errors.Is(err, lease.ErrClosed) {
+				t.Errorf("of a closed client: %v", err)
+			}
+		}
+		for _, err := range client(t, st, nil).Observe(t.Context(), "../job") {
+			if !errors.Is(err, store.ErrKey) {
+				t.Errorf("of a bad name: %v", err)
+			}
+		}
+	})
+}
+
+// An error of the store is told, and the observation goes on.
+func TestObserveSurvivesErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		e := election(t, client(t, st, nil), "job")
+		mustCampaign(t, e, "before")
+		w := newWire(unwatched{st})
+		time.AfterFunc(time.Minute, func() { w.set(everything(drop)) })
+		time.AfterFunc(2*time.Minute, func() { _ = e.Proclaim(t.Context(), []byte("after")); w.set(nil) })
+		failed := 0
+		for l, err := range client(t, w, nil).Observe(t.Context(), "job") {
+			switch {
+			case errors.Is(err, errNetwork):
+				failed++
+			case err != nil:
+				t.Fatal(err)
+			case string(l.Value) == "before" && failed > 0:
+				t.Error("an error made the leader a new one")
+			case string(l.Value) == "after":
+				if failed == 0 {
+					t.Error("no error was told")
+				}
+				return
+			}
+		}
+	})
+}
+
+// What one look knows decides whether a dead leader is named.
+func TestLeaderThatDied(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
+		c := client(t, p, nil)
+		wantNoLeader(t, c, "job")
+		g := mustCampaign(t, election(t, client(t, p, &lease.Options{Manual: true}), "job"), "leader")
+		for _, verdict := range []store.Liveness{store.Alive, store.LivenessUnknown} {
+			p.set(verdict)
+			time.Sleep(10 * ttl)
+			wantLeader(t, c, "job", "leader", g.Token())
+		}
+		p.set(store.Dead)
+		wantNoLeader(t, c, "job")
+
+		// By the age of the record on the store's own clock.
+		aged := &agedStore{Store: st, age: -1}
+		c = client(t, aged, nil)
+		clock := newClocks()
+		lease.SetClock(c, clock.read)
+		clock.change(func(cl *clocks) { cl.jumped += time.Hour })
+		wantLeader(t, c, "job", "leader", g.Token())
+		aged.age = time.Hour
+		wantNoLeader(t, c, "job")
+
+		next := mustCampaign(t, election(t, client(t, p, nil), "job"), "next")
+		wantLeader(t, client(t, p, &lease.Options{NoPresence: true}), "job", "next", next.Token())
+		if _, err := c.Break(t.Context(), "job", next.Token(), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantNoLeader(t, c, "job") // although it may not have heard yet
+	})
+}
+
+func TestLeaderTellsErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		if _, err := c.Leader(t.Context(), ""); !errors.Is(err, store.ErrKey) {
+			t.Error(err)
+		}
+		if _, err := c.Election("a//b"); !errors.Is(err, store.ErrKey) {
+			t.Error(err)
+		}
+		if err := c.Lead(t.Context(), "", nil, nil); !errors.Is(err, store.ErrKey) {
+			t.Error(err)
+		}
+		if _, err := st.Put(t.Context(), "lock/job", "", []byte("not a record")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Leader(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrNoLeader) {
+			t.Error(err)
+		}
+	})
+}
+
+// A reply that is lost leaves the value and the token of the claim together.
+func TestCampaignWithALostReply(t *testing.T) {
+	for _, f := range []fault{lose, repeat, drop, fail} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			w.set(nth(1, f))
+			c := client(t, w, nil)
+			g := mustCampaign(t, election(t, c, "job"), "leader")
+			wantLeader(t, c, "job", "leader", g.Token())
+			time.Sleep(10 * ttl)
+			if g.Err() != nil {
+				t.Errorf("%s: %v", f, g.Err())
+			}
+		})
+	}
+}
+
+// The function runs again after each loss, with a higher token and never beside another's,
+// and ends with the context.
+func TestLeadCampaignsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		cause := errors.New("the program ends")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var terms []error
+		var last uint64
+		err := c.Lead(ctx, "job", []byte("first"), func(ctx context.Context, g *lease.Guard) error {
+			if g.Token() <= last {
+				t.Errorf("the token %d after %d", g.Token(), last)
+			}
+			last = g.Token()
+			wantLeader(t, client(t, st, nil), "job", "first", last)
+			if err := g.SetData(ctx, []byte("changed")); err != nil {
+				t.Error(err)
+			}
+			switch len(terms) {
+			case 0: // broken
+				breaks(t, st, g)
+			case 1: // broken, and taken by another
+				breaks(t, st, g)
+				other := mustTry(t, client(t, st, nil), "job")
+				time.AfterFunc(time.Hour, func() { mustRelease(t, other) })
+			case 2: // the store is not reached for longer than the lease
+				w.set(everything(drop))
+				time.AfterFunc(10*ttl, func() { w.set(nil) })
+			case 3: // the record is gone
+				for {
+					info, err := client(t, st, nil).Inspect(t.Context(), "job")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if st.Delete(t.Context(), "lock/job", info.Version) == nil {
+						break
+					}
+				}
+			default:
+				time.AfterFunc(time.Hour, func() { cancel(cause) })
+			}
+			<-ctx.Done()
+			terms = append(terms, context.Cause(ctx))
+			if len(terms) == 1 {
+				return nil // for a function that was told to stop this is no end
+			}
+			return ctx.Err()
+		})
+		for i, want := range []error{lease.ErrBroken, lease.ErrBroken, lease.ErrExpired, lease.ErrRemoved, cause} {
+			if i >= len(terms) || !errors.Is(terms[i], want) {
+				t.Errorf("term %d of %d: %v; want %v", i, len(terms), terms, want)
+				break
+			}
+		}
+		if len(terms) != 5 || !errors.Is(err, cause) || errors.Is(err, lease.ErrLost) {
+			t.Errorf("Lead: %v after %d terms", err, len(terms))
+		}
+		wantState(t, client(t, st, nil), "job", lease.Free)
+	})
+}
+
+// What ends Lead although the leadership was not lost.
+func TestLeadEnds(t *testing.T) {
+	cause := errors.New("the program ends")
+	for _, c := range []struct {
+		name    string
+		f       func(t *testing.T, c *lease.Client, cancel context.CancelCauseFunc, ctx context.Context, g *lease.Guard) error
+		is, not error // nil: no error at all
+	}{
+		{"the function is done", func(*testing.T, *lease.Client, context.CancelCauseFunc, context.Context, *lease.Guard) error {
+			return nil
+		}, nil, nil},
+		{"the function fails", func(*testing.T, *lease.Client, context.CancelCauseFunc, context.Context, *lease.Guard) error {
+			return errWork
+		}, errWork, lease.ErrLost},
+		{"the function tells of the loss of another lock", func(t *testing.T, c *lease.Client, _ context.CancelCauseFunc, _ context.Context, _ *lease.Guard) error {
+			other := mustTry(t, c, "other")
+			if _, err := c.Break(t.Context(), "other", other.Token(), nil); err != nil {
+				t.Error(err)
+			}
+			<-other.Context().Done()
+			return other.Err()
+		}, lease.ErrBroken, nil},
+		{"the function resigns", func(t *testing.T, _ *lease.Client, _ context.CancelCauseFunc, ctx context.Context, g *lease.Guard) error {
+			mustRelease(t, g)
+			<-ctx.Done()
+			return nil
+		}, nil, nil},
+		{"the context ends", func(_ *testing.T, _ *lease.Client, cancel context.CancelCauseFunc, ctx context.Context, g *lease.Guard) error {
+			cancel(cause)
+			<-ctx.Done()
+			time.Sleep(10 * ttl)
+			return errors.Join(ctx.Err(), g.Err())
+		}, cause, lease.ErrLost},
+		{"the context ends, and the work is done", func(_ *testing.T, _ *lease.Client, cancel context.CancelCauseFunc, ctx context.Context, _ *lease.Guard) error {
+			cancel(cause)
+			<-ctx.Done()
+			return nil
+		}, nil, nil},
+		{"the context ends, and the leadership is lost", func(t *testing.T, c *lease.Client, cancel context.CancelCauseFunc, ctx context.Context, g *lease.Guard) error {
+			cancel(cause)
+			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
+				t.Error(err)
+			}
+			<-g.Context().Done()
+			return ctx.Err()
+		}, lease.ErrLost, nil},
+		{"the client is closed", func(_ *testing.T, c *lease.Client, _ context.CancelCauseFunc, ctx context.Context, _ *lease.Guard) error {
+			go end(c)
+			<-ctx.Done()
+			return nil
+		}, lease.ErrClosed, lease.ErrLost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				client := client(t, st, nil)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				runs := 0
+				err := client.Lead(ctx, "job", nil, func(ctx context.Context, g *lease.Guard) error {
+					runs++
+					return c.f(t, client, cancel, ctx, g)
+				})
+				if runs != 1 || c.is == nil && err != nil || c.is != nil && !errors.Is(err, c.is) || c.not != nil && errors.Is(err, c.not) {
+					t.Errorf("Lead: %v after %d runs; want %v", err, runs, c.is)
+				}
+			})
+		})
+	}
+}
+
+// A candidate that is never elected stops with its context, and its function never runs.
+func TestLeadStopsWhileItWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustCampaign(t, election(t, client(t, st, nil), "job"), "the other")
+		cause := errors.New("the program ends")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Hour, func() { cancel(cause) })
+		err := client(t, st, nil).Lead(ctx, "job", nil, func(context.Context, *lease.Guard) error { panic("two lead") })
+		if !errors.Is(err, cause) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("Lead: %v; want %v, and who leads", err, cause)
+		}
+	})
+}
+
+// A function that panics leaves no leader.
+func TestLeadOfAPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		func() {
+			defer func() {
+				if recover() != "at work" {
+					t.Error("the panic is gone")
+				}
+			}()
+			_ = c.Lead(t.Context(), "job", nil, func(context.Context, *lease.Guard) error { panic("at work") })
+		}()
+		wantNoLeader(t, c, "job")
+	})
+}
+
+// Eight hours of three machines that fail and recover: the one that leads is the one that is
+// told, tokens rise, and a leader is missed for no longer than a takeover takes.
+func TestElectionThroughFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &memstore.Store{}
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Hour)
+		defer cancel()
+		var all sync.WaitGroup
+		var leading atomic.Int32
+		var top atomic.Uint64
+		for i := range 3 {
+			w := newWire(st)
+			c := client(t, w, nil)
+			all.Go(func() {
+				err := c.Lead(ctx, "job", fmt.Append(nil, i), func(ctx context.Context, g *lease.Guard) error {
+					if n := leading.Add(1); n != 1 {
+						t.Errorf("%d lead", n)
+					}
+					if before := top.Swap(g.Token()); before >= g.Token() {
+						t.Errorf("the token %d after %d", g.Token(), before)
+					}
+					time.AfterFunc(time.Hour, func() { w.set(everything(drop)) })
+					time.AfterFunc(2*time.Hour, func() { w.set(nil) })
+					<-ctx.Done()
+					leading.Add(-1)
+					return nil
+				})
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -1,0 +1,155 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// electionCases are the rules of candidates and of those who ask for the leader.
+func electionCases() []testCase {
+	return []testCase{
+		{"Election", "One candidate leads at a time, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},
+		{"Observe", "An observer is told of every leader and of every value in order, each with the token of its term.", caseObserve},
+		{"LeadAgain", "A leader that has lost its lease campaigns again, with a higher token.", caseLeadAgain},
+	}
+}
+
+func (e *env) election(c *lease.Client) *lease.Election {
+	candidate, err := c.Election(job)
+	e.must("Election", err)
+	return candidate
+}
+
+// leads checks who leads.
+func (e *env) leads(value string, token uint64) {
+	l, err := e.client(e.b, nil).Leader(e.ctx, job)
+	if err != nil || string(l.Value) != value || l.Token != token {
+		e.errorf("the leader is %q with token %d, %v; want %q with %d", l.Value, l.Token, err, value, token)
+	}
+}
+
+func caseElection(e *env) {
+	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
+		e.errorf("before the first campaign: %v, want ErrNoLeader", err)
+	}
+	var candidates sync.WaitGroup
+	defer candidates.Wait()
+	var mu sync.Mutex
+	var last uint64
+	for i := range e.Contenders {
+		st := e.a
+		if i%2 == 1 {
+			st = e.b
+		}
+		candidate, reader := e.election(e.client(st, nil)), e.client(e.b, nil)
+		value := fmt.Sprint("candidate ", i)
+		candidates.Go(func() {
+			g, err := candidate.Campaign(e.ctx, []byte(value))
+			if err != nil {
+				e.errorf("Campaign: %v", err)
+				return
+			}
+			mu.Lock()
+			if g.Token() <= last {
+				e.errorf("token %d after %d", g.Token(), last)
+			}
+			last = g.Token()
+			mu.Unlock()
+			for _, v := range []string{value, value + " again"} {
+				if err := candidate.Proclaim(e.ctx, []byte(v)); err != nil {
+					e.errorf("Proclaim: %v", err)
+				}
+				l, err := reader.Leader(e.ctx, job)
+				if err != nil || string(l.Value) != v || l.Token != g.Token() {
+					e.errorf("the leader is %q with token %d, %v; want %q with %d", l.Value, l.Token, err, v, g.Token())
+				}
+			}
+			if err := candidate.Resign(e.ctx); err != nil {
+				e.errorf("Resign: %v", err)
+			}
+		})
+	}
+}
+
+func caseObserve(e *env) {
+	type told struct {
+		value string
+		token uint64
+	}
+	all := make(chan told)
+	observer := e.client(e.b, nil)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	reading.Go(func() {
+		for l, err := range observer.Observe(e.ctx, job) {
+			if err != nil && !errors.Is(err, lease.ErrNoLeader) {
+				e.errorf("Observe: %v", err)
+				return
+			}
+			select {
+			case all <- told{string(l.Value), l.Token}:
+			case <-stop:
+				return
+			}
+		}
+	})
+	expect := func(value string, token uint64) {
+		select {
+		case got := <-all:
+			if got != (told{value, token}) {
+				e.fatalf("told of %+v, want the value %q with token %d", got, value, token)
+			}
+		case <-e.ctx.Done():
+			e.fatalf("not told of %q", value)
+		}
+	}
+	expect("", 0)
+	candidate := e.election(e.client(e.a, nil))
+	g, err := candidate.Campaign(e.ctx, []byte("first"))
+	e.must("Campaign", err)
+	expect("first", g.Token())
+	e.must("Proclaim", candidate.Proclaim(e.ctx, []byte("second")))
+	expect("second", g.Token())
+	e.must("Resign", candidate.Resign(e.ctx))
+	expect("", 0)
+	next, err := e.election(e.client(e.a, nil)).Campaign(e.ctx, []byte("second"))
+	e.must("Campaign", err)
+	expect("second", next.Token())
+	// The observer waits for a change: this one ends it.
+	e.release(next)
+}
+
+func caseLeadAgain(e *env) {
+	c := e.client(e.a, e.short)
+	candidate := e.election(c)
+	terms := 0
+	var last uint64
+	err := candidate.Lead(e.ctx, []byte("leader"), func(ctx context.Context, g *lease.Guard) error {
+		e.leads("leader", g.Token())
+		if g.Token() <= last {
+			e.errorf("token %d after %d", g.Token(), last)
+		}
+		last = g.Token()
+		if terms++; terms == 3 {
+			return nil
+		}
+		if _, err := e.client(e.b, nil).Break(e.ctx, job, g.Token(), nil); err != nil {
+			e.errorf("Break: %v", err)
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err != nil || terms != 3 {
+		e.errorf("Lead: %v after %d terms, want 3", err, terms)
+	}
+	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
+		e.errorf("after the last term: %v, want ErrNoLeader", err)
+	}
+}
