@@ -139,7 +139,7 @@ func (s *Set) Release(ctx context.Context) error {
 			stop()
 		}
 		s.end(ErrReleased)
-		errs := inParallel(s.guards, func(g *Guard) error { return g.Release(ctx) })
+		errs := inParallel(s.guards, len(s.guards), func(g *Guard) error { return g.Release(ctx) })
 		s.result = errors.Join(errs...)
 		close(s.done)
 	}

@@ -51,8 +51,12 @@ func outlive(ctx context.Context) context.Context {
 }
 
 // ending returns a context for ending a lease or making a claim harmless. It heeds
-// neither the end of ctx nor that of the client, and lasts for the time of a release.
+// neither the end of ctx nor that of the client, and lasts for the time of a release. Only
+// the end of a ctx that was made so before counts: that of several leases together.
 func (c *Client) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Value(outliving{}) != nil {
+		return context.WithTimeout(ctx, c.set.ReleaseTimeout)
+	}
 	return context.WithTimeout(outlive(context.WithoutCancel(ctx)), c.set.ReleaseTimeout)
 }
 

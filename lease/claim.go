@@ -30,6 +30,12 @@ func (s *settings) callTimeout() time.Duration {
 // nonces are remembered until one of them is seen or base has been replaced.
 func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
 	c := h.c
+	if s := h.under; s != nil {
+		if err := s.beginClaim(); err != nil {
+			return nil, nil, fmt.Errorf("lock %q: %w", h.name, err)
+		}
+		defer s.endClaim()
+	}
 	at := c.clock.look() // before the token is chosen, which may rest on the time
 	rec, err := h.newRecord(ctx, base)
 	if err != nil {
@@ -42,7 +48,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	for pause := c.settling(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
 		rec.Renewed = rec.Granted
-		if c.set.AtLeast > 0 {
+		if c.set.AtLeast > 0 && h.kind == "" {
 			rec.NotBefore = rec.Granted.Add(c.set.AtLeast)
 		}
 		f := t.send(settled, rec, at)
@@ -61,6 +67,8 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 			return nil, f.now, nil
 		case f.fate == store.FateNever, errors.Is(f.err, store.ErrCorrupt): // so it is here
 			return nil, nil, f.err
+		case t.noReadBack && h.under != nil: // or it would stand for as long as the session lives
+			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version), rec))
 		case t.noReadBack:
 			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
 		default:
@@ -72,7 +80,17 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 // newRecord makes the record of a new grant that follows base.
 func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	c := h.c
-	rec := &Record{Name: h.name, State: Held, Grant: rand.Text(), TTL: c.set.TTL}
+	rec := &Record{Kind: h.kind, Name: h.name, State: Held, TTL: c.set.TTL}
+	switch {
+	case h.kind == KindSession: // used once, and no token is ever compared
+		rec.Grant, rec.Token = h.name, 1
+		c.sign(ctx, rec)
+		return rec, nil
+	case h.under != nil:
+		rec.Session, rec.Grant = h.under.ID(), h.under.nextGrant()
+	default:
+		rec.Grant = rand.Text()
+	}
 	if base.rec != nil {
 		token, err := base.rec.nextToken()
 		if err != nil {
@@ -141,20 +159,37 @@ func (c *Client) sign(ctx context.Context, rec *Record) {
 // begin makes the grant that was written, and its first guard.
 func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string) (*Guard, *seen, error) {
 	c, now, sent := h.c, f.now, f.try.at
-	if c.clock.look() >= sent+c.set.trust {
-		// The reply took so long that no trust is left. No guard of this grant was handed
-		// out, so that the next grant may follow at once.
+	// late is what follows if the reply took so long that no trust is left, or the session has
+	// ended meanwhile. No guard of this grant was handed out, so that the next grant may follow
+	// at once.
+	late := func(now *seen) (*Guard, *seen, error) {
 		h.abandon(now.rec.Grant)
+		switch {
+		case h.under != nil:
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.giveUp(ctx, h.over(now.version), now.rec))
+		case h.kind == KindSession: // it is never handed out
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version), now.rec))
+		}
 		return nil, now, nil
+	}
+	if h.under == nil && c.clock.look() >= sent+c.set.trust || h.under != nil && h.under.Err() != nil {
+		return late(now)
 	}
 	g := newGrant(ctx, h, base, now, sent, f.durable)
 	guard := g.guard(ctx)
 	if guard == nil { // stopped here until the trust was over
-		h.abandon(g.id)
 		g.drain()
-		return nil, g.standing(), nil
+		return late(g.standing())
+	}
+	if h.own != nil {
+		h.own.guard = guard
 	}
 	if !c.add(g) {
+		if h.under != nil {
+			g.check() // ends it with the session
+			g.drain()
+			return late(g.standing())
+		}
 		g.halt(ErrClosed)
 		ctx, cancel := c.ending(ctx)
 		defer cancel()
@@ -169,50 +204,40 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 	h.note(now)
 	c.granted(h)
 	if reason != "" {
-		e := Event{Kind: EventTakenOver, Name: h.name, Token: g.token, Reason: reason}
+		e := h.event(EventTakenOver)
+		e.Token, e.Reason = g.token, reason
 		if base.rec != nil {
 			e.Holder = base.rec.Holder
 		}
 		c.emit(e)
 	}
-	c.emit(Event{Kind: EventAcquired, Name: h.name, Token: g.token, Deadline: g.deadline()})
+	g.emit(EventAcquired, nil)
 	return guard, nil, nil
 }
 
-// giveUp makes sure that the claims of rec, of which t may yet be applied, can't be: it
-// writes a free record over the same predecessor, so that the predecessor is gone.
-// It does not heed the end of ctx, which is usually why it is called. After an
-// error the lock may be taken for up to a TTL although no guard holds it.
+// errLate tells why a session was not opened.
+var errLate = store.NewSentinel("the reply came so late that no trust was left", store.NotApplied)
+
+// giveUp makes sure that the claims of rec, of which t may yet be applied, can't be. It does
+// not heed the end of ctx, which is usually why it is called. After an error the lock may be
+// taken for up to a TTL although no guard holds it; under a session, until the session has
+// freed it.
 func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
-	c := h.c
 	h.abandon(rec.Grant)
-	ctx, cancel := c.ending(ctx)
+	ctx, cancel := h.c.ending(ctx)
 	defer cancel()
-	free := c.unbegun(rec)
-	for pause := c.settling(); ; {
+	l := &leftover{h: h, t: t, rec: rec, free: func(r *Record) Record {
+		free := h.c.unbegun(r)
 		if h.job != nil {
 			free.Run = h.job.before[rec.Grant]
 		}
-		free.Nonce = rand.Text()
-		f := t.send(ctx, &free, c.clock.look())
-		switch now := f.now; {
-		case f.fate == store.FateNotYet:
-			// Not applied yet, neither the claim nor this.
-		case now == nil && f.fate == store.FateNever:
-			return nil
-		case now == nil:
-			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, c.set.expiry(rec.TTL), f.err)
-		case now.rec != nil && now.rec.State != Free && now.rec.Grant == rec.Grant:
-			// The claim has landed, and may have been broken: free it where it is.
-			t, free = h.over(now.version), c.unbegun(now.rec)
-		default:
-			h.note(now)
-			return nil
-		}
-		if pause.wait(ctx) != nil {
-			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, c.set.expiry(rec.TTL))
-		}
+		return free
+	}}
+	err := l.withdraw(ctx)
+	if err != nil && h.under != nil {
+		h.under.remember(l)
 	}
+	return err
 }
 
 // unbegun frees the lock of a grant that was never handed out.

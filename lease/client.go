@@ -7,6 +7,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -34,9 +35,12 @@ type Client struct {
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 
-	mu     sync.Mutex
-	grants map[*grant]struct{} // those that Close has to end
-	lines  map[string]*line    // who waits, by the lock's key
+	mu       sync.Mutex
+	grants   map[*grant]struct{} // plain ones that Close has to end
+	owned    map[string]int      // the ids of these
+	sessions map[string]*Session // by their ids; those that Close has to end
+	lines    map[string]*line    // who waits, by the lock's key
+	rivals   map[string]*rival   // sessions that are waited for, by their ids
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are
@@ -46,7 +50,11 @@ func New(st store.Store, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64, grants: map[*grant]struct{}{}, lines: map[string]*line{}}
+	c := &Client{
+		given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64,
+		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
+		lines: map[string]*line{}, rivals: map[string]*rival{},
+	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)
 	c.calls = &calls{limit: set.callTimeout(), life: c.life, left: map[string]int{}}
@@ -102,7 +110,7 @@ func (c *Client) Acquire(ctx context.Context, name string) (*Guard, error) {
 const flushTime = time.Second
 
 // Close releases every lease of the client, each independently and at the same
-// time, and makes every waiting Acquire return [ErrClosed]. It returns with the errors
+// time, closes every session, and makes every waiting Acquire return [ErrClosed]. It returns with the errors
 // of the releases joined, when all of the client's goroutines have ended and the handlers
 // have got all events; what does not end in Options.ReleaseTimeout and two seconds it leaves
 // behind: a call of the store that ignores its context, or a handler of events.
@@ -113,12 +121,15 @@ const flushTime = time.Second
 func (c *Client) Close(ctx context.Context) error {
 	c.end(ErrClosed)
 	c.mu.Lock()
-	grants := make([]*grant, 0, len(c.grants))
+	ends := make([]func() error, 0, len(c.grants)+len(c.sessions))
 	for g := range c.grants {
-		grants = append(grants, g)
+		ends = append(ends, func() error { return g.release(ctx, ErrClosed) })
+	}
+	for _, s := range c.sessions {
+		ends = append(ends, func() error { return s.Close(ctx) })
 	}
 	c.mu.Unlock()
-	errs := inParallel(grants, func(g *grant) error { return g.release(ctx, ErrClosed) })
+	errs := inParallel(ends, len(ends), func(end func() error) error { return end() })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = c.Flush(ctx) // events that no handler took are counted
@@ -128,12 +139,17 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// inParallel does f to all at the same time, and returns their errors in order.
-func inParallel[T any](all []T, f func(T) error) []error {
+// inParallel does f to all, to that many at the same time, and returns their errors in order.
+func inParallel[T any](all []T, most int, f func(T) error) []error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, one := range all {
-		wg.Go(func() { errs[i] = f(one) })
+	var next atomic.Int64
+	for range min(most, len(all)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
+				errs[i] = f(all[i])
+			}
+		})
 	}
 	wg.Wait()
 	return errs
@@ -171,21 +187,40 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// add registers a grant, unless the client was closed.
+// add registers a grant, unless its client was closed, or its session has ended.
 func (c *Client) add(g *grant) bool {
+	if s := g.h.under; s != nil {
+		return s.add(g)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.life.Err() != nil {
+	switch s := g.h.own; {
+	case c.life.Err() != nil:
 		return false
+	case s != nil:
+		c.sessions[s.ID()] = s
+	default:
+		c.grants[g] = struct{}{}
+		c.owned[g.id]++ // twice for a grant that was detached and attached
 	}
-	c.grants[g] = struct{}{}
 	return true
 }
 
 func (c *Client) remove(g *grant) {
+	if s := g.h.under; s != nil {
+		s.remove(g)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.grants, g)
+	if s := g.h.own; s != nil {
+		delete(c.sessions, s.ID())
+	} else if _, known := c.grants[g]; known {
+		delete(c.grants, g)
+		if c.owned[g.id]--; c.owned[g.id] == 0 {
+			delete(c.owned, g.id)
+		}
+	}
 }
 
 // seen is one state of a register, as it was read. It is never changed.
@@ -196,28 +231,36 @@ type seen struct {
 	age     time.Duration // by the store's own clock; negative: not known
 }
 
-// read decodes what a get returned. An absent register is a state, not an error.
-func decodeSeen(name string, value []byte, v store.Version, err error) (*seen, error) {
+// decode reads what a get returned. An absent register is a state, not an error.
+func (h *Handle) decode(value []byte, v store.Version, err error) (*seen, error) {
+	var rec *Record
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return &seen{age: -1}, nil
-	case err != nil:
-		return nil, fmt.Errorf("lock %q: %w", name, err)
+	case err == nil:
+		rec, err = decodeKind(h.kind, h.name, value)
 	}
-	rec, err := decodeRecord(name, value)
 	if err != nil {
-		return nil, fmt.Errorf("lock %q: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", h, err)
 	}
 	return &seen{version: v, rec: rec, age: -1}, nil
 }
 
-// fetch reads the state of a register, settled where the store has to settle.
-func (c *Client) fetch(ctx context.Context, name, key string) (*seen, error) {
-	value, v, err := c.st.Get(ctx, key)
-	s, err := decodeSeen(name, value, v, err)
+// String names the lock, or the session, in errors.
+func (h *Handle) String() string {
+	if h.kind == KindSession {
+		return "session " + h.name
+	}
+	return fmt.Sprintf("lock %q", h.name)
+}
+
+// fetch reads the state of the record, settled where the store has to settle.
+func (h *Handle) fetch(ctx context.Context) (*seen, error) {
+	value, v, err := h.c.st.Get(ctx, h.key)
+	s, err := h.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.at = c.clock.monotonic()
+	s.at = h.c.clock.monotonic()
 	return s, nil
 }

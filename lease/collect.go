@@ -79,7 +79,11 @@ func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		s, err := c.fetch(ctx, name, c.set.KeyPrefix+"/"+name)
+		h, err := c.Handle(name)
+		if err != nil {
+			return 0, err
+		}
+		s, err := h.fetch(ctx)
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}

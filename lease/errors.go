@@ -17,7 +17,7 @@ var (
 	ErrHeld = store.NewSentinel("lock is held", store.NotApplied)
 
 	// ErrLost: the lease is over although it was not released. The error is a
-	// [*LostError], whose Reason is one of the next six.
+	// [*LostError], whose Reason is one of the next seven.
 	ErrLost = errors.New("lease lost")
 
 	// ErrStolen: another grant stands in the record.
@@ -32,6 +32,10 @@ var (
 	// ErrRemoved: the record was removed from the store.
 	ErrRemoved = errors.New("record removed from the store")
 
+	// ErrFenced: another client has ended the session, which was not renewed in time; or it was
+	// judged dead, see Options.ReclaimOwn.
+	ErrFenced = errors.New("session fenced by another client")
+
 	// ErrUsed: the ticket was used before, or it is a copy of one that was. The lease
 	// goes on, and the [LostError] tells in whose hands; this ticket is void.
 	ErrUsed = errors.New("the ticket was used before")
@@ -44,8 +48,12 @@ var (
 	// the lock was released. Then others wait until the lease expires.
 	ErrUnreleased = errors.New("the lock may not be released")
 
-	// ErrClosed: the client was closed.
-	ErrClosed = errors.New("lease client closed")
+	// ErrClosed: the client, or the session, was closed.
+	ErrClosed = errors.New("lease client or session closed")
+
+	// ErrDoubtful: no lock is taken under a session now, since the outcome of its last renewal
+	// is not known. An Acquire waits until it is.
+	ErrDoubtful = store.NewSentinel("the outcome of the session's last renewal is not known", store.NotApplied)
 
 	// ErrDetached: the guard was detached, see [Guard.Detach]; the lease goes on
 	// without it.
@@ -138,17 +146,21 @@ func (e *HeldError) Outcome() store.Outcome { return store.NotApplied }
 
 // LostError tells why a lease ended. It matches [ErrLost] and its Reason.
 type LostError struct {
-	Name   string
-	Token  uint64
-	Reason error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved, ErrUsed
-	By     string // who holds the lock now, if known
-	Cause  error  // the last error of the store, if any
+	Name    string // of the lock; empty if a session was lost
+	Session string // the session that was lost, or that the lease was under
+	Token   uint64
+	Reason  error  // ErrStolen, ErrExpired, ErrBroken, ErrRemoved, ErrFenced, ErrUsed
+	By      string // who holds the lock now, if known
+	Cause   error  // the last error of the store, if any
 
 	now bool // it was broken with immediate effect
 }
 
 func (e *LostError) Error() string {
 	s := fmt.Sprintf("lease on %q (token %d) lost: %v", e.Name, e.Token, e.Reason)
+	if e.Name == "" {
+		s = fmt.Sprintf("session %s lost: %v", e.Session, e.Reason)
+	}
 	if e.By != "" {
 		s += ": " + e.By
 	}

@@ -41,6 +41,15 @@ const (
 	// EventReleased: the lease was released. With an Err the free record may not be in
 	// the store; then the lease expires there.
 	EventReleased EventKind = "released"
+
+	// EventOpened and EventClosed: a session was opened, or closed. With an Err the record
+	// may not say so; then the session expires there.
+	EventOpened EventKind = "session opened"
+	EventClosed EventKind = "session closed"
+
+	// EventFenced: this client has ended the session of another client, which was not
+	// renewed or whose process is dead, to take a lock that is under it.
+	EventFenced EventKind = "session fenced"
 )
 
 // When an Acquire reports that the store does not answer; see [EventSilent].
@@ -49,11 +58,12 @@ const (
 	NextSilence  = 5 * time.Second
 )
 
-// Event tells of one lock.
+// Event tells of one lock, or of a session.
 type Event struct {
 	Kind     EventKind
-	Time     time.Time // when it happened, by the wall clock
-	Name     string
+	Time     time.Time     // when it happened, by the wall clock
+	Name     string        // of the lock; empty if it tells of a session
+	Session  string        // the session that it tells of, or that the lock is or will be under
 	Token    uint64        // of the grant; when waiting, of the grant waited for
 	Holder   string        // when waiting or taking over: whose grant it is or was
 	Reason   string        // when taking over: how the old grant was known to be over
@@ -173,11 +183,11 @@ func (l *listener) close() {
 func (e *Event) log(logger *slog.Logger) {
 	level := slog.LevelDebug
 	switch e.Kind {
-	case EventTakenOver, EventAtRisk:
+	case EventTakenOver, EventAtRisk, EventFenced:
 		level = slog.LevelWarn
 	case EventLost:
 		level = slog.LevelError
-	case EventAcquired, EventReleased:
+	case EventAcquired, EventReleased, EventOpened, EventClosed:
 		level = slog.LevelInfo
 	}
 	ctx := context.Background()
@@ -185,7 +195,12 @@ func (e *Event) log(logger *slog.Logger) {
 		return
 	}
 	record := slog.NewRecord(e.Time, level, "lease "+string(e.Kind), 0)
-	record.AddAttrs(slog.String("lock", e.Name), slog.Uint64("token", e.Token))
+	if e.Name != "" {
+		record.AddAttrs(slog.String("lock", e.Name), slog.Uint64("token", e.Token))
+	}
+	if e.Session != "" {
+		record.AddAttrs(slog.String("session", e.Session))
+	}
 	if e.Holder != "" {
 		record.AddAttrs(slog.String("holder", e.Holder))
 	}

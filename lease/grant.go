@@ -65,6 +65,9 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
 	h.mu.Unlock()
 	g.life, g.cut = context.WithCancel(context.WithoutCancel(ctx))
+	if h.under != nil {
+		return g // the session renews, and watches the time
+	}
 	g.mu.Lock()
 	g.timer = time.AfterFunc(g.c.set.look, g.tick)
 	g.mu.Unlock()
@@ -86,6 +89,16 @@ func (g *grant) tick() {
 
 // check ends the grant if its time is over, and returns the trust that is left.
 func (g *grant) check() time.Duration {
+	if s := g.h.under; s != nil {
+		left := s.grant().check()
+		if left <= 0 {
+			g.follow(s.cause())
+		}
+		if g.cause() != nil {
+			return 0
+		}
+		return left
+	}
 	now := g.c.clock.look()
 	set := g.c.set
 	g.mu.Lock()
@@ -107,17 +120,46 @@ func (g *grant) check() time.Duration {
 	problem := g.problem
 	g.mu.Unlock()
 	if risk {
-		g.c.emit(Event{Kind: EventAtRisk, Name: g.h.name, Token: g.token, Deadline: g.deadline(), Err: problem})
+		g.emit(EventAtRisk, problem)
 	}
 	return left
 }
 
 // lose ends the grant before it was released.
 func (g *grant) lose(lost *LostError) {
-	lost.Name, lost.Token = g.h.name, g.token
+	e := g.h.event(EventLost)
+	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.token
 	if g.halt(lost) {
-		g.c.emit(Event{Kind: EventLost, Name: g.h.name, Token: g.token, Err: lost})
+		e.Token, e.Err = g.token, lost
+		g.c.emit(e)
 	}
+}
+
+// emit tells of an event of the grant.
+func (g *grant) emit(kind EventKind, err error) {
+	e := g.h.event(kind)
+	e.Token, e.Err = g.token, err
+	if kind != EventReleased {
+		e.Deadline = g.deadline()
+	}
+	g.c.emit(e)
+}
+
+// event returns an event of the lock, or of the session.
+func (h *Handle) event(kind EventKind) Event {
+	switch {
+	case h.kind == KindSession:
+		switch kind {
+		case EventAcquired:
+			kind = EventOpened
+		case EventReleased:
+			kind = EventClosed
+		}
+		return Event{Kind: kind, Session: h.name}
+	case h.under != nil:
+		return Event{Kind: kind, Name: h.name, Session: h.under.ID()}
+	}
+	return Event{Kind: kind, Name: h.name}
 }
 
 // halt ends belief, the contexts of all guards first, and the renewals. It reports
@@ -134,9 +176,14 @@ func (g *grant) halt(cause error) bool {
 	for guard := range g.guards {
 		guard.cancel(cause)
 	}
-	g.timer.Stop()
+	if g.timer != nil {
+		g.timer.Stop()
+	}
 	close(g.stop)
 	g.mu.Unlock()
+	if s := g.h.own; s != nil {
+		s.end(cause)
+	}
 	return true
 }
 
@@ -171,9 +218,18 @@ func (g *grant) fail(err error) {
 // deadline is the end of trust by the wall clock.
 func (g *grant) deadline() time.Time {
 	now := g.c.clock.look()
+	return g.c.clock.wall().Add(g.lastSent() + g.c.set.trust - now)
+}
+
+// lastSent is when the write was sent that the trust counts from: of a lock under a session
+// the last renewal of the session.
+func (g *grant) lastSent() time.Duration {
+	if s := g.h.under; s != nil {
+		g = s.grant()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.c.clock.wall().Add(g.sent + g.c.set.trust - now)
+	return g.sent
 }
 
 // guard returns a new guard of the grant, or nil if it is over.

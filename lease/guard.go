@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -40,14 +41,14 @@ func (g *Guard) Grace() time.Duration { return g.g.c.set.Grace }
 func (g *Guard) GraceLeft() time.Duration {
 	gr := g.g
 	gr.check()
-	now := gr.c.clock.look()
+	now, sent := gr.c.clock.look(), gr.lastSent()
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.taken {
 		return 0
 	}
 	set := gr.c.set
-	return max(0, min(set.Grace, gr.sent+set.TTL-set.Margin-now))
+	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
 }
 
 // Name returns the lock's name.
@@ -145,6 +146,10 @@ func (g *Guard) AllowAgain() { g.g.again.Store(true) }
 func (g *Guard) Renew(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
+	}
+	if s := g.g.h.under; s != nil {
+		err := s.Renew(ctx)
+		return cmp.Or(g.Err(), err)
 	}
 	return g.g.renew(ctx, true, nil)
 }

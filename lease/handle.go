@@ -20,8 +20,12 @@ import (
 // needs no closing. It may be used by any number of goroutines.
 type Handle struct {
 	c    *Client
+	kind string // that of the record: empty, or KindSession
 	name string
 	key  string
+
+	under *Session // whose locks the handle takes, nil for plain leases
+	own   *Session // whose record it is, nil for locks and for sessions of others
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
 	// attempt at a time and the later ones join the grant of the first. No goroutine
@@ -75,7 +79,7 @@ const maxRounds = 8
 // is first made harmless, for which the call takes up to Options.ReleaseTimeout
 // more.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
-	ctx, cancel := h.c.bind(ctx)
+	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
 	guard, err := h.attempt(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -99,10 +103,12 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := h.c.bind(ctx)
+	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
 	ctx, stop := h.c.set.withPatience(ctx, func(left time.Duration) {
-		h.c.emit(Event{Kind: EventSilent, Name: h.name, Wait: left})
+		e := h.event(EventSilent)
+		e.Wait = left
+		h.c.emit(e)
 	})
 	defer stop()
 	for g := h.barred(); g != nil; g = h.barred() {
@@ -179,7 +185,9 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 			if id := held.Record.Grant; l.notified != id || id == "" {
 				l.notified = id
 				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
-				h.c.emit(Event{Kind: EventWaiting, Name: h.name, Token: held.Record.Token, Holder: held.Record.Holder, Since: held.Record.Granted, Wait: held.Wait})
+				e := h.event(EventWaiting)
+				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.Holder, held.Record.Granted, held.Wait
+				h.c.emit(e)
 			}
 			h.rest(l, held)
 		case store.Permanent(err):
@@ -202,6 +210,19 @@ func lastSeen(err error, held *HeldError) error {
 func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return bound, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// bind makes ctx end with the client, and with the session that the handle is under.
+func (h *Handle) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	bound, cancel := h.c.bind(ctx)
+	if h.under == nil {
+		return bound, cancel
+	}
+	stop := context.AfterFunc(h.under.Context(), func() { cancel(h.under.Err()) })
 	return bound, func(cause error) {
 		stop()
 		cancel(cause)
@@ -231,10 +252,15 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 	if guard, err := h.join(ctx); guard != nil || err != nil {
 		return guard, err
 	}
+	if h.under != nil {
+		if err := h.under.ready(); err != nil {
+			return nil, fmt.Errorf("lock %q: %w", h.name, err)
+		}
+	}
 	now, fresh := h.known(), false
 	for range maxRounds {
-		if now == nil || h.job != nil && !fresh {
-			if h.job == nil && (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor {
+		if now == nil || !fresh && (h.job != nil || now.rec != nil && now.rec.Session != "") {
+			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
 			} else {
@@ -246,6 +272,13 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 			}
 		}
 		verdict := h.judge(ctx, now)
+		if verdict.err != nil {
+			return nil, verdict.err
+		}
+		if verdict.next != nil {
+			now, fresh = verdict.next, true
+			continue
+		}
 		if h.job != nil {
 			if err := h.due(ctx, now, verdict.open); err != nil {
 				return nil, err
@@ -269,6 +302,15 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 		now, fresh = h.note(next), true
 	}
 	return nil, h.held(now, h.c.set.MinPoll)
+}
+
+// guesses reports whether a handle that knows nothing of its record tries to create it without
+// reading first.
+func (h *Handle) guesses() bool {
+	if h.kind == KindSession {
+		return true
+	}
+	return h.job == nil && (h.c.set.traits.ConflictTells || h.c.set.Fresh) && !h.c.set.Floor
 }
 
 // join returns a guard of the grant that the handle holds already, or neither
@@ -456,7 +498,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 	default:
 		value, v, err = store.Peek(ctx, h.c.st, h.key)
 	}
-	s, err := decodeSeen(h.name, value, v, err)
+	s, err := h.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}

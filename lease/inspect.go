@@ -32,12 +32,27 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	return h.info(ctx)
+}
+
+// InspectSession is [Client.Inspect] for the record of a session, whose id the records of its
+// locks name. Its state is [Held] while it is open, [Free] when it was closed, or [Fenced].
+func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
+	h, err := c.sessionHandle(id)
+	if err != nil {
+		return Info{}, err
+	}
+	return h.info(ctx)
+}
+
+func (h *Handle) info(ctx context.Context) (Info, error) {
+	c := h.c
 	s, err := h.inspect(ctx)
 	if err != nil {
 		return Info{}, err
 	}
 	if s.rec == nil {
-		return Info{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+		return Info{}, fmt.Errorf("%s: %w", h, store.ErrNotFound)
 	}
 	info := Info{Record: *s.rec, Version: s.version, Age: s.age}
 	if c.presence != nil && s.rec.State != Free && s.rec.Presence != "" {
@@ -51,10 +66,10 @@ func (h *Handle) inspect(ctx context.Context) (*seen, error) {
 	c := h.c
 	ager, ok := store.As[store.Ager](c.st)
 	if !ok || c.set.NoStoreAge {
-		return c.fetch(ctx, h.name, h.key)
+		return h.fetch(ctx)
 	}
 	value, v, age, err := ager.GetAge(ctx, h.key)
-	s, err := decodeSeen(h.name, value, v, err)
+	s, err := h.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ type verdict struct {
 	open   bool
 	reason string        // why a grant that was not released is over
 	wait   time.Duration // when not open: until it will be, if nothing changes
+	next   *seen         // the state of the lock by now, to be judged in its place
+	err    error         // it could not be found out
 }
 
 // judge decides whether the lock may be taken. The write that takes it is conditional on
@@ -55,6 +57,9 @@ func (h *Handle) vacant(ctx context.Context, s *seen) verdict {
 	} else if ours > 0 {
 		return verdict{wait: ours}
 	}
+	if s.rec.Session != "" {
+		return h.vacantUnder(ctx, s)
+	}
 	if h.c.set.ReclaimOwn && s.rec.Holder == h.c.set.Holder && s.rec.Process != processID() {
 		return verdict{open: true, reason: "an earlier process of this holder"}
 	}
@@ -87,7 +92,7 @@ func (h *Handle) ours(r *Record) (over bool, wait time.Duration) {
 	if g == nil || g.id != r.Grant {
 		return false, 0
 	}
-	now := h.c.clock.look()
+	now, sent := h.c.clock.look(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
@@ -96,7 +101,7 @@ func (h *Handle) ours(r *Record) (over bool, wait time.Duration) {
 	if g.detached {
 		return false, 0 // it goes on in a ticket
 	}
-	left := g.sent + h.c.set.TTL - now
+	left := sent + h.c.set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
 }
 

@@ -128,12 +128,7 @@ func (w *waiter) stir() {
 func (c *Client) owns(grant string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for g := range c.grants {
-		if g.id == grant {
-			return true
-		}
-	}
-	return false
+	return c.owned[grant] > 0 || c.sessions[sessionOf(grant)] != nil
 }
 
 // pause sleeps until a time, or until w is woken, or ctx ends.

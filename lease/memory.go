@@ -152,7 +152,7 @@ func (h *Handle) recall() *seen {
 	if !ok {
 		return nil
 	}
-	rec, err := decodeRecord(h.name, s.Value)
+	rec, err := decodeKind(h.kind, h.name, s.Value)
 	if err != nil {
 		return nil
 	}
@@ -192,6 +192,9 @@ func (h *Handle) keep(s *seen) {
 // record whose holder others may have to wait out, or that keeps the next grant away. The
 // presence of this process says whether it lives.
 func (h *Handle) worthKeeping(r *Record) bool {
+	if h.kind == KindSession { // it is never taken again
+		return r.State == Held && r.Process != processID()
+	}
 	if !h.c.set.traits.Local || !r.NotBefore.IsZero() {
 		return true
 	}

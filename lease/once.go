@@ -246,7 +246,7 @@ func (h *Handle) due(ctx context.Context, s *seen, open bool) error {
 	if _, peeks := store.As[store.Peeker](h.c.st); err == nil || !peeks {
 		return err
 	}
-	final, unread := h.c.fetch(ctx, h.name, h.key)
+	final, unread := h.fetch(ctx)
 	if unread != nil {
 		return unread
 	}

@@ -230,7 +230,13 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	if g.check() <= 0 {
 		return g.cause()
 	}
-	g.c.emit(Event{Kind: EventRenewed, Name: g.h.name, Token: g.token, Deadline: g.deadline()})
+	switch {
+	case g.h.under != nil:
+		return nil // only its data changed
+	case g.h.own != nil:
+		g.h.own.tidy()
+	}
+	g.emit(EventRenewed, nil)
 	return nil
 }
 
@@ -252,6 +258,10 @@ func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
 		return false, nil // to be sent again on the same predecessor
 	case now.rec == nil:
 		lost.Reason = ErrRemoved
+	case now.rec.State == Fenced:
+		lost.Reason = ErrFenced
+	case g.h.own != nil && now.rec.Grant != g.id:
+		lost.Reason = ErrRemoved // and a waiter has put another in its place
 	case now.rec.State == Broken:
 		lost.Reason, lost.now = ErrBroken, now.rec.Now
 		if now.rec.Grant == g.id {
@@ -311,7 +321,11 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 		return nil // it goes on in a ticket
 	}
 	err := g.free(ctx)
-	g.c.emit(Event{Kind: EventReleased, Name: g.h.name, Token: g.token, Err: err})
+	if s := g.h.under; err != nil && s != nil && s.isClosed() {
+		s.strays.Store(s.strays.Load() || !errors.Is(err, ErrLost))
+		err = nil // it is free all the same
+	}
+	g.emit(EventReleased, err)
 	return err
 }
 
@@ -333,9 +347,7 @@ func (g *grant) free(ctx context.Context) error {
 	g.write <- struct{}{} // not for long: drain has cut off every other writer
 	defer func() { <-g.write }()
 	end := func() time.Duration {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.sent + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
+		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
@@ -343,15 +355,11 @@ func (g *grant) free(ctx context.Context) error {
 	var last error
 	for pause := g.c.settling(); ; {
 		if ctx.Err() != nil || end() <= 0 {
+			g.leave(t)
 			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		rec := *g.rec
-		if g.again.Load() {
-			rec.NotBefore = time.Time{}
-		}
-		rec = rec.freed(g.c.clock.wall())
+		rec := g.freeing(g.rec)
 		rec.Nonce = rand.Text()
-		g.endRun(&rec)
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
 			return f.err
@@ -366,6 +374,25 @@ func (g *grant) free(ctx context.Context) error {
 		}
 		last = f.err
 		_ = pause.wait(ctx) // the loop tells when the time is up
+	}
+}
+
+// freeing returns the record that frees the lock where r stands. It needs a nonce.
+func (g *grant) freeing(r *Record) Record {
+	rec := *r
+	if g.again.Load() {
+		rec.NotBefore = time.Time{}
+	}
+	rec = rec.freed(g.c.clock.wall())
+	g.endRun(&rec)
+	return rec
+}
+
+// leave hands a release of unknown outcome to the session: else the lock would be taken for
+// as long as the session lives.
+func (g *grant) leave(t *tries) {
+	if s := g.h.under; s != nil {
+		s.remember(&leftover{h: g.h, t: t, rec: g.rec, free: g.freeing})
 	}
 }
 

@@ -32,6 +32,7 @@ type try struct {
 	at      time.Duration // when it was sent
 	version store.Version // that it would make; zero if the store did not name it
 	refused bool          // certainly not applied
+	failed  bool          // it has failed, whether it was applied or not
 }
 
 // finding is what became of tries.
@@ -61,7 +62,7 @@ func (t *tries) add(rec *Record, at time.Duration) {
 func (t *tries) failed(rec *Record, err error) {
 	for i := range t.sent {
 		if s := &t.sent[i]; s.rec == rec {
-			s.version, s.refused = store.AttemptOf(err), store.OutcomeOf(err) == store.NotApplied
+			s.version, s.refused, s.failed = store.AttemptOf(err), store.OutcomeOf(err) == store.NotApplied, true
 		}
 	}
 }
@@ -69,6 +70,13 @@ func (t *tries) failed(rec *Record, err error) {
 // open returns the tries that may have been applied, or may still be.
 func (t *tries) open() []try {
 	return slices.DeleteFunc(slices.Clone(t.sent), func(s try) bool { return s.refused })
+}
+
+// doubtful reports whether a try that may have been applied has failed, or had to be sent
+// again.
+func (t *tries) doubtful() bool {
+	open := t.open()
+	return len(open) > 1 || len(open) == 1 && open[0].failed
 }
 
 // versions returns what to ask the store for.
@@ -97,7 +105,7 @@ func (t *tries) send(ctx context.Context, rec *Record, at time.Duration) finding
 		return finding{fate: store.FateApplied, now: now, try: t.sent[len(t.sent)-1], durable: true}
 	}
 	t.failed(rec, err)
-	named := fmt.Errorf("lock %q: %w", t.h.name, err)
+	named := fmt.Errorf("%s: %w", t.h, err)
 	if f := t.never(named); certain(err) && f.fate == store.FateNever {
 		return f
 	}
@@ -151,7 +159,7 @@ func (h *Handle) stands(e store.Entry, err error) (*seen, error) {
 	if err == nil && e.Version == "" {
 		err = store.ErrNotFound
 	}
-	now, err := decodeSeen(h.name, e.Value, e.Version, err)
+	now, err := h.decode(e.Value, e.Version, err)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,9 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if err := g.Err(); err != nil {
 		return Ticket{}, err
 	}
+	if g.g.h.under != nil {
+		return Ticket{}, fmt.Errorf("%w: lock %q is under a session, whose renewals a ticket does not carry: to hand a lease on, take it without the session", store.ErrInvalid, g.Name())
+	}
 	if !g.g.halt(ErrDetached) {
 		return Ticket{}, g.g.cause()
 	}
@@ -250,7 +253,7 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	now, err := c.fetch(ctx, h.name, h.key)
+	now, err := h.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -299,6 +302,8 @@ func (u *ticketUse) found(now *seen) error {
 		return fmt.Errorf("lock %q: %w", t.Name, ErrReleased)
 	case rec.State == Free || rec.Grant != t.Grant:
 		return u.lostTo(ErrStolen, rec)
+	case rec.Session != "":
+		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
 		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
 	case now.version == t.Version && rec.Nonce != t.Nonce:

@@ -1,0 +1,204 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// rival is a session that holds what goroutines of this client wait for: what the client
+// knows of the session's record, for all of them.
+type rival struct {
+	h      *Handle
+	turn   chan struct{} // taken by the goroutine that looks at the record, or fences
+	looked time.Time     // when it was looked at last
+	final  *seen         // the state that has ended the session, once that is known to be settled
+}
+
+// looksPerTTL bounds how often a client looks at a session's record.
+const looksPerTTL = 6
+
+// maxRivals is how many sessions a client remembers before it forgets some.
+const maxRivals = 1024
+
+// rival returns what the client knows of a session.
+func (c *Client) rival(id string) (*rival, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.rivals[id]; r != nil {
+		return r, nil
+	}
+	h, err := c.sessionHandle(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	for other := range c.rivals { // any one: those that live are looked at again
+		if len(c.rivals) < maxRivals {
+			break
+		}
+		delete(c.rivals, other)
+	}
+	r := &rival{h: h, turn: make(chan struct{}, 1)}
+	c.rivals[id] = r
+	return r, nil
+}
+
+// vacantUnder decides whether the lock may be taken whose record s names a session. It may
+// only after the session's record was seen or written as fenced or closed. A session that has
+// not renewed its record for its TTL, or whose process is dead, is fenced here.
+//
+// Another client may write between any two steps. The fence names the version of the session's
+// record that was judged, so that a renewal makes it fail; and the session can renew no more
+// when the fence is applied. The claim that follows names the version of s.
+func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
+	c, id := h.c, s.rec.Session
+	if c.trusts(id) {
+		return verdict{wait: c.set.expiry(s.rec.TTL)} // no look is needed
+	}
+	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
+	r, err := c.rival(id)
+	if err != nil {
+		return failed(err)
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return failed(context.Cause(ctx))
+	}
+	for range maxRounds {
+		now, err := r.look(ctx, s.rec.TTL)
+		if err != nil {
+			return failed(err)
+		}
+		switch {
+		case now.rec == nil:
+			// The session is not known to be dead: its record was removed. But it may also have
+			// been closed since the lock was read, and the lock have been freed before.
+			next, err := h.reread(ctx)
+			if err != nil {
+				return failed(err)
+			}
+			if next.rec == nil || next.rec.Session != id {
+				return verdict{next: next}
+			}
+			// A record that nobody renews takes its place: every waiter watches it for the TTL
+			// before it fences the session, which can renew no more.
+			standIn := &Record{
+				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: s.rec.TTL,
+				Granted: c.clock.wall(), Renewed: c.clock.wall(),
+			}
+			_, err = r.write(ctx, now, standIn)
+			if err != nil {
+				return failed(err)
+			}
+		case now.rec.State == Held:
+			v := r.h.vacant(ctx, now)
+			if !v.open {
+				return verdict{wait: v.wait}
+			}
+			fence := *now.rec
+			fence.State, fence.Presence, fence.Attend = Fenced, "", nil
+			applied, err := r.write(ctx, now, &fence)
+			if err != nil {
+				return failed(err)
+			}
+			if applied {
+				e := r.h.event(EventFenced)
+				e.Holder, e.Reason = fence.Holder, v.reason
+				c.emit(e)
+				r.final = r.h.known()
+			}
+		default:
+			ended, err := r.settled(ctx, now)
+			if err != nil {
+				return failed(err)
+			}
+			if !ended {
+				continue
+			}
+			if now.rec.State == Fenced {
+				return verdict{open: true, reason: "its session was fenced"}
+			}
+			return verdict{open: true} // it was closed, and the lock released with it
+		}
+	}
+	return verdict{wait: c.set.MinPoll}
+}
+
+// trusts reports whether a session is one of this client's, and trusted.
+func (c *Client) trusts(id string) bool {
+	c.mu.Lock()
+	own := c.sessions[id]
+	c.mu.Unlock()
+	return own != nil && own.grant().check() > 0
+}
+
+// look returns the state of the session's record, as it was not long ago.
+func (r *rival) look(ctx context.Context, ttl time.Duration) (*seen, error) {
+	if r.final != nil {
+		return r.final, nil
+	}
+	set, clock := r.h.c.set, r.h.c.clock
+	now := r.h.known()
+	if now != nil && now.rec != nil && !r.looked.IsZero() && clock.monotonic().Sub(r.looked) < min(set.MaxPoll, ttl/looksPerTTL) {
+		return now, nil
+	}
+	now, err := r.h.look(ctx)
+	if err == nil {
+		r.looked = clock.monotonic()
+	}
+	return now, err
+}
+
+// settled reports whether the session has ended for certain: a state that was peeked at may be
+// one that never takes effect.
+func (r *rival) settled(ctx context.Context, now *seen) (bool, error) {
+	if _, peeks := store.As[store.Peeker](r.h.c.st); peeks && r.final == nil {
+		final, err := r.h.reread(ctx)
+		if err != nil || final.version != now.version {
+			return false, err
+		}
+	}
+	r.final = now
+	return true, nil
+}
+
+// reread reads the record, settled.
+func (h *Handle) reread(ctx context.Context) (*seen, error) {
+	now, err := h.fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.note(now), nil
+}
+
+// write writes the session's record over the state base, and finds out what became of it.
+// After an error nothing is taken: the write may be applied, and the next look tells.
+func (r *rival) write(ctx context.Context, base *seen, rec *Record) (applied bool, _ error) {
+	c := r.h.c
+	ctx, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	defer cancel()
+	t := r.h.over(base.version)
+	t.noReadBack = c.set.traits.NoReadBack
+	for pause := c.settling(); ; {
+		rec.Nonce = rand.Text()
+		f := t.send(ctx, rec, c.clock.look())
+		switch {
+		case f.fate == store.FateNotYet:
+			if pause.wait(ctx) != nil {
+				return false, fmt.Errorf("fencing its session: %w: %w", ErrUnresolved, errors.Join(f.err, context.Cause(ctx)))
+			}
+		case f.now != nil:
+			r.h.note(f.now)
+			r.looked = c.clock.monotonic()
+			return f.fate == store.FateApplied && f.now.rec != nil && f.now.rec.State == rec.State, nil
+		default:
+			return false, fmt.Errorf("fencing its session: %w", f.err)
+		}
+	}
+}

@@ -1,0 +1,429 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Session is one renewal for any number of locks. It has a record of its own, which alone
+// is renewed. The locks that are taken through the session name it in their records, and
+// are held for as long as the session lives.
+//
+// A lock under a session gives the same [Guard], events and errors as one without, and the
+// two exclude each other. But its lease is the session's: [Guard.Trust], [Guard.Deadline] and
+// [Guard.Renew] are those of the session, and when the session is lost all its locks are
+// lost, for the same reason. A session takes one goroutine and a timer, its locks none.
+//
+// A session may be used by any number of goroutines. Close every session, the lost ones too.
+type Session struct {
+	c     *Client
+	h     *Handle // of the session's record
+	guard *Guard  // of the session's grant; set when that begins
+
+	count   atomic.Uint64 // numbers the grants under the session
+	strays  atomic.Bool   // the record of a lock may still name the session after its end
+	closing atomic.Bool
+	closed  chan struct{} // closed when Close is over
+	result  error
+
+	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
+	over      bool       // the session has ended: no lock is added
+	locks     map[*grant]struct{}
+	claims    int           // claims that are under way
+	idle      chan struct{} // closed when none is, where Close waits for that
+	leftovers []*leftover
+	tidying   sync.WaitGroup
+	tidies    bool // a goroutine tries to free the leftovers
+}
+
+// sessionDir is where the records of sessions lie: below the key prefix with this appended, so
+// that they are not among the locks.
+const sessionDir = ".session"
+
+// sessionHandle returns a handle on the record of a session.
+func (c *Client) sessionHandle(id string) (*Handle, error) {
+	key := c.set.KeyPrefix + sessionDir + "/" + id
+	if sessionOf(id+".0") == "" {
+		return nil, fmt.Errorf("%w: the id of a session: %.60q", store.ErrKey, id)
+	}
+	if len(key) > store.MaxKey {
+		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
+	}
+	return &Handle{c: c, kind: KindSession, name: id, key: key, slot: make(chan struct{}, 1)}, nil
+}
+
+// OpenSession opens a session with the options of the client, in one request. Errors of the
+// store that may pass are waited out until ctx ends, within Options.Patience; each try has a
+// new id, so that an opening of unknown outcome is never used. ctx bounds the call alone: the
+// session lasts until [Session.Close] or [Client.Close], or until it is lost.
+//
+// With Options.Manual the session is renewed by [Session.Renew] only.
+func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
+	ctx, cancel := c.bind(ctx)
+	defer cancel(nil)
+	ctx, stop := c.set.withPatience(ctx, func(left time.Duration) {
+		c.emit(Event{Kind: EventSilent, Wait: left})
+	})
+	defer stop()
+	for pause := c.backoff(c.set.MinPoll, c.set.MaxPoll); ; {
+		s, err := c.openSession(ctx)
+		if err == nil || store.Permanent(err) {
+			return s, err
+		}
+		if ctx.Err() != nil || pause.wait(ctx) != nil {
+			return nil, fmt.Errorf("opening a session: %w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// openSession tries once.
+func (c *Client) openSession(ctx context.Context) (*Session, error) {
+	s := &Session{c: c, closed: make(chan struct{}), locks: map[*grant]struct{}{}}
+	var err error
+	if s.h, err = c.sessionHandle(rand.Text()); err != nil {
+		return nil, err
+	}
+	s.h.own = s
+	if _, err = s.h.attempt(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ID returns the random id of the session, which the records of its locks name.
+func (s *Session) ID() string { return s.h.name }
+
+// Context returns a context that ends with the session. Its cause is [ErrClosed] or a
+// [*LostError]. Its Err looks at the clocks itself.
+func (s *Session) Context() context.Context { return s.guard.Context() }
+
+// Err returns nil while the session is trusted, and else the cause of its context. It looks
+// at the clocks and sends nothing.
+func (s *Session) Err() error { return s.guard.Err() }
+
+// Deadline returns when trust ends if no further renewal succeeds, by this machine's wall
+// clock as it is now: for display.
+func (s *Session) Deadline() time.Time { return s.guard.Deadline() }
+
+// Trust returns how long the session is still trusted if no further renewal succeeds; zero
+// when it is over.
+func (s *Session) Trust() time.Duration { return s.guard.Trust() }
+
+// Renew renews the session now, in one request, besides the renewals that it makes by itself.
+// It is otherwise like [Guard.Renew].
+func (s *Session) Renew(ctx context.Context) error { return s.guard.Renew(ctx) }
+
+// Handle returns a handle on the lock name under the session. It is otherwise like
+// [Client.Handle]. Two handles of one session exclude each other.
+func (s *Session) Handle(name string) (*Handle, error) {
+	h, err := s.c.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	h.under = s
+	return h, nil
+}
+
+// Acquire takes the lock name under the session, waiting until it is free, or ctx or the
+// session ends. It is [Handle.Acquire] on a new handle of the session.
+func (s *Session) Acquire(ctx context.Context, name string) (*Guard, error) {
+	h, err := s.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	return h.Acquire(ctx)
+}
+
+// TryAcquire takes the lock name under the session if it is free now. It is
+// [Handle.TryAcquire] on a new handle of the session.
+func (s *Session) TryAcquire(ctx context.Context, name string) (*Guard, error) {
+	h, err := s.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	return h.TryAcquire(ctx)
+}
+
+// Do acquires the lock name under the session, runs f while it holds the lock, and releases
+// it. It is [Handle.Do] on a new handle of the session.
+func (s *Session) Do(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
+	h, err := s.Handle(name)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+// TryDo is [Session.Do] with [Session.TryAcquire]. It is [Handle.TryDo] on a new handle of the
+// session.
+func (s *Session) TryDo(ctx context.Context, name string, f func(ctx context.Context, g *Guard) error) error {
+	h, err := s.Handle(name)
+	if err != nil {
+		return err
+	}
+	return h.TryDo(ctx, f)
+}
+
+// grant returns the grant of the session's own record.
+func (s *Session) grant() *grant { return s.guard.g }
+
+// nextGrant returns the id of a new grant under the session.
+func (s *Session) nextGrant() string {
+	return s.h.name + "." + strconv.FormatUint(s.count.Add(1), 36)
+}
+
+// ready tells why no lock can be taken under the session now, nil if one can: the session is
+// over, or the outcome of its last renewal is not known.
+func (s *Session) ready() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	g := s.grant()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.tries.doubtful() {
+		return nil
+	}
+	if g.problem == nil {
+		return fmt.Errorf("session %s: %w", s.h.name, ErrDoubtful)
+	}
+	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrDoubtful, g.problem))
+}
+
+// beginClaim counts a claim under the session, unless the session takes no lock now.
+func (s *Session) beginClaim() error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return s.cause()
+	}
+	s.claims++
+	return nil
+}
+
+func (s *Session) endClaim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims--; s.claims == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// add registers a lock that was granted under the session, unless the session is over.
+func (s *Session) add(g *grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.locks[g] = struct{}{}
+	}
+	return !s.over
+}
+
+func (s *Session) remove(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.locks, g)
+}
+
+// all returns the locks that are not released, or not yet.
+func (s *Session) all() []*grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*grant, 0, len(s.locks))
+	for g := range s.locks {
+		all = append(all, g)
+	}
+	return all
+}
+
+// cause is why the session has ended.
+func (s *Session) cause() error { return s.grant().cause() }
+
+// isClosed reports whether the session's record says that the session was closed.
+func (s *Session) isClosed() bool {
+	g := s.grant()
+	select {
+	case <-g.finished:
+		return g.result == nil
+	default:
+		return false
+	}
+}
+
+// end ends the belief in all locks under the session, which has ended itself.
+func (s *Session) end(cause error) {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	for _, g := range s.all() {
+		g.follow(cause)
+	}
+}
+
+// follow ends a grant under a session that has ended.
+func (g *grant) follow(cause error) {
+	if lost, ok := cause.(*LostError); ok {
+		own := *lost
+		g.lose(&own)
+		return
+	}
+	g.halt(cause)
+}
+
+// maxReleases bounds the requests that give the locks of a session back at the same time.
+const maxReleases = 16
+
+// Close ends the session. First the contexts of all its guards end, with the cause
+// [ErrClosed]. Then `closed` is written into the session's record, which frees all its locks.
+// Then the records of the locks are freed, 16 at a time, for as long as Options.ReleaseTimeout
+// allows; the others follow when they are taken next. The session's record is removed when all
+// of them were freed. So it takes one request, one for each lock that is held, and one more.
+//
+// A nil error means that all locks are free. A [*LostError] tells that the session had been
+// lost before. Any other error tells that the store may not know yet: then others wait until
+// the session expires. Like [Guard.Release] it works after ctx has ended. Calling it again
+// returns the same.
+func (s *Session) Close(ctx context.Context) error {
+	if s.closing.CompareAndSwap(false, true) {
+		s.result = s.close(ctx)
+		close(s.closed)
+	}
+	<-s.closed
+	return s.result
+}
+
+func (s *Session) close(ctx context.Context) error {
+	ctx, cancel := s.c.ending(ctx)
+	defer cancel()
+	err := s.grant().release(ctx, ErrClosed)
+	_ = inParallel(s.all(), maxReleases, func(g *grant) error { return g.release(ctx, ErrClosed) })
+	s.tidying.Wait() // it ends with the session
+	freed := s.drain(ctx) && !s.strays.Load()
+	s.mu.Lock()
+	leftovers := s.leftovers
+	s.leftovers = nil
+	s.mu.Unlock()
+	if errors.Is(err, ErrLost) {
+		return err // all is free when the session is fenced
+	}
+	for _, e := range inParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) }) {
+		freed = freed && e == nil
+	}
+	switch {
+	case !freed:
+		return err
+	case err == nil:
+		if now := s.h.known(); now != nil && now.rec != nil && now.rec.State == Free {
+			_ = s.c.st.Delete(ctx, s.h.key, now.version) // Collect removes what stays
+		}
+	}
+	return nil // else each lock was freed by itself
+}
+
+// drain waits until no claim is under way, and reports whether that was in time.
+func (s *Session) drain(ctx context.Context) bool {
+	s.mu.Lock()
+	if s.claims == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leftover is a claim or a release whose outcome is not known and which nothing waits for any
+// more. Its grant, which no guard holds, may stand in the record, or come to stand there.
+type leftover struct {
+	h    *Handle
+	t    *tries               // what was sent
+	rec  *Record              // of the grant
+	free func(*Record) Record // frees the lock where that stands
+}
+
+// maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
+// in the record; the writes only save a request.
+const maxLeftoverTries = 16
+
+// withdraw makes sure that the grant does not stand in the record and cannot come to stand
+// there, or returns an error at the end of ctx. It can be called again then. It writes a free
+// record over the same predecessor, so that the predecessor is gone; and where the grant has
+// landed, over that.
+func (l *leftover) withdraw(ctx context.Context) error {
+	h := l.h
+	for pause := h.c.settling(); ; {
+		free := l.free(l.rec)
+		free.Nonce = rand.Text()
+		l.t.sent = l.t.sent[max(0, len(l.t.sent)-maxLeftoverTries):]
+		f := l.t.send(ctx, &free, h.c.clock.look())
+		switch now := f.now; {
+		case f.fate == store.FateNotYet:
+			// Not applied yet, neither what was sent before nor this.
+		case now == nil && f.fate == store.FateNever:
+			return nil
+		case now == nil:
+			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
+		case now.rec != nil && now.rec.State != Free && now.rec.Grant == l.rec.Grant:
+			// The grant has landed, and may have been broken: free it where it is.
+			l.t, l.rec = h.over(now.version), now.rec
+		default:
+			h.note(now)
+			return nil
+		}
+		if pause.wait(ctx) != nil {
+			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, h.c.set.expiry(l.rec.TTL))
+		}
+	}
+}
+
+// remember keeps a leftover: without that its lock would be taken for as long as the session
+// lives.
+func (s *Session) remember(l *leftover) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leftovers = append(s.leftovers, l)
+}
+
+// tidy tries to free the leftovers, after a renewal has shown that the store answers.
+func (s *Session) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.tidies || len(s.leftovers) == 0 {
+		return
+	}
+	all := s.leftovers
+	s.leftovers, s.tidies = nil, true
+	s.tidying.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.set.ReleaseTimeout)
+		defer cancel()
+		errs := inParallel(all, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, l := range all {
+			if errs[i] != nil {
+				s.leftovers = append(s.leftovers, l)
+			}
+		}
+		s.tidies = false
+	})
+}

@@ -1,0 +1,892 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// expiry is how long a waiter watches a record with the default TTL.
+const expiry = ttl + ttl/40
+
+func open(t *testing.T, c *lease.Client) *lease.Session {
+	t.Helper()
+	s, err := c.OpenSession(t.Context())
+	if err != nil {
+		t.Fatalf("OpenSession: %v", err)
+	}
+	return s
+}
+
+func mustTryIn(t *testing.T, s *lease.Session, name string) *lease.Guard {
+	t.Helper()
+	g, err := s.TryAcquire(t.Context(), name)
+	if err != nil {
+		t.Fatalf("TryAcquire(%q) under a session: %v", name, err)
+	}
+	return g
+}
+
+// sessionKey is where the record of a session lies.
+func sessionKey(s *lease.Session) string { return "lock.session/" + s.ID() }
+
+// on makes a script that does f to the writes of a key.
+func on(key string, f fault) func(*store.Op) fault {
+	return func(op *store.Op) fault {
+		if op.Key == key && op.Kind.Write() {
+			return f
+		}
+		return pass
+	}
+}
+
+// tamper changes the value under a key, past all clients.
+func tamper(t *testing.T, st store.Store, key string, change func(value []byte) []byte) {
+	t.Helper()
+	value, v, err := st.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Put(t.Context(), key, v, change(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionRequests(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		want := func(what string, n int) {
+			t.Helper()
+			if got := w.requests(); got != n {
+				t.Errorf("%s took %d requests; want %d", what, got, n)
+			}
+		}
+		c := client(t, w, nil)
+		s := open(t, c)
+		want("opening a session", 1)
+		const locks = 20
+		var guards []*lease.Guard
+		for i := range locks {
+			name := fmt.Sprint("lock-", i)
+			plain := mustTry(t, c, name)
+			acquired := w.requests()
+			mustRelease(t, plain)
+			released := w.requests()
+			if err := st.Delete(t.Context(), "lock/"+name, version(t, st, "lock/"+name)); err != nil {
+				t.Fatal(err)
+			}
+			g := mustTryIn(t, s, name)
+			want("acquiring under a session", acquired)
+			mustRelease(t, g)
+			want("releasing under a session", released)
+			h, err := s.Handle(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g, err = h.TryAcquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			guards = append(guards, g)
+			w.requests()
+		}
+		for range 3 {
+			time.Sleep(ttl / 3 * 11 / 10)
+			synctest.Wait()
+			want("a beat of a session with 20 locks", 1)
+		}
+		if err := guards[0].Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want("Renew of a guard", 1)
+		before := guards[1].Deadline()
+		time.Sleep(time.Second)
+		if err := guards[1].SetData(t.Context(), []byte("data")); err != nil {
+			t.Error(err)
+		}
+		want("SetData of a guard", 1)
+		if after := guards[1].Deadline(); !after.Equal(before) {
+			t.Errorf("SetData moved the deadline from %v to %v", before, after)
+		}
+		mustRelease(t, guards[0])
+		w.requests()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want("closing a session with 19 locks", 1+19+1)
+		if _, err := c.InspectSession(t.Context(), s.ID()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the record of a closed session: %v", err)
+		}
+		for i := range locks {
+			rec := wantState(t, c, fmt.Sprint("lock-", i), lease.Free)
+			if rec.Session != "" {
+				t.Errorf("a free lock names the session %s", rec.Session)
+			}
+			if i == 1 && string(rec.Data) != "data" {
+				t.Errorf("the data is %q", rec.Data)
+			}
+		}
+	})
+}
+
+func version(t *testing.T, st store.Store, key string) store.Version {
+	t.Helper()
+	_, v, err := st.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Rule (a): a lock is believed until the session's deadline, whenever its own write was sent.
+func TestSessionRuleALockIsBelievedUntilTheSessionsDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		opened := time.Now()
+		w.set(on(sessionKey(s), drop)) // no beat arrives; locks are written
+		time.Sleep(ttl / 4)
+		g := mustTryIn(t, s, "job")
+		if trust := g.Trust(); trust != s.Trust() {
+			t.Errorf("the lock is trusted for %v, the session for %v", trust, s.Trust())
+		}
+		if err := g.SetData(t.Context(), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		<-g.Context().Done()
+		if took := time.Since(opened); took > ttl-lease.MaxGrace {
+			t.Errorf("the lock was believed for %v after the session's last renewal", took)
+		}
+		wantLost(t, g, lease.ErrExpired)
+		var lost *lease.LostError
+		if err := g.Err(); !errors.As(err, &lost) || lost.Name != "job" || lost.Session != s.ID() || lost.Token != g.Token() {
+			t.Errorf("the lock was lost with %#v", lost)
+		}
+		if err := s.Err(); !errors.As(err, &lost) || lost.Name != "" || lost.Session != s.ID() || !strings.Contains(err.Error(), "session "+s.ID()) {
+			t.Errorf("the session was lost with %v", err)
+		}
+		if cause := context.Cause(s.Context()); cause != s.Err() {
+			t.Errorf("the session's context ended with %v", cause)
+		}
+	})
+}
+
+// Rule (b): the session is fenced, by one conditional write, before a lock of it is taken.
+func TestSessionRuleBFenceBeforeTake(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		const locks = 10
+		for i := range locks {
+			mustTryIn(t, s, fmt.Sprint("lock-", i))
+		}
+		w.set(everything(drop))
+		began := time.Now()
+		other := newWire(st)
+		var writes []string
+		other.set(func(op *store.Op) fault {
+			if op.Kind.Write() {
+				writes = append(writes, op.Key)
+			}
+			return pass
+		})
+		var events []lease.Event
+		c := client(t, other, &lease.Options{OnEvent: func(e lease.Event) {
+			if e.Kind == lease.EventFenced || e.Kind == lease.EventTakenOver {
+				events = append(events, e)
+			}
+		}})
+		h := handle(t, c, "lock-0")
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		writes = nil // the first was a guess that there is no record
+		g, err := h.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < expiry-ttl/3 || took > expiry+ttl/3 {
+			t.Errorf("taken over after %v", took)
+		}
+		if want := []string{sessionKey(s), "lock/lock-0"}; !slices.Equal(writes, want) {
+			t.Errorf("the takeover wrote %q; want %q", writes, want)
+		}
+		// The others cost a look, as every lock does, and one request each.
+		other.requests()
+		for i := range locks - 1 {
+			mustTry(t, c, fmt.Sprint("lock-", i+1))
+		}
+		if n := other.requests(); n != 2*(locks-1) {
+			t.Errorf("the other %d locks took %d requests", locks-1, n)
+		}
+		info, err := c.InspectSession(t.Context(), s.ID())
+		if err != nil || info.Record.State != lease.Fenced {
+			t.Errorf("the session is %q, %v", info.Record.State, err)
+		}
+		mustRelease(t, g)
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(events) != locks+1 || events[0].Kind != lease.EventFenced || events[0].Session != s.ID() || events[0].Reason == "" || events[1].Kind != lease.EventTakenOver {
+			t.Errorf("events: %v", events)
+		}
+	})
+}
+
+// A fence is a conditional write: a beat that arrives before it makes it fail.
+func TestSessionFenceRacesABeat(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, &lease.Options{Manual: true}))
+		mustTryIn(t, s, "job")
+		other := newWire(st)
+		c := client(t, other, nil)
+		wantHeld(t, c, "job")
+		time.Sleep(expiry)
+		beats := 0
+		other.set(func(op *store.Op) fault {
+			if op.Kind.Write() && op.Key == sessionKey(s) && beats == 0 {
+				beats++
+				tamper(t, st, sessionKey(s), func(value []byte) []byte {
+					return []byte(strings.Replace(string(value), `"nonce":"`, `"nonce":"X`, 1))
+				})
+			}
+			return pass
+		})
+		wantHeld(t, c, "job")
+		if info, err := c.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Held || beats != 1 {
+			t.Errorf("after %d beats the session is %q, %v", beats, info.Record.State, err)
+		}
+		time.Sleep(expiry - time.Second)
+		wantHeld(t, c, "job")
+		time.Sleep(time.Second)
+		mustTry(t, c, "job")
+	})
+}
+
+// Two who wait fence the session: one of them does, and both go on.
+func TestSessionTwoFence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		mustTryIn(t, s, "a")
+		mustTryIn(t, s, "b")
+		w.set(everything(drop))
+		fences := 0
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for _, name := range []string{"a", "b"} {
+			c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Kind == lease.EventFenced {
+					fences++
+				}
+			}})
+			wg.Go(func() {
+				if _, err := c.Acquire(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if fences != 1 {
+			t.Errorf("%d have fenced the session", fences)
+		}
+	})
+}
+
+// A fence whose reply is lost: nothing is taken until it is settled.
+func TestSessionFenceReplyLost(t *testing.T) {
+	for _, f := range []fault{lose, drop, repeat} {
+		t.Run(string(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				mustTryIn(t, s, "job")
+				w.set(everything(drop))
+				other := newWire(st)
+				c := client(t, other, nil)
+				wantHeld(t, c, "job")
+				time.Sleep(2 * ttl)
+				unread := false
+				other.set(func(op *store.Op) fault {
+					switch {
+					case op.Key == sessionKey(s) && op.Kind.Write() && !unread:
+						unread = f != repeat
+						return f
+					case op.Key == sessionKey(s) && unread:
+						return drop
+					case op.Key == "lock/job" && op.Kind.Write() && unread:
+						t.Error("the lock was taken while the fence was unknown")
+					}
+					return pass
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), ttl/10)
+				defer cancel()
+				_, err := c.TryAcquire(ctx, "job")
+				if (err == nil) != (f == repeat) {
+					t.Errorf("TryAcquire: %v", err)
+				}
+				other.set(nil)
+				if err != nil {
+					mustTry(t, c, "job")
+				}
+			})
+		})
+	}
+}
+
+// Rule (c): an absent session is not a dead one.
+func TestSessionRuleCAbsentIsNotDead(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, &lease.Options{Manual: true}))
+		g := mustTryIn(t, s, "job")
+		if err := st.Delete(t.Context(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
+			t.Fatal(err)
+		}
+		removed := time.Now()
+		c := client(t, st, nil)
+		wantHeld(t, c, "job")
+		if err := g.Err(); err != nil {
+			t.Fatal(err)
+		}
+		// Another one that sees what the first has made is not faster.
+		time.Sleep(ttl / 2)
+		late := client(t, st, nil)
+		wantHeld(t, late, "job")
+		mustAcquire(t, c, "job")
+		if took := time.Since(removed); took < expiry-ttl/100 || took > expiry+ttl/3 {
+			t.Errorf("taken over %v after the removal", took)
+		}
+		wantLost(t, g, lease.ErrExpired)
+	})
+}
+
+// A session whose record was removed learns it with its next renewal.
+func TestSessionRemoved(t *testing.T) {
+	for _, standIn := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			s := open(t, client(t, st, nil))
+			g := mustTryIn(t, s, "job")
+			if err := st.Delete(t.Context(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
+				t.Fatal(err)
+			}
+			if standIn {
+				wantHeld(t, client(t, st, nil), "job")
+			}
+			time.Sleep(ttl / 2)
+			wantLost(t, g, lease.ErrRemoved)
+		})
+	}
+}
+
+// A lock whose session was closed and removed between two looks is read again.
+func TestSessionClosedBetweenTwoLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		mustTryIn(t, s, "job")
+		w := newWire(st)
+		c := client(t, w, nil)
+		closed := false
+		w.set(func(op *store.Op) fault {
+			if op.Key == sessionKey(s) && !closed {
+				closed = true
+				if err := s.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+			return pass
+		})
+		mustTry(t, c, "job")
+		if _, err := c.InspectSession(t.Context(), s.ID()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the record of the session was made again: %v", err)
+		}
+	})
+}
+
+func mustAcquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
+	t.Helper()
+	g, err := c.Acquire(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Acquire(%q): %v", name, err)
+	}
+	return g
+}
+
+// Rule (d): a fenced session never returns, and takes nothing any more.
+func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		g := mustTryIn(t, s, "job")
+		tamper(t, st, sessionKey(s), func(value []byte) []byte {
+			return []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))
+		})
+		<-g.Context().Done()
+		wantLost(t, g, lease.ErrFenced)
+		if _, err := s.TryAcquire(t.Context(), "other"); !errors.Is(err, lease.ErrFenced) {
+			t.Errorf("TryAcquire under a fenced session: %v", err)
+		}
+		if _, err := s.Acquire(t.Context(), "other"); !errors.Is(err, lease.ErrFenced) {
+			t.Errorf("Acquire under a fenced session: %v", err)
+		}
+		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrFenced) {
+			t.Errorf("Release: %v", err)
+		}
+		if err := s.Close(t.Context()); !errors.Is(err, lease.ErrFenced) {
+			t.Errorf("Close: %v", err)
+		}
+		if again := open(t, c); again.ID() == s.ID() {
+			t.Error("two sessions have one id")
+		}
+	})
+}
+
+// Rule (d): a session whose opening has no known outcome is not handed out; and while the
+// outcome of the last renewal is not known, nothing is acquired.
+func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		var keys []string
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() && !slices.Contains(keys, op.Key) {
+				keys = append(keys, op.Key)
+			}
+			if len(keys) == 1 {
+				return drop
+			}
+			return pass
+		})
+		s := open(t, c)
+		if len(keys) != 2 || keys[1] != sessionKey(s) {
+			t.Errorf("openings wrote %q; the session is %s", keys, s.ID())
+		}
+		w.set(func(op *store.Op) fault {
+			if op.Key == sessionKey(s) {
+				return drop // beats, and the reads that tell what became of them
+			}
+			return pass
+		})
+		time.Sleep(ttl / 2)
+		if s.Err() != nil {
+			t.Fatal(s.Err())
+		}
+		w.requests()
+		_, err := s.TryAcquire(t.Context(), "job")
+		if !errors.Is(err, lease.ErrDoubtful) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("TryAcquire in doubt: %v", err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := s.Acquire(t.Context(), "job"); err != nil {
+				t.Errorf("Acquire in doubt: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		if _, err := c.Inspect(t.Context(), "job"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("acquired in doubt: %v", err)
+		}
+		w.set(nil)
+		wg.Wait()
+	})
+}
+
+// Rule (e): Close ends all contexts, then writes `closed`, then frees the locks.
+func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		var guards []*lease.Guard
+		for i := range 40 {
+			guards = append(guards, mustTryIn(t, s, fmt.Sprint(i)))
+		}
+		var order []string
+		w.set(func(op *store.Op) fault {
+			for _, g := range guards {
+				if g.Context().Err() == nil || context.Cause(g.Context()) != lease.ErrClosed {
+					t.Errorf("while %s is written: %v", op.Key, context.Cause(g.Context()))
+				}
+			}
+			order = append(order, op.Key)
+			return pass
+		})
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(order) != 42 || order[0] != sessionKey(s) || order[41] != sessionKey(s) {
+			t.Errorf("requests: %q", order)
+		}
+		if err := guards[0].Release(t.Context()); err != nil {
+			t.Errorf("Release after Close: %v", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		if _, err := s.TryAcquire(t.Context(), "x"); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("TryAcquire after Close: %v", err)
+		}
+	})
+}
+
+// One write frees all locks of a session, even where the locks' own records cannot be written.
+func TestSessionCloseIsOneWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		for i := range 100 {
+			mustTryIn(t, s, fmt.Sprint(i))
+		}
+		w.set(func(op *store.Op) fault {
+			if op.Key != sessionKey(s) {
+				return hang
+			}
+			return pass
+		})
+		began := time.Now()
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if took := time.Since(began); took > lease.DefaultReleaseTimeout+time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		c := client(t, st, nil)
+		for i := range 100 {
+			mustTry(t, c, fmt.Sprint(i))
+		}
+		if info, err := c.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Free {
+			t.Errorf("locks name the session, whose record is %q, %v", info.Record.State, err)
+		}
+	})
+}
+
+// Plain leases and leases under sessions exclude each other.
+func TestSessionAndPlainLeasesExclude(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c, other := client(t, st, nil), client(t, st, nil)
+		s, second := open(t, c), open(t, c)
+		g := mustTryIn(t, s, "job")
+		wantHeld(t, c, "job")
+		wantHeld(t, other, "job")
+		for _, s := range []*lease.Session{s, second} {
+			if _, err := s.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+				t.Errorf("TryAcquire under another session, or handle: %v", err)
+			}
+		}
+		rec := wantState(t, other, "job", lease.Held)
+		if rec.Session != s.ID() || rec.Token != g.Token() {
+			t.Errorf("the record: %+v", rec)
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				g, err := second.Acquire(t.Context(), "job")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Minute)
+				if err := g.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(5 * ttl)
+		if g.Err() != nil {
+			t.Error(g.Err())
+		}
+		mustRelease(t, g)
+		wg.Wait()
+		plain := mustTry(t, other, "job")
+		if plain.Token() <= g.Token() {
+			t.Errorf("token %d after %d", plain.Token(), g.Token())
+		}
+		if _, err := s.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
+			t.Error(err)
+		}
+	})
+}
+
+// A session closed while its locks are being acquired leaves no lock that is held.
+func TestSessionClosedWhileAcquiring(t *testing.T) {
+	for _, f := range []fault{pass, hang, hangLate, lose} {
+		t.Run("with "+string(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				s := open(t, c)
+				other := client(t, st, nil)
+				held := mustTry(t, other, "held")
+				struck := false
+				w.set(func(op *store.Op) fault {
+					if op.Kind.Write() && op.Key == "lock/free" && !struck {
+						struck = true
+						return f
+					}
+					return pass
+				})
+				var wg sync.WaitGroup
+				for _, name := range []string{"held", "free"} {
+					wg.Go(func() {
+						g, err := s.Acquire(t.Context(), name)
+						if err == nil && g.Err() == nil && s.Err() != nil {
+							t.Errorf("a guard that is trusted under a session that is closed")
+						}
+						if err != nil && !errors.Is(err, lease.ErrClosed) {
+							t.Errorf("Acquire: %v", err)
+						}
+					})
+				}
+				time.Sleep(10 * time.Millisecond)
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				wg.Wait()
+				time.Sleep(3 * time.Second)
+				mustRelease(t, held)
+				mustTry(t, other, "free")
+				mustTry(t, other, "held")
+			})
+		})
+	}
+}
+
+// A claim and a release of unknown outcome are freed in the end although the session lives on.
+func TestSessionFreesLeftovers(t *testing.T) {
+	for _, what := range []string{"claim", "late claim", "release"} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				s := open(t, c)
+				var g *lease.Guard
+				if what == "release" {
+					g = mustTryIn(t, s, "job")
+				}
+				claimed := false
+				w.set(func(op *store.Op) fault {
+					switch {
+					case op.Key != "lock/job":
+						return pass
+					case what == "claim" && op.Kind.Write() && !claimed:
+						claimed = true
+						return lose
+					case what == "late claim" && op.Kind.Write() && !claimed:
+						claimed = true
+						return hangLate
+					}
+					return drop
+				})
+				if g != nil {
+					if err := g.Release(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
+						t.Fatalf("Release: %v", err)
+					}
+				} else {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if _, err := s.TryAcquire(ctx, "job"); !errors.Is(err, lease.ErrUnresolved) {
+						t.Fatalf("TryAcquire: %v", err)
+					}
+				}
+				time.Sleep(5 * ttl)
+				wantState(t, client(t, st, nil), "job", lease.Held) // the control
+				w.set(nil)
+				time.Sleep(ttl / 2)
+				if err := s.Err(); err != nil {
+					t.Fatal(err)
+				}
+				wantState(t, c, "job", lease.Free)
+				mustTry(t, client(t, st, nil), "job")
+			})
+		})
+	}
+}
+
+// A session whose record is unreadable, of the future or foreign is neither dead nor absent.
+func TestSessionRecordUnreadable(t *testing.T) {
+	for what, change := range map[string]func(string) string{
+		"garbage": func(string) string { return "garbage" },
+		"a later format": func(s string) string {
+			return strings.Replace(s, `"holdfast":`, `"holdfast":9`, 1)
+		},
+		"a lock":          func(s string) string { return strings.Replace(s, `"kind":"session"`, `"kind":"lease"`, 1) },
+		"another session": func(s string) string { return strings.Replace(s, `"name":"`, `"name":"X`, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				s := open(t, client(t, st, nil))
+				g := mustTryIn(t, s, "job")
+				tamper(t, st, sessionKey(s), func(value []byte) []byte { return []byte(change(string(value))) })
+				c := client(t, st, nil)
+				if _, err := c.Acquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("Acquire: %v", err)
+				}
+				<-g.Context().Done()
+				wantLost(t, g, lease.ErrExpired)
+				time.Sleep(5 * ttl)
+				if _, err := c.TryAcquire(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("TryAcquire: %v", err)
+				}
+				if _, err := c.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Now: true}); err != nil {
+					t.Errorf("Break: %v", err)
+				}
+				mustTry(t, c, "job")
+			})
+		})
+	}
+}
+
+// The goroutines of a session do not grow with its locks.
+func TestSessionGoroutines(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		before := runtime.NumGoroutine()
+		s := open(t, c)
+		for i := range 100 {
+			mustTryIn(t, s, fmt.Sprint(i))
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n != 1 {
+			t.Errorf("a session with 100 locks has %d goroutines", n)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n != 0 {
+			t.Errorf("%d goroutines are left", n)
+		}
+	})
+}
+
+// A lost session ends all its guards, and the waits of its handles.
+func TestSessionLost(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		holder := client(t, st, nil)
+		mustTry(t, holder, "held")
+		var guards []*lease.Guard
+		for i := range 50 {
+			guards = append(guards, mustTryIn(t, s, fmt.Sprint(i)))
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := s.Acquire(t.Context(), "held"); !errors.Is(err, lease.ErrLost) {
+				t.Errorf("Acquire: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		deadline := s.Deadline()
+		w.set(everything(drop))
+		<-s.Context().Done()
+		if time.Now().After(deadline) {
+			t.Errorf("the session ended at %v, its deadline was %v", time.Now(), deadline)
+		}
+		for _, g := range guards {
+			wantLost(t, g, lease.ErrExpired)
+		}
+		wg.Wait()
+		w.set(nil)
+		w.requests()
+		for _, g := range guards {
+			if err := g.Release(t.Context()); !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("Release: %v", err)
+			}
+		}
+		if err := s.Close(t.Context()); !errors.Is(err, lease.ErrExpired) {
+			t.Errorf("Close: %v", err)
+		}
+		if n := w.requests(); n != 0 {
+			t.Errorf("%d requests for a session that is lost", n)
+		}
+	})
+}
+
+// A guard under a session cannot be detached.
+func TestSessionDetachIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		g := mustTryIn(t, s, "job")
+		if _, err := g.Detach(t.Context()); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("Detach: %v", err)
+		}
+		if err := g.Err(); err != nil {
+			t.Errorf("after a Detach that was refused: %v", err)
+		}
+	})
+}
+
+// Closing the client closes its sessions.
+func TestSessionCloseOfTheClient(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		g := mustTryIn(t, s, "job")
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if g.Err() != lease.ErrClosed || s.Err() != lease.ErrClosed {
+			t.Errorf("after Close: %v, %v", g.Err(), s.Err())
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		mustTry(t, client(t, st, nil), "job")
+		if _, err := c.OpenSession(t.Context()); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("OpenSession of a closed client: %v", err)
+		}
+	})
+}
+
+// Several locks of a session are taken together, with re-entrant handles.
+func TestSessionAll(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		var handles []*lease.Handle
+		for _, name := range []string{"b", "a"} {
+			h, err := s.Handle(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, h)
+		}
+		set, err := lease.All(t.Context(), handles...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := handles[0].TryAcquire(t.Context())
+		if err != nil || again.Token() != set.Guard("b").Token() {
+			t.Errorf("joined: %v", err)
+		}
+		if err := set.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantHeld(t, c, "b")
+		mustRelease(t, again)
+		mustTry(t, c, "a")
+		if err := s.TryDo(t.Context(), "b", func(ctx context.Context, g *lease.Guard) error { return ctx.Err() }); err != nil {
+			t.Error(err)
+		}
+		err = s.Do(t.Context(), "b", func(ctx context.Context, _ *lease.Guard) error {
+			_ = s.Close(context.Background())
+			return ctx.Err()
+		})
+		if !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("Do of a session that was closed: %v", err)
+		}
+	})
+}
