@@ -37,7 +37,7 @@ func TestHardKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.table, w.bucket = table, bucket
-		w.store = w.open(table, bucket, &largeitem.Options{RemoveSuperseded: true, Adopt: true})
+		w.store = w.open(table, bucket, &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, Adopt: true})
 		w.create(k, attrs{"n": "1"}, texts("body", "v1"))
 		if _, err := w.store.Update(t.Context(), k, largeitem.Change{}, texts("body", "v2", "é/=!", "x"), nil); err != nil {
 			t.Errorf("%.40v: %v", k, err)
@@ -309,7 +309,7 @@ func TestSources(t *testing.T) {
 	long := strings.Repeat("0123456789", 30_000)
 	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
 		spool := t.TempDir()
-		opts := &largeitem.Options{Layout: layout, Base: "s3://b", SpoolMemory: 1000, SpoolDir: spool, RemoveSuperseded: true}
+		opts := &largeitem.Options{Layout: layout, Base: "s3://b", SpoolMemory: 1000, SpoolDir: spool, RemoveSuperseded: true, RemoveYoung: true}
 		for want, src := range map[string]func() largeitem.Source{
 			"":  func() largeitem.Source { return largeitem.Bytes(nil) },
 			"x": func() largeitem.Source { return stream("x") },

@@ -16,8 +16,9 @@
 // # What it assumes
 //
 //   - No write of an item takes effect later than half the grace period after it was sent.
-//     The grace period is 24 hours by default, at least one hour, and the same for all
-//     programs that use the table and the bucket.
+//     The grace period belongs to the table: 24 hours by default, at least one hour. The
+//     object that marks the table's names says it, so that no writer takes longer, and no
+//     sweep looks earlier; see [Store.ChangeGrace].
 //   - Programs that write references do it by this package, in one call or in two steps
 //     ([Store.Prepare]).
 //

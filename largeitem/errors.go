@@ -3,6 +3,7 @@ package largeitem
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -47,3 +48,38 @@ func (e *OtherTableError) Is(target error) bool { return target == store.ErrMisc
 
 // Outcome is NotApplied.
 func (e *OtherTableError) Outcome() store.Outcome { return store.NotApplied }
+
+// GraceError says that the grace of a program does not fit to that of the table. A sweep with
+// a shorter one would remove what a slow writer is about to refer to; so would, in the end, a
+// writer with a longer one lose its objects. Leave [Options].Grace zero, for the grace of the
+// table, or change that by [Store.ChangeGrace]. It matches [store.ErrMisconfigured]; nothing
+// was done, unless it ends a sweep that is under way.
+type GraceError struct {
+	Object string        // that says the grace of the table
+	Table  time.Duration // the longest grace of a writer, or the shortest of a sweep
+	Given  time.Duration
+	Sweep  bool
+
+	// Until is the time by the bucket's clock until which a longer grace of before holds for
+	// sweeps; zero if there is none.
+	Until time.Time
+}
+
+func (e *GraceError) Error() string {
+	limit, change, why := "at most", "longer", "a write that takes longer could refer to what a sweep has removed"
+	if e.Sweep {
+		limit, change, why = "at least", "shorter", "a slow writer may be about to refer to what a shorter sweep removes"
+	}
+	until := ""
+	if !e.Until.IsZero() {
+		until = fmt.Sprintf(", until %s, since it was made shorter", e.Until.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("the grace is %v, and the object %q says that the table has %v%s: %s: use %s %[3]v, or 0 for that of the table, or make that %[7]s (Store.ChangeGrace)",
+		e.Given, e.Object, e.Table, until, why, limit, change)
+}
+
+// Is makes a GraceError match store.ErrMisconfigured.
+func (e *GraceError) Is(target error) bool { return target == store.ErrMisconfigured }
+
+// Outcome is NotApplied.
+func (e *GraceError) Outcome() store.Outcome { return store.NotApplied }

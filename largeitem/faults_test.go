@@ -158,7 +158,7 @@ func schedules(n int, faults ...objecttest.Fault) (all []schedule) {
 
 // removing are options with which the most is removed.
 func removing() *largeitem.Options {
-	return &largeitem.Options{RemoveSuperseded: true, RemoveRefused: true, Parallel: 1}
+	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, RemoveRefused: true, Parallel: 1}
 }
 
 // TestEveryCallFaulty: whatever fails, and wherever the process dies, what an item refers

@@ -136,7 +136,7 @@ func (h *writers) process(rng *rand.Rand, faulty bool) (*largeitem.Store, largei
 }
 
 func (h *writers) options() *largeitem.Options {
-	return &largeitem.Options{RemoveSuperseded: true, Layout: h.layout, Base: "s3://b", Parallel: 2}
+	return &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true, Layout: h.layout, Base: "s3://b", Parallel: 2}
 }
 
 func (h *writers) writer(ctx context.Context, rng *rand.Rand, id int) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/largeitem"
 	"github.com/holdfast-go/holdfast/largeitem/itemtest"
@@ -168,7 +169,7 @@ func TestLookFails(t *testing.T) {
 	}
 	controlLoses(t, n)
 
-	mate := &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://b", RemoveSuperseded: true, RemoveRefused: true}
+	mate := &largeitem.Options{Layout: largeitem.MateLayout(), Base: "s3://b", RemoveSuperseded: true, RemoveYoung: true, RemoveRefused: true}
 	for _, fault := range []objecttest.Fault{objecttest.Pass, objecttest.Fail} {
 		w := newWorld(t, mate)
 		w.create(k1, nil, texts("body", "v1"))
@@ -304,7 +305,7 @@ func TestSecondUploadFails(t *testing.T) {
 
 // TestNullAttribute: an item whose large attribute is null can be read, updated and deleted.
 func TestNullAttribute(t *testing.T) {
-	for _, opts := range []*largeitem.Options{removing(), {Attributes: []string{"body", "image"}, RemoveSuperseded: true}} {
+	for _, opts := range []*largeitem.Options{removing(), {Attributes: []string{"body", "image"}, RemoveSuperseded: true, RemoveYoung: true}} {
 		w := newWorld(t, nil)
 		w.create(k1, nil, texts("image", "pic"))
 		set := func() {
@@ -341,7 +342,7 @@ func TestKeysThatCollide(t *testing.T) {
 	for _, layout := range []largeitem.Layout{largeitem.OwnLayout(), largeitem.MateLayout()} {
 		w := newWorld(t, nil)
 		w.table = table
-		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", RemoveSuperseded: true})
+		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", RemoveSuperseded: true, RemoveYoung: true})
 		for _, k := range [][2]string{x, y} {
 			w.create(key(k[0], k[1]), nil, texts("body", "v1"))
 		}
@@ -386,4 +387,46 @@ func TestTwoTablesUnderOnePrefix(t *testing.T) {
 	if n := len(worlds[1].objects()); n != 1 {
 		t.Errorf("%d objects", n)
 	}
+}
+
+// TestRepeatedCreateAfterDelete: a second copy of the write that created an item arrives
+// when the item was changed, and deleted. RemoveSuperseded has left what the copy refers to,
+// as long as a copy can arrive; with RemoveYoung, it is lost.
+func TestRepeatedCreateAfterDelete(t *testing.T) {
+	for _, young := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			var again func() // the second copy
+			s := w.open(&repeatingTable{w.table, &again}, w.bucket, &largeitem.Options{RemoveSuperseded: true, RemoveYoung: young})
+			if _, err := s.Create(t.Context(), k1, nil, texts("body", "v1"), nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(largeitem.DefaultGrace / 2)
+			w.update(s, "v2")
+			if _, err := s.Delete(t.Context(), k1, nil); err != nil {
+				t.Fatal(err)
+			}
+			again()
+			text, err := contents(t.Context(), w.store, k1)
+			if lost := errors.Is(err, largeitem.ErrMissing); lost != young || !young && text != "item body=v1" {
+				t.Errorf("young: %v: %q, %v", young, text, err)
+			}
+			// What is older than the grace is removed at once.
+			time.Sleep(largeitem.DefaultGrace)
+			if r, err := s.Delete(t.Context(), k1, nil); err != nil || r.Removed != 1 {
+				t.Errorf("young: %v: %+v, %v", young, r, err)
+			}
+		})
+	}
+}
+
+// repeatingTable keeps the last put, to be made again.
+type repeatingTable struct {
+	*memtable.Table
+	again *func()
+}
+
+func (r *repeatingTable) Put(ctx context.Context, key largeitem.Key, item attrs, cond *largeitem.Condition) (attrs, error) {
+	*r.again = func() { _, _ = r.Table.Put(ctx, key, item, cond) }
+	return r.Table.Put(ctx, key, item, cond)
 }

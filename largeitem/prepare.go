@@ -74,11 +74,15 @@ func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
 	if err == nil {
 		err = w.upload(ctx, now)
 	}
+	var m graces
+	if err == nil {
+		m, err = w.s.markOnce(ctx, true)
+	}
 	if err != nil {
 		return nil, w.giveUp(ctx, err)
 	}
 	cond, _ := w.condition(now) // no condition of the caller's that it could contradict
-	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: w.s.o.Grace/2 - w.ups.oldest()}
+	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: m.grace/2 - w.ups.oldest()}
 	return p, nil
 }
 
@@ -113,7 +117,7 @@ func (p *Prepared) Condition() Condition {
 }
 
 // Deadline is the time by this machine's clock until which the caller's write must be sent:
-// half of [Options].Grace after the first upload began. It is compared by the wall clock,
+// half of the grace after the first upload began. It is compared by the wall clock,
 // which goes on while the machine sleeps. If the machine has slept, or its wall clock was
 // set back, a later call returns what is right by then.
 func (p *Prepared) Deadline() time.Time {

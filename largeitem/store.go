@@ -1,9 +1,7 @@
 package largeitem
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,10 +15,11 @@ import (
 )
 
 const (
-	// DefaultGrace is how long an object without a reference is kept, and MinGrace the
-	// least time.
+	// DefaultGrace is how long an object without a reference is kept, MinGrace the least
+	// time, and MaxGrace the longest.
 	DefaultGrace = 24 * time.Hour
 	MinGrace     = time.Hour
+	MaxGrace     = 100 * 365 * 24 * time.Hour
 
 	// DefaultParallel is how many objects of one item are uploaded or opened at a time, and
 	// MaxParallel the most.
@@ -53,17 +52,23 @@ type Options struct {
 	// another program wrote it.
 	Attributes []string
 
-	// Grace is how long an object without a reference is kept; at least [MinGrace]. 0
-	// means [DefaultGrace]. A write fails that needs more than half of it. It is the same
-	// for all programs that use the table.
+	// Grace is how long an object without a reference is kept, from [MinGrace] to [MaxGrace];
+	// a write fails that needs more than half of it. 0 means the grace of the table: that of
+	// the first program that wrote to it, or what [Store.ChangeGrace] has made of it. A
+	// table that has none yet gets this one; there 0 means [DefaultGrace]. Elsewhere a write
+	// is refused with a [GraceError] where this grace is longer than that of the table, and a
+	// sweep where it is shorter.
 	Grace time.Duration
 
 	// RemoveSuperseded removes objects at once that an item no longer refers to after a
-	// write has succeeded. Otherwise the sweep removes them. A failure is logged, and left
-	// to the sweep. It is safe where no proxy repeats requests: a second copy of the
-	// write that created an item, after the item was changed and deleted, would make it
-	// anew, with references to what was removed.
+	// write has succeeded, if they are older than the grace. The sweep removes the others. A
+	// failure is logged, and left to the sweep.
 	RemoveSuperseded bool
+
+	// RemoveYoung lets RemoveSuperseded remove objects of any age. It is safe where no proxy
+	// repeats requests: a second copy of the write that created an item, after the item was
+	// changed and deleted, would make it anew, with references to what was removed.
+	RemoveYoung bool
 
 	// RemoveRefused removes what a write has uploaded at once, also where a condition was
 	// refused that can still come true. It is safe where no proxy repeats requests.
@@ -102,7 +107,7 @@ type Store struct {
 	o      Options
 	pause  time.Duration // of the first of several tries
 
-	marked chan bool // one slot; true after the table's name was found
+	marked chan graces // one slot: the last look at the marker; zero before
 }
 
 // New returns a store of the items of t with their large attributes in b. It sends
@@ -122,7 +127,6 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	if o.Base == "" {
 		o.Base = object.TraitsOf(b).Name
 	}
-	setDefault(&o.Grace, DefaultGrace)
 	setDefault(&o.Parallel, DefaultParallel)
 	setDefault(&o.SpoolMemory, DefaultSpoolMemory)
 	if o.Log == nil {
@@ -135,8 +139,8 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{table: t, bucket: b, layout: o.Layout, prefix: prefix, base: o.Base, o: o, pause: 10 * time.Millisecond, marked: make(chan bool, 1)}
-	s.marked <- false
+	s := &Store{table: t, bucket: b, layout: o.Layout, prefix: prefix, base: o.Base, o: o, pause: 10 * time.Millisecond, marked: make(chan graces, 1)}
+	s.marked <- graces{}
 	return s, nil
 }
 
@@ -156,8 +160,10 @@ func (o Options) check() error {
 		return bad("Base is needed: the bucket has no name that a reference could begin with")
 	case !utf8.ValidString(o.Base) || strings.HasSuffix(o.Base, "/") || strings.ContainsFunc(o.Base, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return bad("Base %q: it must be a URI that does not end with a slash", o.Base)
-	case o.Grace < MinGrace:
-		return bad("Grace is %v, at least %v is needed", o.Grace, MinGrace)
+	case o.Grace != 0 && !validGrace(o.Grace):
+		return bad("Grace is %v; %v to %v are allowed, and 0 for that of the table", o.Grace, MinGrace, MaxGrace)
+	case o.RemoveYoung && !o.RemoveSuperseded:
+		return bad("RemoveYoung is for RemoveSuperseded")
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.SpoolMemory < 0:
@@ -273,105 +279,4 @@ func (s *Store) unique(schema Schema, r Reference) bool {
 		return id != ""
 	}
 	return true
-}
-
-// marker is what the object says that marks a table's names.
-type marker struct {
-	ID   string `json:"table"` // [Schema].ID
-	Name string `json:"name"`
-}
-
-const maxMarker = 64 << 10
-
-// checkMarker makes sure that the names of objects belong to this table. Where the bucket
-// does not say so, the error matches [store.ErrMisconfigured].
-func (s *Store) checkMarker(ctx context.Context, schema Schema) error {
-	found, err := s.readMarker(ctx, schema)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: there is no object %q, which would say that the objects there belong to the table %s: nothing was written there yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
-	}
-	return err
-}
-
-func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
-
-// readMarker reports whether there is a marker. One of another table is an error.
-func (s *Store) readMarker(ctx context.Context, schema Schema) (found bool, err error) {
-	key := s.markerKey(schema)
-	text, _, err := object.ReadAll(ctx, s.bucket, key, maxMarker, nil)
-	if isNotFound(err) {
-		return false, nil
-	}
-	if err != nil && !errors.Is(err, store.ErrTooLarge) {
-		return false, store.MarkNotApplied(err)
-	}
-	var m marker
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		return true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, is not readable: %w", store.ErrMisconfigured, key, err)
-	}
-	if m.ID != schema.id() {
-		return true, &OtherTableError{Object: key, Table: m.Name, ID: m.ID, Store: schema.Name, StoreID: schema.id()}
-	}
-	return true, nil
-}
-
-func (s Schema) id() string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
-}
-
-// markOnce is [Store.Mark], once in the life of the store.
-func (s *Store) markOnce(ctx context.Context) error {
-	var done bool
-	select {
-	case done = <-s.marked:
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	}
-	defer func() { s.marked <- done }()
-	if done {
-		return nil
-	}
-	err := s.Mark(ctx)
-	done = err == nil
-	return err
-}
-
-// Mark makes sure that the names of objects belong to the table of the store, as the first
-// upload of each process does. It takes them if they belong to no table, and with
-// [Options].Adopt also if they belong to another one. Otherwise the error matches
-// [store.ErrMisconfigured].
-func (s *Store) Mark(ctx context.Context) error {
-	schema, err := s.table.Schema(ctx)
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	found, err := s.readMarker(ctx, schema)
-	switch {
-	case err == nil && found, err != nil && !(found && s.o.Adopt):
-		return err
-	}
-	text, err := json.Marshal(marker{ID: schema.id(), Name: schema.Name})
-	if err != nil {
-		return err
-	}
-	o := &object.PutOptions{ContentType: "application/json", IfAbsent: !found}
-	_, err = s.bucket.Put(ctx, s.markerKey(schema), bytes.NewReader(text), o)
-	if errors.Is(err, errors.ErrUnsupported) {
-		o.IfAbsent = false
-		_, err = s.bucket.Put(ctx, s.markerKey(schema), bytes.NewReader(text), o)
-	}
-	if err == nil {
-		return nil
-	}
-	// Another program can have been faster, and a reply can be lost.
-	if ok, checkErr := s.readMarker(ctx, schema); ok || checkErr != nil {
-		err = checkErr
-	}
-	return store.MarkNotApplied(err)
 }

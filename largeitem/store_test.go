@@ -38,7 +38,10 @@ func TestRequests(t *testing.T) {
 		{"update with the same content from a stream", "get item, put o, update item", nil, func(s *largeitem.Store) error {
 			return ignore(s.Update(t.Context(), k1, largeitem.Change{}, large{"body": stream("old")}, nil))
 		}},
-		{"update and remove", "get item, put o, update item, delete o", &largeitem.Options{RemoveSuperseded: true}, func(s *largeitem.Store) error {
+		{"update and remove", "get item, put o, update item, delete o", &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true}, func(s *largeitem.Store) error {
+			return ignore(s.Update(t.Context(), k1, largeitem.Change{}, texts("body", "new"), nil))
+		}},
+		{"update and remove what is old", "get item, put o, update item, stat o", &largeitem.Options{RemoveSuperseded: true}, func(s *largeitem.Store) error {
 			return ignore(s.Update(t.Context(), k1, largeitem.Change{}, texts("body", "new"), nil))
 		}},
 		{"update of other attributes", "update item", &largeitem.Options{Attributes: []string{"body", "image"}}, func(s *largeitem.Store) error {
@@ -58,7 +61,7 @@ func TestRequests(t *testing.T) {
 			return ignore(s.Replace(t.Context(), k1, nil, texts("body", "new"), nil))
 		}},
 		{"delete", "delete item", nil, func(s *largeitem.Store) error { return ignore(s.Delete(t.Context(), k1, nil)) }},
-		{"delete and remove", "delete item, delete o, delete o", &largeitem.Options{RemoveSuperseded: true}, func(s *largeitem.Store) error {
+		{"delete and remove", "delete item, delete o, delete o", &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true}, func(s *largeitem.Store) error {
 			return ignore(s.Delete(t.Context(), k1, nil))
 		}},
 		{"get", "get item, get o, get o", nil, func(s *largeitem.Store) error {

@@ -30,7 +30,8 @@ type SweepOptions struct {
 	Attributes []string
 
 	// Grace is how old an object must be, by the bucket's clock, before it can be removed.
-	// 0 means [Options].Grace; less than that is refused.
+	// 0 means [Options].Grace, and where that is 0 the grace of the table. Less than either
+	// is refused; see [GraceError].
 	Grace time.Duration
 
 	// Scan reads the whole table before the bucket is listed, and keeps every object that
@@ -206,12 +207,8 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Grace == 0 {
-		o.Grace = s.o.Grace
-	}
-	if o.Parallel == 0 {
-		o.Parallel = DefaultSweepParallel
-	}
+	setDefault(&o.Grace, s.o.Grace)
+	setDefault(&o.Parallel, DefaultSweepParallel)
 	if _, mate := s.layout.(mateLayout); mate {
 		o.Scan = true
 	}
@@ -221,6 +218,8 @@ func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	switch {
 	case o.Grace < s.o.Grace:
 		return bad("Grace is %v; it must not be less than Options.Grace, %v", o.Grace, s.o.Grace)
+	case o.Grace != 0 && !validGrace(o.Grace):
+		return bad("Grace is %v; %v to %v are allowed", o.Grace, MinGrace, MaxGrace)
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return bad("Parallel is %d, 1 to %d are allowed", o.Parallel, MaxParallel)
 	case o.Rate < 0:

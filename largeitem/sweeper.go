@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,8 +23,8 @@ type sweeper struct {
 	s      *Store
 	o      SweepOptions
 	schema Schema
-	below  string // what the keys of this table's objects begin with
-	local  bool   // the bucket has no other clock than this machine's
+	below  string           // what the keys of this table's objects begin with
+	marked sysclock.Reading // the last look at the marker
 	team   team
 
 	// scanned is the time by the bucket's clock before a scan of the table began.
@@ -46,7 +47,7 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 	if err != nil {
 		return nil, err
 	}
-	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate), local: object.TraitsOf(s.bucket).Local}
+	w := &sweeper{s: s, o: o, team: newTeam(o.Parallel, o.Rate)}
 	if w.schema, err = s.table.Schema(ctx); err != nil {
 		return nil, err
 	}
@@ -59,13 +60,13 @@ func (s *Store) newSweep(ctx context.Context, opts *SweepOptions) (*sweeper, err
 }
 
 func (w *sweeper) run(ctx context.Context) error {
-	err := w.s.checkMarker(ctx, w.schema)
+	err := w.checkMarker(ctx)
 	if errors.Is(err, store.ErrMisconfigured) {
 		if w.empty(ctx) {
 			w.swept.Complete = true
 			return nil // nothing was ever written
 		}
-		err = w.s.checkMarker(ctx, w.schema) // the first write may have come in between
+		err = w.checkMarker(ctx) // the first write may have come in between
 	}
 	if err != nil {
 		return err
@@ -86,6 +87,39 @@ func (w *sweeper) run(ctx context.Context) error {
 	return err
 }
 
+// checkMarker makes sure that the prefix is the table's, and the grace long enough.
+func (w *sweeper) checkMarker(ctx context.Context) error {
+	asked := sysclock.Read()
+	m, err := again(ctx, w.s, func() (marker, error) { return w.s.checkMarker(ctx, w.schema) })
+	if err != nil {
+		return err
+	}
+	setDefault(&w.o.Grace, m.least())
+	if least := m.least(); w.o.Grace < least {
+		e := &GraceError{Object: w.s.markerKey(w.schema), Table: least, Given: w.o.Grace, Sweep: true}
+		if least > m.grace() && !m.modified.IsZero() {
+			e.Until = m.modified.Add(least / 2 * 3)
+		}
+		return e
+	}
+	w.marked = asked
+	return nil
+}
+
+// recheckMarker looks at the marker again, after ages were judged, if half of the grace has
+// passed since the last look. A writer with a longer grace looks at the marker before its
+// first upload. So none of its objects can have been older than the sweep's grace.
+func (w *sweeper) recheckMarker(ctx context.Context) error {
+	if w.marked.Until(sysclock.Read()) < w.o.Grace/2 {
+		return nil
+	}
+	err := w.checkMarker(ctx)
+	if errors.As(err, new(*GraceError)) {
+		err = fmt.Errorf("the grace of the table was changed meanwhile: begin the sweep again: %w", err)
+	}
+	return err
+}
+
 // empty reports whether there is certainly no object below the table's prefix.
 func (w *sweeper) empty(ctx context.Context) bool {
 	for range w.s.bucket.List(ctx, w.below, nil) {
@@ -101,6 +135,9 @@ func (w *sweeper) byLookups(ctx context.Context) error {
 			return err
 		}
 		orphans, err := w.judge(ctx, page)
+		if err == nil {
+			err = w.recheckMarker(ctx)
+		}
 		for look := 1; err == nil && look <= 2; look++ {
 			orphans, err = w.look(ctx, orphans)
 		}
@@ -128,7 +165,10 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.scanned = w.dated(marker).Now
+	w.scanned = w.s.dated(marker).Now
+	if err := w.recheckMarker(ctx); err != nil {
+		return err
+	}
 	refs := newMarks(w.o.Dir)
 	defer func() { err = errors.Join(err, refs.close()) }()
 	if err := w.readTable(ctx, refs); err != nil {
@@ -220,7 +260,7 @@ func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
 				w.swept.Unordered = true
 			}
 			last = info.Key
-			if !yield(w.dated(info), nil) {
+			if !yield(w.s.dated(info), nil) {
 				return
 			}
 		}
@@ -235,15 +275,6 @@ func (w *sweeper) pages(ctx context.Context) iter.Seq2[[]object.Info, error] {
 			}
 		}
 	}
-}
-
-// dated returns an answer of the bucket with the time of the answer. A bucket on this machine
-// need not tell it.
-func (w *sweeper) dated(info object.Info) object.Info {
-	if info.Now.IsZero() && w.local {
-		info.Now = time.Now().Round(0)
-	}
-	return info
 }
 
 // inPages collects what a sequence yields. It yields no page before an error that is not
@@ -305,7 +336,7 @@ func (w *sweeper) judge(ctx context.Context, page []object.Info) ([]Orphan, erro
 			verdicts[i] = w.failed(listed[i], err)
 			return nil
 		}
-		verdicts[i] = w.judgeObject(&listed[i], w.dated(info))
+		verdicts[i] = w.judgeObject(&listed[i], w.s.dated(info))
 		return nil
 	})
 	if err != nil {

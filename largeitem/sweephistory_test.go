@@ -173,7 +173,8 @@ func (s *slowBucket) List(ctx context.Context, prefix string, opts *object.ListO
 
 // TestSweepBesideWriters: several writers, in one call or in two steps, whose requests are
 // slow, late and lost, beside sweeps that are as slow, and readers: no item ever refers to an
-// object that is not there, and a last sweep leaves no orphan.
+// object that is not there, and a last sweep leaves no orphan. In each second history the grace
+// of the table changes at random meanwhile.
 // HOLDFAST_TORTURE=1 runs 2,000 histories.
 func TestSweepBesideWriters(t *testing.T) {
 	seeds := uint64(20)
@@ -183,7 +184,7 @@ func TestSweepBesideWriters(t *testing.T) {
 	var writes, swept, refused int64
 	for seed := range seeds {
 		bubble(t, func(t *testing.T) {
-			h := &history{world: newWorld(t, &largeitem.Options{Base: "mem://bucket", Grace: historyGrace, Prefix: "p"}), seed: seed}
+			h := &history{world: newWorld(t, &largeitem.Options{Base: "mem://bucket", Grace: historyGrace, Prefix: "p"}), seed: seed, changes: seed%2 == 1}
 			h.run()
 			writes, swept, refused = writes+h.writes, swept+h.swept, refused+h.refused
 		})
@@ -199,8 +200,9 @@ func TestSweepBesideWriters(t *testing.T) {
 
 type history struct {
 	*world
-	seed uint64
-	late sync.WaitGroup
+	seed    uint64
+	changes bool // of the table's grace
+	late    sync.WaitGroup
 
 	mu                     sync.Mutex
 	writes, swept, refused int64
@@ -211,7 +213,10 @@ func (h *history) rng(n uint64) *delays { return &delays{rng: rand.New(rand.NewP
 // process returns a store as a process of its own has it.
 func (h *history) process(n uint64, opts largeitem.Options) (*largeitem.Store, largeitem.Table, *delays) {
 	d := h.rng(n)
-	opts.Base, opts.Grace, opts.Prefix = "mem://bucket", historyGrace, "p"
+	opts.Base, opts.Prefix = "mem://bucket", "p"
+	if !h.changes {
+		opts.Grace = historyGrace
+	}
 	table := &slowTable{h.table, d, &h.late}
 	return h.open(table, &slowBucket{h.bucket, d}, &opts), table, d
 }
@@ -219,6 +224,9 @@ func (h *history) process(n uint64, opts largeitem.Options) (*largeitem.Store, l
 var historyKeys = []largeitem.Key{key("a"), key("b"), key(strings.Repeat("long", 100))}
 
 func (h *history) run() {
+	if err := h.store.Mark(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
 	var writers, others sync.WaitGroup
 	ctx, stop := context.WithCancel(h.t.Context())
 	defer stop()
@@ -236,13 +244,24 @@ func (h *history) run() {
 		others.Go(func() {
 			for ctx.Err() == nil {
 				got, err := s.Sweep(ctx, &largeitem.SweepOptions{Scan: d.n(3) == 0, Parallel: 1 + d.n(3), Dir: os.TempDir()})
-				if err != nil && ctx.Err() == nil {
+				if changed := errors.As(err, new(*largeitem.GraceError)); err != nil && ctx.Err() == nil && !(changed && h.changes) {
 					h.t.Errorf("sweep: %v", err)
 				}
 				h.mu.Lock()
 				h.swept += got.Deleted
 				h.mu.Unlock()
 				time.Sleep(time.Duration(d.n(1800)) * time.Second)
+			}
+		})
+	}
+	if h.changes {
+		s, _, d := h.process(20, largeitem.Options{})
+		others.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(time.Duration(d.n(8*3600)) * time.Second)
+				if err := s.ChangeGrace(ctx, time.Duration(1+d.n(5))*historyGrace); err != nil && ctx.Err() == nil {
+					h.t.Errorf("a change of the grace: %v", err)
+				}
 			}
 		})
 	}
@@ -257,8 +276,9 @@ func (h *history) run() {
 	stop()
 	others.Wait()
 	h.check()
-	time.Sleep(2 * historyGrace)
-	if _, err := h.store.Sweep(h.t.Context(), nil); err != nil {
+	time.Sleep(10 * historyGrace)
+	last := h.open(h.table, h.bucket, &largeitem.Options{Base: "mem://bucket", Prefix: "p"})
+	if _, err := last.Sweep(h.t.Context(), nil); err != nil {
 		h.t.Errorf("the last sweep: %v", err)
 	}
 	h.check()

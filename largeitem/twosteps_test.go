@@ -205,25 +205,3 @@ func TestDeadlineOfASleepingMachine(t *testing.T) {
 		t.Errorf("the deadline %v is by a clock that stands still while the machine sleeps", d)
 	}
 }
-
-// TestSweepWithAShorterGrace: a sweep that has a shorter grace than the writer can remove
-// what the writer then refers to. The writer finds that out, and does not report success.
-func TestSweepWithAShorterGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		p, err := w.store.Prepare(t.Context(), k1, texts("body", "new"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if _, err := w.open(w.table, w.bucket, &largeitem.Options{Grace: largeitem.MinGrace}).Sweep(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.apply(p); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Commit(t.Context()); !errors.Is(err, largeitem.ErrMissing) || store.OutcomeOf(err) != store.Applied {
-			t.Errorf("got %v (%v)", err, store.OutcomeOf(err))
-		}
-	})
-}

@@ -127,7 +127,7 @@ func (us *uploads) run(ctx context.Context, attrs []string) error {
 	if len(attrs) == 0 {
 		return nil
 	}
-	if err := us.s.markOnce(ctx); err != nil {
+	if _, err := us.s.markOnce(ctx, true); err != nil {
 		return err
 	}
 	for _, attr := range attrs {
@@ -243,18 +243,30 @@ func (us *uploads) oldest() time.Duration {
 	return d
 }
 
-// renew uploads again what is too old to be referred to. It returns an error where that is
-// not possible.
-func (us *uploads) renew(ctx context.Context) error {
-	limit := us.s.o.Grace / 2
+// renew makes sure that an item may refer to the uploads. With again, it uploads again what
+// is too old. It returns an error where that is not possible.
+func (us *uploads) renew(ctx context.Context, again bool) error {
+	if len(us.now) == 0 {
+		return nil
+	}
+	var limit time.Duration
 	for range renewals {
+		m, err := us.s.markOnce(ctx, true)
+		if err != nil {
+			return err
+		}
+		limit = m.grace / 2
 		var late []string
 		for attr, u := range us.now {
 			if u.passed() < limit {
 				continue
 			}
-			if !us.bodies[attr].again() {
-				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of Options.Grace); its body cannot be read again", attr, u.passed().Round(time.Second), limit)
+			if !again || !us.bodies[attr].again() {
+				why := "its body cannot be read again"
+				if !again {
+					why = "an earlier try may refer to it"
+				}
+				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of Options.Grace); %s", attr, u.passed().Round(time.Second), limit, why)
 			}
 			late = append(late, attr)
 		}
@@ -271,8 +283,8 @@ func (us *uploads) renew(ctx context.Context) error {
 // renewals is how often a call uploads the same content at most.
 const renewals = 3
 
-// inTime reports whether no sweep can have removed one of the uploads yet, also none of a
-// program that has a shorter grace.
+// inTime reports whether no sweep can have removed one of the uploads yet, also none that does
+// not keep to the grace of the table.
 func (us *uploads) inTime() bool { return us.oldest() < MinGrace/2 }
 
 // stillThere checks that those of the uploads are there which the item now refers to.
@@ -366,6 +378,26 @@ func (us *uploads) discardOld(ctx context.Context, sent bool) {
 			us.s.remove(ctx, us.key, u.ref.Object)
 		}
 	}
+}
+
+// expired reports whether no write can refer to an object any more that an item has referred
+// to: it is older than the grace, by the bucket's clock. A younger one is left to the sweep,
+// and so is one whose age is not known.
+func (s *Store) expired(ctx context.Context, key Key, name string) bool {
+	if s.o.RemoveYoung {
+		return true
+	}
+	m, err := s.markOnce(ctx, false)
+	var info object.Info
+	if err == nil {
+		info, err = s.bucket.Stat(ctx, name)
+	}
+	if err != nil {
+		s.o.Log.Warn("an object is left to the sweep", "item", key.String(), "object", name, "error", err)
+		return false
+	}
+	info = s.dated(info)
+	return !info.Modified.IsZero() && !info.Now.IsZero() && info.Now.Sub(info.Modified) > m.least
 }
 
 // remove deletes an object that no item refers to. A failure is left to the sweep.

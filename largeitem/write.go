@@ -396,13 +396,7 @@ func (w *write) upload(ctx context.Context, now current) error {
 	if err := w.ups.run(ctx, missing); err != nil {
 		return err
 	}
-	if w.doubt != nil {
-		if limit := w.s.o.Grace / 2; w.ups.oldest() >= limit {
-			return fmt.Errorf("the item must refer to an upload within %v (half of Options.Grace) of its beginning", limit)
-		}
-		return nil
-	}
-	return w.ups.renew(ctx)
+	return w.ups.renew(ctx, w.doubt == nil)
 }
 
 // condition returns the condition of the write where the item is as given. It returns false
@@ -512,7 +506,7 @@ func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, a
 			continue
 		}
 		r.Superseded = append(r.Superseded, old)
-		if s.o.RemoveSuperseded && s.unique(schema, old) && s.remove(ctx, key, old.Object) {
+		if s.o.RemoveSuperseded && s.unique(schema, old) && s.expired(ctx, key, old.Object) && s.remove(ctx, key, old.Object) {
 			r.Removed++
 		}
 	}

@@ -50,7 +50,7 @@ func large(text string) largeitem.Large {
 // TestItemRequests: what a create, an update, a read and a delete of an item with two large
 // attributes cost, after the first write of a process.
 func TestItemRequests(t *testing.T) {
-	st := newItems(t, &largeitem.Options{RemoveSuperseded: true})
+	st := newItems(t, &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true})
 	ctx := t.Context()
 	if _, err := st.Create(ctx, mustKey(t, "first"), nil, large("first"), nil); err != nil {
 		t.Fatal(err)

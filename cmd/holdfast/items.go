@@ -26,7 +26,7 @@ import (
 type itemFlags struct {
 	table, bucket, layout, base string
 	grace                       time.Duration
-	adopt, remove               bool
+	adopt, remove, young        bool
 }
 
 func (f *itemFlags) add(flags *pflag.FlagSet) {
@@ -34,7 +34,7 @@ func (f *itemFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.bucket, "bucket", "", "where the large attributes are: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: own or pynamodb_mate")
 	flags.StringVar(&f.base, "base", "", "what references call the bucket (default: its URL), the same for all programs")
-	flags.DurationVar(&f.grace, "grace", 0, "how long an object to which no item refers is kept; at least 1h, the same for all programs (default 24h)")
+	flags.DurationVar(&f.grace, "grace", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which items init chooses; else 24h)")
 }
 
 const (
@@ -75,25 +75,40 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 		if err != nil {
 			return err
 		}
-		return otherTable(do(ctx, items{s, schema}))
+		return inWords(do(ctx, items{s, schema}))
 	})
 }
 
-// otherTable says how the command takes over a prefix that belongs to another table.
-func otherTable(err error) error {
+// inWords says which command or flag helps where the marker of a prefix refuses a call.
+func inWords(err error) error {
 	var other *largeitem.OtherTableError
-	if !errors.As(err, &other) {
-		return err
+	var grace *largeitem.GraceError
+	switch {
+	case errors.As(err, &other):
+		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt",
+			other.Object, other.Table, other.ID, other.Store, other.StoreID)}
+	case errors.As(err, &grace):
+		why, until := "longer, so that a sweep could remove what this command writes", ""
+		help := fmt.Sprintf("change that of the table with items init --grace %v --change-grace", grace.Given)
+		if grace.Sweep {
+			why = "shorter, so that this sweep could remove what another program is about to refer to"
+		}
+		if !grace.Until.IsZero() {
+			until = fmt.Sprintf(" until %s, since it was made shorter", grace.Until.Local().Format(time.DateTime))
+			help = "wait"
+		}
+		return &statusError{statusUnsafe, fmt.Errorf("the grace of this table is %v%s, and --grace %v is %s: leave --grace out, or %s", grace.Table, until, grace.Given, why, help)}
 	}
-	return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt",
-		other.Object, other.Table, other.ID, other.Store, other.StoreID)}
+	return err
 }
 
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
-	o := &largeitem.Options{Base: f.base, Grace: f.grace, Adopt: f.adopt, RemoveSuperseded: f.remove, Log: a.log()}
+	o := &largeitem.Options{Base: f.base, Grace: f.grace, Adopt: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Log: a.log()}
 	switch {
 	case emptyFlag(flags, "base"):
 		return nil, usagef("--base is empty: leave it out for the bucket's own URL")
+	case f.young && !f.remove:
+		return nil, usagef("--remove-young is for --remove-superseded")
 	case flags.Changed("grace") && f.grace < largeitem.MinGrace:
 		return nil, usagef("--grace %v: an object to which no item refers is kept for %v at least, since a write may be about to refer to it", f.grace, largeitem.MinGrace)
 	}
@@ -374,7 +389,8 @@ left to items sweep, since readers may be reading them; --remove-superseded remo
 
 // writes adds the flags of commands that write.
 func (f *itemFlags) writes(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to")
+	flags.BoolVar(&f.remove, "remove-superseded", false, "remove objects at once that the item no longer refers to, if they are older than the grace")
+	flags.BoolVar(&f.young, "remove-young", false, "with --remove-superseded: of any age; only where no proxy repeats requests")
 }
 
 // putFlags are the flags of put.

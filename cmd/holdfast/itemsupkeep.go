@@ -170,9 +170,9 @@ prints the key of each object that it removes.
 
 An object is removed if its name says that it belongs to an item of this table, if it is
 older than --grace by the bucket's own clock, and if two consistent reads of the item find
-no reference to it. It is kept in every other case. Never sweep with a --grace that is
-shorter than that of a program which writes: an upload that takes longer than the grace
-would be removed before its item refers to it.
+no reference to it. It is kept in every other case. A --grace that is shorter than
+that of the table is refused: a slow put may be about to refer to such an object. Change that
+of the table with items init --change-grace.
 
 With --layout pynamodb_mate, and with --scan, the table is read once, and the references
 are kept in temporary files (TMPDIR) meanwhile. Objects that the other program wrote are

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -154,6 +156,7 @@ func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, s
 func (a *app) itemsInit() *cobra.Command {
 	f := &itemFlags{}
 	var partition, sort string
+	var change bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a table of items",
@@ -164,9 +167,14 @@ database or directory by the parameter table (default: items).
 The key is a text, pk, or what --partition and --sort name: NAME, or NAME:number for
 numbers. Where the columns of a database are not called pk, its URL names them, too, without
 the type: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as
-this table's, which otherwise the first put does. A prefix that belongs to another table, or to an earlier one
-of the same name, is refused: --adopt takes it over, and then items sweep removes the
-objects of the other table.`,
+this table's, which otherwise the first put does. A prefix that belongs to another table, or to
+an earlier one of the same name, is refused: --adopt takes it over, and then items sweep
+removes the objects of the other table.
+
+With --bucket, --grace is that of the table: how long sweeps keep an object to which no item
+refers, and twice the time that a put may take. --change-grace changes that of a table in
+use. A shorter one holds for sweeps only when one and a half times the longer one have
+passed.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
   holdfast items init --table 'sqlite:/srv/app.db?table=photos&partition=user&sort=taken' --partition user --sort taken:number
   holdfast items init --table file:/srv/items --bucket file:/srv/objects`,
@@ -183,12 +191,16 @@ objects of the other table.`,
 			if f.adopt && f.bucket == "" {
 				return usagef("--adopt is for the prefix of a bucket: name it with --bucket")
 			}
-			return a.itemsMake(cmd, f, p, s)
+			if change && (f.bucket == "" || f.grace == 0) {
+				return usagef("--change-grace is for the prefix of a bucket: name it with --bucket, and the grace with --grace")
+			}
+			return a.itemsMake(cmd, f, p, s, change)
 		},
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&partition, "partition", "pk", "`NAME` of the partition key, or NAME:number")
 	cmd.Flags().StringVar(&sort, "sort", "", "`NAME` of the sort key, or NAME:number (default: none)")
+	cmd.Flags().BoolVar(&change, "change-grace", false, "give a table in use the grace of --grace")
 	cmd.Flags().BoolVar(&f.adopt, "adopt", false, "take over a prefix of the bucket that belongs to another table")
 	return cmd
 }
@@ -201,7 +213,7 @@ func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute
 	return largeitem.KeyAttribute{Name: name, Number: number}, nil
 }
 
-func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largeitem.KeyAttribute) error {
+func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largeitem.KeyAttribute, change bool) error {
 	if _, err := f.options(cmd.Flags(), a); err != nil {
 		return err
 	}
@@ -238,9 +250,11 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 		})
 	}
 	return a.withItems(cmd, f, true, func(ctx context.Context, s items) error {
-		if err := s.Mark(ctx); err != nil {
+		grace, err := markGrace(ctx, s, f.grace, change)
+		if err != nil {
 			return err
 		}
+		result["grace"] = grace.String()
 		at, _, err := storeurl.Parse(f.bucket)
 		if err != nil {
 			return err
@@ -249,4 +263,24 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 		result["bucket"] = at.String()
 		return done(s.schema)
 	})
+}
+
+// markGrace marks the prefix as the table's, and returns the grace of the table. A grace that
+// is asked for must be that one, or change must be true.
+func markGrace(ctx context.Context, s items, asked time.Duration, change bool) (time.Duration, error) {
+	err := s.Mark(ctx)
+	if errors.As(err, new(*largeitem.GraceError)) {
+		err = nil // it is another one: see below
+	}
+	if err != nil {
+		return 0, err
+	}
+	grace, err := s.Grace(ctx)
+	switch {
+	case err != nil || asked == 0 || asked == grace:
+		return grace, err
+	case change:
+		return asked, s.ChangeGrace(ctx, asked)
+	}
+	return grace, &statusError{statusUnsafe, fmt.Errorf("the grace of this table is %v, and not %v: add --change-grace to change it", grace, asked)}
 }

@@ -198,6 +198,7 @@ func (f *itemFight) old() time.Time {
 func (f *itemFight) killOne(ctx context.Context, name string, rnd *rand.Rand) error {
 	j := f.job
 	j.Name, j.Seed, j.Options.RemoveSuperseded = name, rnd.Uint64(), rnd.IntN(2) == 0
+	j.Options.RemoveYoung = j.Options.RemoveSuperseded
 	config, err := json.Marshal(j)
 	if err != nil {
 		return err

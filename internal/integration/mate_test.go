@@ -126,7 +126,7 @@ func (p *matePlace) newOurs(t *testing.T) *largeitem.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := largeitem.New(table, b, &largeitem.Options{Prefix: p.prefix, Layout: largeitem.MateLayout(), RemoveSuperseded: true})
+	s, err := largeitem.New(table, b, &largeitem.Options{Prefix: p.prefix, Layout: largeitem.MateLayout(), RemoveSuperseded: true, RemoveYoung: true})
 	if err != nil {
 		t.Fatal(err)
 	}

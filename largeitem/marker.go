@@ -1,0 +1,268 @@
+package largeitem
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// marker is what the object says that marks a table's names.
+type marker struct {
+	ID   string `json:"table"` // [Schema].ID
+	Name string `json:"name"`
+
+	// Grace is how many milliseconds a sweep keeps an object without a reference at least,
+	// and a writer's grace may have at most; 0, as in markers of earlier versions, stands
+	// for [DefaultGrace].
+	Grace int64 `json:"grace_ms,omitempty"`
+
+	// Longer is the grace of before, if it was longer: writers may still have it.
+	Longer int64 `json:"longer_grace_ms,omitempty"`
+
+	version  object.Version
+	modified time.Time     // by the bucket's clock; zero if that is not known
+	age      time.Duration // likewise
+}
+
+const maxMarker = 64 << 10
+
+func validGrace(d time.Duration) bool { return d >= MinGrace && d <= MaxGrace }
+
+// grace is the longest grace that a writer may have.
+func (m *marker) grace() time.Duration {
+	if m.Grace == 0 {
+		return DefaultGrace
+	}
+	return time.Duration(m.Grace) * time.Millisecond
+}
+
+// least is the shortest grace that a sweep may have. A writer that began with the longer
+// grace of before looks at the marker again when half of that has passed. What it has
+// prepared by then can be written during another half, and take effect during a third one.
+func (m *marker) least() time.Duration {
+	if longer := time.Duration(m.Longer) * time.Millisecond; m.age <= longer/2*3 {
+		return max(longer, m.grace())
+	}
+	return m.grace()
+}
+
+// changed returns the marker that is to follow m.
+func (m *marker) changed(schema Schema, grace time.Duration) marker {
+	next := marker{ID: schema.id(), Name: schema.Name, Grace: grace.Milliseconds()}
+	if least := m.least(); least > grace {
+		next.Longer = least.Milliseconds()
+	}
+	return next
+}
+
+// graces are what a store knows from its marker.
+type graces struct {
+	grace time.Duration // for the writes of this store; 0 if nothing is known yet
+	least time.Duration // for removals
+	asked sysclock.Reading
+}
+
+// fresh reports whether the marker need not be read again.
+func (m graces) fresh() bool { return m.grace > 0 && m.asked.Until(sysclock.Read()) < m.grace/2 }
+
+func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
+
+func (s Schema) id() string {
+	if s.ID == "" {
+		return s.Name
+	}
+	return s.ID
+}
+
+// readMarker reports whether there is a marker. One of another table is an error.
+func (s *Store) readMarker(ctx context.Context, schema Schema) (m marker, found bool, err error) {
+	key := s.markerKey(schema)
+	text, info, err := object.ReadAll(ctx, s.bucket, key, maxMarker, nil)
+	if isNotFound(err) {
+		return m, false, nil
+	}
+	if err != nil && !errors.Is(err, store.ErrTooLarge) {
+		return m, false, store.MarkNotApplied(err)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err == nil && (!validGrace(m.grace()) || m.Grace > MaxGrace.Milliseconds() || m.Longer < 0 || m.Longer > MaxGrace.Milliseconds()) {
+		err = errors.New("it says a grace that is out of bounds")
+	}
+	if err != nil {
+		return marker{}, true, fmt.Errorf("%w: the object %q, which says to which table the objects belong, is not readable: %w", store.ErrMisconfigured, key, err)
+	}
+	m.version = info.Version
+	if info = s.dated(info); !info.Now.IsZero() && !info.Modified.IsZero() {
+		m.modified, m.age = info.Modified, info.Now.Sub(info.Modified)
+	}
+	if m.ID != schema.id() {
+		return m, true, &OtherTableError{Object: key, Table: m.Name, ID: m.ID, Store: schema.Name, StoreID: schema.id()}
+	}
+	return m, true, nil
+}
+
+// checkMarker makes sure that the names of objects belong to this table. Where the bucket
+// does not say so, the error matches [store.ErrMisconfigured].
+func (s *Store) checkMarker(ctx context.Context, schema Schema) (marker, error) {
+	m, found, err := s.readMarker(ctx, schema)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: there is no object %q, which would say that the objects there belong to the table %s: nothing was written there yet, or the object was lost", store.ErrMisconfigured, s.markerKey(schema), schema.Name)
+	}
+	return m, err
+}
+
+// dated returns an answer of the bucket with the time of the answer. A bucket on this machine
+// need not tell it: it has no other clock.
+func (s *Store) dated(info object.Info) object.Info {
+	if info.Now.IsZero() && object.TraitsOf(s.bucket).Local {
+		info.Now = time.Now().Round(0)
+	}
+	return info
+}
+
+// markOnce returns what the marker says. It reads the marker again when half of the grace has
+// passed since the last look. With makes, it makes a marker where there is none.
+func (s *Store) markOnce(ctx context.Context, makes bool) (m graces, err error) {
+	select {
+	case m = <-s.marked:
+	case <-ctx.Done():
+		return m, store.CheckContext(ctx)
+	}
+	defer func() { s.marked <- m }()
+	if m.fresh() {
+		return m, nil
+	}
+	m, err = s.mark(ctx, makes)
+	return m, err
+}
+
+// Mark makes sure that the names of objects belong to the table of the store, as the first
+// upload of each process does. It takes them if they belong to no table, and with
+// [Options].Adopt also if they belong to another one. Otherwise the error matches
+// [store.ErrMisconfigured]; it is a [GraceError] where [Options].Grace is longer than that
+// of the table.
+func (s *Store) Mark(ctx context.Context) error {
+	_, err := s.mark(ctx, true)
+	return err
+}
+
+func (s *Store) mark(ctx context.Context, makes bool) (graces, error) {
+	schema, err := s.table.Schema(ctx)
+	if err != nil {
+		return graces{}, store.MarkNotApplied(err)
+	}
+	asked := sysclock.Read()
+	var m marker
+	if makes {
+		m, err = s.makeMarker(ctx, schema)
+	} else {
+		m, err = s.checkMarker(ctx, schema)
+	}
+	if err == nil && s.o.Grace > m.grace() {
+		err = &GraceError{Object: s.markerKey(schema), Table: m.grace(), Given: s.o.Grace}
+	}
+	if err != nil {
+		return graces{}, err
+	}
+	grace := s.o.Grace
+	setDefault(&grace, m.grace())
+	return graces{grace, m.least(), asked}, nil
+}
+
+// makeMarker returns the marker of this table, and makes it where it is missing, or is to be
+// adopted.
+func (s *Store) makeMarker(ctx context.Context, schema Schema) (marker, error) {
+	old, found, err := s.readMarker(ctx, schema)
+	if err == nil && found || err != nil && !(found && s.o.Adopt) {
+		return old, err
+	}
+	grace := s.o.Grace
+	setDefault(&grace, old.grace())
+	m := marker{ID: schema.id(), Name: schema.Name, Grace: grace.Milliseconds()}
+	if found {
+		m = old.changed(schema, grace)
+	}
+	err = s.putMarker(ctx, schema, m, &object.PutOptions{IfAbsent: !found})
+	if err == nil {
+		return m, nil
+	}
+	// Another program can have been faster, and a reply can be lost.
+	if now, ok, checkErr := s.readMarker(ctx, schema); ok || checkErr != nil {
+		return now, store.MarkNotApplied(checkErr)
+	}
+	return m, store.MarkNotApplied(err)
+}
+
+// putMarker writes the marker, without the condition where the bucket has none.
+func (s *Store) putMarker(ctx context.Context, schema Schema, m marker, o *object.PutOptions) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	o.ContentType = "application/json"
+	_, err = s.bucket.Put(ctx, s.markerKey(schema), bytes.NewReader(text), o)
+	if errors.Is(err, errors.ErrUnsupported) {
+		o.IfAbsent, o.IfMatch = false, ""
+		_, err = s.bucket.Put(ctx, s.markerKey(schema), bytes.NewReader(text), o)
+	}
+	return err
+}
+
+// Grace returns the grace of the table; see [Store.ChangeGrace]. The error matches
+// [store.ErrMisconfigured] if nothing was ever written there.
+func (s *Store) Grace(ctx context.Context) (time.Duration, error) {
+	schema, err := s.table.Schema(ctx)
+	if err != nil {
+		return 0, store.MarkNotApplied(err)
+	}
+	m, err := s.checkMarker(ctx, schema)
+	if err != nil {
+		return 0, err
+	}
+	return m.grace(), nil
+}
+
+// ChangeGrace changes the grace of the table: how long sweeps keep an object without a
+// reference, and the longest [Options].Grace of programs that write. It may be called at any
+// time.
+//
+// A longer grace holds at once, also for a sweep that is under way: it ends with a
+// [GraceError]. A shorter one holds for writers, each of which looks again when half of its
+// own grace has passed; for sweeps it holds only when one and a half times the longer grace
+// have passed, by the bucket's clock. Until then writes can be under way that began with the
+// longer one.
+//
+// The error matches [store.ErrMisconfigured] if nothing was ever written there, and
+// [store.ErrConflict] if another program has changed the grace meanwhile. It matches
+// [ErrInvalid] for a grace that is not between [MinGrace] and [MaxGrace].
+func (s *Store) ChangeGrace(ctx context.Context, grace time.Duration) error {
+	if grace = grace.Truncate(time.Millisecond); !validGrace(grace) {
+		return fmt.Errorf("%w: a grace of %v; %v to %v are allowed", ErrInvalid, grace, MinGrace, MaxGrace)
+	}
+	schema, err := s.table.Schema(ctx)
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	old, err := s.checkMarker(ctx, schema)
+	if err != nil || old.grace() == grace {
+		return err
+	}
+	m := old.changed(schema, grace)
+	if err = s.putMarker(ctx, schema, m, &object.PutOptions{IfMatch: old.version}); err == nil {
+		return nil
+	}
+	// Also an error can be that of a second copy, or of a reply that was lost.
+	if now, found, checkErr := s.readMarker(ctx, schema); checkErr == nil && found && now.Grace == m.Grace && now.Longer == m.Longer {
+		return nil
+	}
+	return err
+}
