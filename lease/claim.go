@@ -43,7 +43,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 	}
 	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
-	t := h.over(base.version)
+	t := h.over(base.version, base.rec)
 	t.noReadBack = c.set.traits.NoReadBack
 	for pause := c.settling(); ; {
 		rec.Nonce, rec.Granted = rand.Text(), c.clock.wall()
@@ -68,7 +68,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		case f.fate == store.FateNever, errors.Is(f.err, store.ErrCorrupt): // so it is here
 			return nil, nil, f.err
 		case t.noReadBack && h.under != nil: // or it would stand for as long as the session lives
-			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version), rec))
+			return nil, nil, errors.Join(f.err, h.giveUp(ctx, h.over(base.version, base.rec), rec))
 		case t.noReadBack:
 			return nil, nil, fmt.Errorf("%w; the lock may be taken for %v: %w", f.err, c.set.expiry(rec.TTL), ErrUnresolved)
 		default:
@@ -166,9 +166,9 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 		h.abandon(now.rec.Grant)
 		switch {
 		case h.under != nil:
-			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.giveUp(ctx, h.over(now.version), now.rec))
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
 		case h.kind == KindSession: // it is never handed out
-			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version), now.rec))
+			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
 		}
 		return nil, now, nil
 	}
@@ -212,6 +212,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 		c.emit(e)
 	}
 	g.emit(EventAcquired, nil)
+	g.hear(now.rec)
 	return guard, nil, nil
 }
 

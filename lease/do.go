@@ -40,14 +40,19 @@ func (c *Client) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 // once: end ctx before, and wait for Do. The guard is for the token, the data and so on. If f
 // releases or detaches it, its context ends, and f goes on without the lock.
 //
+// When the holder is asked to give way (see [Client.Ask]) the context ends, too, unless the
+// handle was made with [IgnoreAsks]. The lock is held until f has returned.
+//
 // Do returns nil only if f returned nil, the lease lasted until then, and the lock was
 // released. Else the error matches each of these that apply:
 //
 //   - [ErrLost]: the lease was lost before f returned, whatever f returned, and another holder
 //     may have worked at the same time. Or [ErrClosed]: the client was closed.
 //   - The cause of ctx: ctx ended, and f returned an error. If f returned nil, its work is done.
-//   - The error of f. If the lease was lost, the error does not match [context.Canceled]: f
-//     was told to stop by that, and the caller was not.
+//   - [ErrAsked]: the holder was asked to give way, and f returned an error. If f returned nil,
+//     its work is done.
+//   - The error of f. If the lease was lost, or the holder asked, the error does not match
+//     [context.Canceled]: f was told to stop by that, and the caller was not.
 //   - [ErrUnreleased]: the release failed, or its outcome is not known. If the error matches
 //     none of the others, f returned nil.
 //
@@ -86,6 +91,10 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 	w := &work{g: g, around: around}
 	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
 	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })
+	ignore := func() bool { return true }
+	if g.g.h.opts.OnAsk == StepDown {
+		ignore = context.AfterFunc(g.g.asking(), func() { w.end(g.stepsDown()) })
+	}
 	returned := false
 	defer func() { // if f panics, too
 		if !returned {
@@ -93,13 +102,14 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		}
 		g.End(err)
 		stop()
+		ignore()
 		over := g.Err()
 		var told error // why ctx has told f to stop
 		if ctx.Err() != nil {
 			told = context.Cause(ctx)
 		}
 		w.end(ErrReleased)
-		err = result(err, told, over, g.Release(ctx))
+		err = result(err, told, context.Cause(w.Context), over, g.Release(ctx))
 		if g.g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
 			err = fmt.Errorf("%w before the function returned: the record of the job does not tell its end", over)
 		}
@@ -113,14 +123,17 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 var errNotReturned = errors.New("the function did not return: a panic, or the end of its goroutine")
 
 // result is the error of a Do: own is the error of f, told and over why the caller's context
-// and the lease had ended when f returned, if they had, and release the error of the release.
-func result(own, told, over, release error) error {
+// and the lease had ended when f returned, if they had, ended why the context of f had, and
+// release the error of the release.
+func result(own, told, ended, over, release error) error {
 	var why error
 	switch {
 	case errors.Is(release, ErrLost):
 		why = release
 	case errors.Is(over, ErrClosed):
 		why = over
+	case own != nil && told == nil && errors.Is(ended, ErrAsked):
+		why = ended
 	case own != nil:
 		why = told
 	}
@@ -143,7 +156,7 @@ func result(own, told, over, release error) error {
 	return why
 }
 
-// stopped is the error of a function that the loss of its lease has stopped. It does not
+// stopped is the error of a function that the loss of its lease, or an ask, has stopped. It does not
 // match [context.Canceled]: the caller has canceled nothing.
 type stopped struct{ err error }
 

@@ -58,6 +58,12 @@
 //     write. A ticket is good once: it works on the one version that it names, or on a
 //     write whose nonce it announces, and a guard trusts only in a write that no
 //     ticket has announced. A ticket that is too late frees that version alone.
+//   - Others may write into the record of a grant, to ask its holder to give way: see
+//     [Client.Ask]. Their write names the version that was read and copies all else, and
+//     mark, the nonce of the holder's own last write. Waiters time the mark. So an ask
+//     prolongs no dead holder's lease, and is no sign of life. The holder's next write meets
+//     the record, finds its grant with a mark of its own, and goes on over it; any other
+//     mark is that of a copy, and the lease is lost.
 //   - When the lease is lost, the guard's context ends with the reason as its cause.
 //     An event says before that it is at risk.
 //

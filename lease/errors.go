@@ -40,6 +40,16 @@ var (
 	// goes on, and the [LostError] tells in whose hands; this ticket is void.
 	ErrUsed = errors.New("the ticket was used before")
 
+	// ErrAsked: the holder was asked to give way; see [Client.Ask]. It is the cause of the end
+	// of the context of a function in a [Handle.Do], and no [ErrLost].
+	ErrAsked = errors.New("asked to give way")
+
+	// ErrRefused: the holder of the lock refuses to give way.
+	ErrRefused = store.NewSentinel("the holder refuses to give way", store.NotApplied)
+
+	// ErrNotAsked: the holder has heard of no ask.
+	ErrNotAsked = store.NewSentinel("not asked to give way", store.NotApplied)
+
 	// ErrReleased: the guard was released. It is the cause of the end of a guard's
 	// context after Release, and no [ErrLost].
 	ErrReleased = errors.New("lease released")

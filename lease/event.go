@@ -38,6 +38,9 @@ const (
 	// context has ended already.
 	EventLost EventKind = "lost"
 
+	// EventAsked: the holder was asked to give way; see [Client.Ask]. Once for each grant.
+	EventAsked EventKind = "asked"
+
 	// EventReleased: the lease was released. With an Err the free record may not be in
 	// the store; then the lease expires there.
 	EventReleased EventKind = "released"
@@ -65,8 +68,8 @@ type Event struct {
 	Name     string        // of the lock; empty if it tells of a session
 	Session  string        // the session that it tells of, or that the lock is or will be under
 	Token    uint64        // of the grant; when waiting, of the grant waited for
-	Holder   string        // when waiting or taking over: whose grant it is or was
-	Reason   string        // when taking over: how the old grant was known to be over
+	Holder   string        // when waiting or taking over: whose grant it is or was; when asked: who asks
+	Reason   string        // when taking over: how the old grant was known to be over; when asked: why
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock
 	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
@@ -187,7 +190,7 @@ func (e *Event) log(logger *slog.Logger) {
 		level = slog.LevelWarn
 	case EventLost:
 		level = slog.LevelError
-	case EventAcquired, EventReleased, EventOpened, EventClosed:
+	case EventAcquired, EventAsked, EventReleased, EventOpened, EventClosed:
 		level = slog.LevelInfo
 	}
 	ctx := context.Background()

@@ -52,6 +52,69 @@ func ExampleClient_Do() {
 	// Output: not in time: half of the report: context deadline exceeded
 }
 
+// A program that wants the lock asks its holder to give way. The function of the holder is
+// stopped, and the error says who asked, and why.
+func ExampleClient_Ask() {
+	var st memstore.Store
+	worker, _ := lease.New(&st, &lease.Options{TTL: lease.MinLocalTTL})
+	operator, _ := lease.New(&st, &lease.Options{Holder: "ada"})
+	ctx := context.Background()
+	started := make(chan struct{})
+	go func() {
+		<-started
+		asked, err := operator.Ask(ctx, "nightly", &lease.AskOptions{Reason: "the machine is needed"})
+		if err != nil {
+			fmt.Println("not asked:", asked, err)
+		}
+	}()
+	err := worker.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
+		close(started)
+		<-ctx.Done() // the lock is held until the function returns
+		return context.Cause(ctx)
+	})
+	fmt.Println(errors.Is(err, lease.ErrAsked), err)
+	// Output: true lock "nightly": asked to give way by ada: the machine is needed
+}
+
+// A holder can say that it does not give way now.
+func ExampleGuard_Refuse() {
+	var st memstore.Store
+	worker, _ := lease.New(&st, nil)
+	operator, _ := lease.New(&st, nil)
+	ctx := context.Background()
+	guard, _ := worker.TryAcquire(ctx, "nightly")
+	defer guard.Release(ctx)
+	_, _ = operator.Ask(ctx, "nightly", nil)
+	_ = guard.Renew(ctx) // the holder hears with its next renewal, by itself or like this
+	<-guard.Asked()
+	_ = guard.Refuse(ctx, "it is done in a minute")
+	asked, err := operator.Ask(ctx, "nightly", &lease.AskOptions{Wait: true})
+	fmt.Println(errors.Is(err, lease.ErrRefused), asked.Refused)
+	// Output: true it is done in a minute
+}
+
+// The holder goes on when it is asked, and decides by itself when to give way.
+func ExampleClient_HandleWith() {
+	client, _ := lease.New(&memstore.Store{}, nil)
+	handle, err := client.HandleWith("nightly", &lease.HandleOptions{OnAsk: lease.IgnoreAsks})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = handle.Do(context.Background(), func(ctx context.Context, guard *lease.Guard) error {
+		for range 3 { // rounds
+			select {
+			case <-guard.Asked():
+				return nil // between two rounds it is easy to stop
+			default:
+			}
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // A handle holds its lock for a function and for what that calls.
 func ExampleHandle_Do() {
 	ctx := context.Background()

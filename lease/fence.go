@@ -183,7 +183,7 @@ func (r *rival) write(ctx context.Context, base *seen, rec *Record) (applied boo
 	c := r.h.c
 	ctx, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
 	defer cancel()
-	t := r.h.over(base.version)
+	t := r.h.over(base.version, base.rec)
 	t.noReadBack = c.set.traits.NoReadBack
 	for pause := c.settling(); ; {
 		rec.Nonce = rand.Text()

@@ -26,7 +26,10 @@ type grant struct {
 	detached  bool
 	taken     bool // another may hold the lock
 	data      []byte
-	problem   error // of the last renewal
+	ask       *Asked             // the holder has heard of it; nil if of none
+	whenAsked context.Context    // ends when ask is set; nil until it is needed
+	tellAsked context.CancelFunc // ends it
+	problem   error              // of the last renewal
 	timer     *time.Timer
 
 	// write is taken by the goroutine that writes the record. It alone changes the
@@ -55,7 +58,7 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
 		guards: map[*Guard]bool{}, data: now.rec.Data,
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
-		tries: h.over(now.version),
+		tries: h.over(now.version, now.rec),
 		stop:  make(chan struct{}), finished: make(chan struct{}),
 	}
 	if h.job != nil {

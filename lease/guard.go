@@ -110,11 +110,16 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 		return err
 	}
 	data = bytes.Clone(data)
+	return g.rewrite(ctx, func(r *Record) error { return r.setData(data) }, func() bool { return bytes.Equal(g.Data(), data) })
+}
+
+// rewrite changes the record of the grant, until done tells that it is changed.
+func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
 	pause := g.g.c.backoff(g.g.c.set.MinPoll, g.g.c.set.MaxPoll)
 	for {
-		err := g.g.renew(ctx, true, func(r *Record) error { return r.setData(data) })
-		if err == nil && bytes.Equal(g.Data(), data) {
+		err := g.g.renew(ctx, true, change)
+		if err == nil && done() {
 			return nil
 		}
 		unclear = unclear || err != nil && store.OutcomeOf(err) == store.Unknown

@@ -40,7 +40,8 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	crowded   bool            // others were met when the lock was taken last
 
-	job *job // of [Client.HandleOnce], or nil
+	job  *job          // of [Client.HandleOnce], or nil
+	opts HandleOptions // of [Client.HandleWith]
 
 	// campaign is the data that a claim writes, for the handle of an [Election]. Any other
 	// claim keeps the data that it finds.

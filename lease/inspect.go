@@ -126,7 +126,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	if err != nil {
 		return Record{}, err
 	}
-	t := h.over(base.version)
+	t := h.over(base.version, base.rec)
 	for pause := c.settling(); ; {
 		rec, err := breakable(name, base, token, now)
 		if err != nil {
@@ -142,7 +142,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 			}
 		case f.now != nil:
 			// The holder renewed in between, or it is another's by now: the loop tells.
-			base, t = f.now, h.over(f.now.version)
+			base, t = f.now, h.over(f.now.version, f.now.rec)
 		case f.fate == store.FateNever:
 			return Record{}, f.err
 		default:
@@ -176,10 +176,10 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		next.State, next.Now = Free, false
 	}
 	if r.State == Held {
-		next.Broke, next.Stood = r.mark(), 0
+		next.Broke = r.mark()
 	}
-	next.Mark = "" // Broke is it
-	next.Stood = min(next.Stood+max(s.age, 0), maxStood)
+	next.Mark, next.Ask, next.Linger = "", nil, 0
+	next.Stood = r.stoodFor(s.age)
 	return next, nil
 }
 

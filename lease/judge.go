@@ -72,7 +72,7 @@ func (h *Handle) vacant(ctx context.Context, s *seen) verdict {
 		return verdict{open: true, reason: "not renewed while watched for " + s.rec.TTL.String()}
 	}
 	// A broken record has the age of what it broke, too.
-	if !h.c.set.NoStoreAge && s.age >= 0 && s.age+s.rec.Stood >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
+	if !h.c.set.NoStoreAge && s.age >= 0 && s.rec.stoodFor(s.age) >= expiry && h.c.clock.wall().Sub(s.rec.Renewed) >= expiry {
 		return verdict{open: true, reason: "expired by the store's clock"}
 	}
 	return verdict{wait: expiry - watched}

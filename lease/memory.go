@@ -29,8 +29,12 @@ type Sighting struct {
 	Epoch string `json:"epoch"`
 
 	// Monotonic is the system's monotonic clock after the reply that first showed
-	// this version.
+	// this version, or an earlier one with the same Mark.
 	Monotonic time.Duration `json:"monotonic_ns"`
+
+	// Mark names the last write of the lock's holder in this version. Others may have
+	// written since, to ask it to give way: that makes it live no longer.
+	Mark string `json:"mark,omitempty"`
 }
 
 // Memory keeps sightings beyond the life of a process. It is a help and never a
@@ -41,7 +45,7 @@ type Memory interface {
 	Load(storeID, key string) (Sighting, bool)
 
 	// Save keeps s. An earlier sighting of the same version in the same epoch is
-	// not replaced.
+	// not replaced, and of one with the same Mark the time is kept.
 	Save(s Sighting)
 }
 
@@ -94,8 +98,16 @@ func (m fileMemory) Save(s Sighting) {
 		return
 	}
 	defer dir.Close()
-	if old, ok := loadSighting(dir, s.Store, s.Key); ok && old.Version == s.Version && old.Epoch == s.Epoch {
-		return
+	if old, ok := loadSighting(dir, s.Store, s.Key); ok && old.Epoch == s.Epoch {
+		if old.Version == s.Version {
+			return
+		}
+		if old.Mark == s.Mark && s.Mark != "" && old.Monotonic < s.Monotonic {
+			s.Monotonic = old.Monotonic
+			if b, err = json.Marshal(s); err != nil {
+				return
+			}
+		}
 	}
 	name := sightingName(s.Store, s.Key)
 	f, err := dir.Create(name + ".")
@@ -178,7 +190,7 @@ func (h *Handle) keep(s *seen) {
 	if err != nil {
 		return
 	}
-	sighting := Sighting{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch()}
+	sighting := Sighting{Store: id, Key: key, Version: s.version, Value: value, Epoch: sysclock.Epoch(), Mark: rec.mark()}
 	// The sight may be older than this call. In this order, as above.
 	ago := h.c.clock.monotonic().Sub(s.at)
 	if now, ok := sysclock.Monotonic(); ok {

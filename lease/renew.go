@@ -56,6 +56,7 @@ const (
 
 // reply is what became of one request of a renewal.
 type reply struct {
+	tries   *tries           // what it was sent for
 	rec     *Record          // of a write: what was sent; of a read: nil
 	at      time.Duration    // of a write: when it was sent
 	version store.Version    // of a write that was applied
@@ -99,6 +100,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	ctx, cancel := context.WithTimeout(outlive(ctx), left)
 	defer cancel()
 	defer context.AfterFunc(g.life, cancel)()
+	g.glance(ctx, left)
 
 	put := g.c.st.Put
 	if volatile, ok := store.As[store.VolatilePutter](g.c.st); ok && !firm {
@@ -111,15 +113,15 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	writing, reading := 0, 0
 	read := func() {
 		reading++
-		base, versions := g.tries.base, g.tries.versions()
+		t := g.tries
+		versions := t.versions()
 		flying.Go(func() {
-			now, found, err := g.h.settle(ctx, base, versions)
-			replies <- reply{now: now, found: found, err: err}
+			now, found, err := g.h.settle(ctx, t.base, versions)
+			replies <- reply{tries: t, now: now, found: found, err: err}
 		})
 	}
 	write := func() error {
-		rec := *g.rec
-		rec.Nonce, rec.Renewed = rand.Text(), g.c.clock.wall()
+		rec := g.rec.renewed(g.c.clock.wall())
 		if change != nil {
 			if err := change(&rec); err != nil {
 				return err
@@ -130,24 +132,33 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			return err
 		}
 		writing++
-		at, prev := g.c.clock.look(), g.version
+		at, t := g.c.clock.look(), g.tries
 		// Before it is sent: a ticket that is made while the write hangs announces it.
 		g.mu.Lock()
-		g.tries.add(&rec, at)
+		t.add(&rec, at)
 		g.mu.Unlock()
 		sent = append(sent, &rec)
 		flying.Go(func() {
-			version, err := put(ctx, g.h.key, prev, value)
-			replies <- reply{rec: &rec, at: at, version: version, err: err}
+			version, err := put(ctx, g.h.key, t.base, value)
+			replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
 		})
 		return nil
+	}
+	stop := g.stop
+	// judge is found, and goes on over what others have written.
+	judge := func(now *seen, found store.Settlement) (over bool, _ error) {
+		t := g.tries
+		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
+			return over, err
+		}
+		err := write()
+		return err != nil, err
 	}
 	if err := write(); err != nil {
 		return err
 	}
 	next := time.NewTimer(g.patience(left))
 	defer next.Stop()
-	stop := g.stop
 	var problem error
 	for writing+reading > 0 {
 		select {
@@ -179,8 +190,11 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 			switch {
 			case r.rec != nil && r.err == nil:
 				return g.renewed(r.version, r.rec, r.at, firm)
+			case r.tries != g.tries:
+				// It was sent over a state that others have written over. What it met may be
+				// older than what is known by now.
 			case r.rec == nil && r.err == nil:
-				if over, err := g.found(r.now, r.found); over {
+				if over, err := judge(r.now, r.found); over {
 					return err
 				}
 			case r.rec == nil:
@@ -197,7 +211,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 					now, err := g.h.stands(e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
-					} else if over, err := g.found(now, store.Settlement{}); over {
+					} else if over, err := judge(now, store.Settlement{}); over {
 						return err
 					}
 				} else if !certain(r.err) && reading < maxReads {
@@ -212,6 +226,21 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	return problem
 }
 
+// glance looks for what others have written, where writes take long and reads do not: there
+// is no time for a renewal that meets it only with a write of its own.
+func (g *grant) glance(ctx context.Context, left time.Duration) {
+	peeker, ok := store.As[store.Peeker](g.c.st)
+	if !ok || g.c.set.traits.WriteTime == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
+	defer cancel()
+	value, version, err := peeker.Peek(ctx, g.h.key)
+	if now, err := g.h.stands(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isBeside(g.rec) {
+		g.stands(now)
+	}
+}
+
 // patience is how long a request of a renewal is waited for before another is sent.
 func (g *grant) patience(left time.Duration) time.Duration {
 	return max(min(left/3, maxCall), g.c.set.writeTime(), time.Millisecond)
@@ -221,8 +250,7 @@ func (g *grant) patience(left time.Duration) time.Duration {
 // If the lease is over nevertheless it says so: the reply can have come too late.
 func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, firm bool) error {
 	g.mu.Lock()
-	g.version, g.rec, g.firm = version, rec, firm
-	g.tries = g.h.over(version) // the predecessor of the others is gone
+	g.rests(version, rec, firm)
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
 	g.data = rec.Data
@@ -230,26 +258,33 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	if g.check() <= 0 {
 		return g.cause()
 	}
-	switch {
-	case g.h.under != nil:
-		return nil // only its data changed
-	case g.h.own != nil:
+	if g.h.under == nil { // else only its data changed
+		g.emit(EventRenewed, nil)
+	}
+	if g.h.own != nil {
 		g.h.own.tidy()
 	}
-	g.emit(EventRenewed, nil)
+	g.hear(rec)
 	return nil
 }
 
 // stands notes a state of the grant that is not known to survive a power cut.
 func (g *grant) stands(now *seen) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.version, g.rec, g.firm = now.version, now.rec, false
-	g.tries = g.h.over(now.version) // the predecessor of the others is gone
+	g.rests(now.version, now.rec, false)
+	g.mu.Unlock()
+	g.hear(now.rec)
+}
+
+// rests makes a state the one that the grant goes on over. The caller holds g.mu.
+func (g *grant) rests(version store.Version, rec *Record, firm bool) {
+	g.version, g.rec, g.firm = version, rec, firm
+	g.tries = g.h.over(version, rec) // the predecessor of the others is gone
 }
 
 // found judges the state that stands after a write of unknown outcome, and reports
-// whether that settles it: the lease was renewed after all, or it is lost.
+// whether that settles it: the lease was renewed after all, or it is lost. If others have
+// written, and left the grant as it was, the grant goes on over that, and no try is left.
 func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
 	lost := &LostError{Reason: ErrStolen}
 	f := g.tries.judge(now, found)
@@ -267,6 +302,9 @@ func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
 		if now.rec.Grant == g.id {
 			g.stands(now) // what a release frees
 		}
+	case f.beside:
+		g.stands(now)
+		return false, nil
 	case now.rec.State == Held && now.rec.Grant == g.id:
 		if g.c.set.traits.NoReadBack {
 			return false, nil // never adopted: unknown, until the deadline
@@ -351,7 +389,7 @@ func (g *grant) free(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
-	t := g.h.over(g.version)
+	t := g.h.over(g.version, g.rec)
 	var last error
 	for pause := g.c.settling(); ; {
 		if ctx.Err() != nil || end() <= 0 {
@@ -369,7 +407,7 @@ func (g *grant) free(ctx context.Context) error {
 				return err
 			}
 			if t.base != g.version {
-				t = g.h.over(g.version)
+				t = g.h.over(g.version, g.rec)
 			}
 		}
 		last = f.err
@@ -412,8 +450,8 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	case f.fate == store.FateApplied:
 		g.h.note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
-	case ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken:
-		g.stands(now) // a renewal was applied late, or the lock was broken: free that state
+	case f.beside, ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken:
+		g.stands(now) // others asked, a renewal was applied late, or the lock was broken: free that state
 		return false, nil
 	}
 	g.h.note(now)

@@ -385,7 +385,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
 		case now.rec != nil && now.rec.State != Free && now.rec.Grant == l.rec.Grant:
 			// The grant has landed, and may have been broken: free it where it is.
-			l.t, l.rec = h.over(now.version), now.rec
+			l.t, l.rec = h.over(now.version, now.rec), now.rec
 		default:
 			h.note(now)
 			return nil

@@ -19,6 +19,7 @@ import (
 type tries struct {
 	h    *Handle
 	base store.Version // the state that all of them name
+	rec  *Record       // what stands there; nil if it is absent, or cannot be read
 	sent []try
 
 	// noReadBack is set where a write of unknown outcome must not be adopted: nothing is
@@ -41,6 +42,10 @@ type finding struct {
 	now  *seen // what stands there; nil if it could not be read, or need not
 	try  try   // the one that was applied, with FateApplied and FateSuperseded
 
+	// beside says, with FateNever, that others have written over the base, and left its
+	// grant as it was: its holder goes on over that.
+	beside bool
+
 	// durable says that the store vouches for it: what was applied survives a power cut.
 	durable bool
 
@@ -50,8 +55,10 @@ type finding struct {
 	refused bool
 }
 
-// over returns no tries yet, over the state base.
-func (h *Handle) over(base store.Version) *tries { return &tries{h: h, base: base} }
+// over returns no tries yet, over the state base, which is rec.
+func (h *Handle) over(base store.Version, rec *Record) *tries {
+	return &tries{h: h, base: base, rec: rec}
+}
 
 // add notes a try that is about to be sent.
 func (t *tries) add(rec *Record, at time.Duration) {
@@ -180,6 +187,8 @@ func (t *tries) judge(now *seen, found store.Settlement) finding {
 	switch {
 	case now.version == t.base:
 		f.fate = store.FateNotYet
+	case now.rec.isBeside(t.rec):
+		f.fate, f.beside = store.FateNever, true
 	case f.fate == store.FateSuperseded:
 		for _, s := range t.sent {
 			if s.version == found.Write {
@@ -195,9 +204,10 @@ func (t *tries) judge(now *seen, found store.Settlement) finding {
 	return f
 }
 
-// wrote reports whether the record that was read is the one that was written.
+// wrote reports whether the record that was read is the one that was written, or what others
+// wrote over it and left its grant as it was.
 func (r *Record) wrote(read *Record) bool {
-	return read.Nonce == r.Nonce && read.Grant == r.Grant && read.State == r.State
+	return (read.Nonce == r.Nonce || read.Mark == r.Nonce) && read.Grant == r.Grant && read.State == r.State
 }
 
 // met returns the state that a conflict tells of.

@@ -28,10 +28,10 @@ type Ticket struct {
 	Token   uint64        `json:"token"`
 	Grant   string        `json:"grant"`
 	Version store.Version `json:"version"`
-	Nonce   string        `json:"nonce"` // of the write that made Version
+	Nonce   string        `json:"nonce"` // of the last write of the lease's holder in Version
 	TTL     time.Duration `json:"ttl_ns"`
 
-	// When the write that made Version was sent: by the wall clock, and by the
+	// When that write was sent: by the wall clock, and by the
 	// boot-time clock of an epoch. The clock that says more has passed counts.
 	Sent     time.Time     `json:"sent"`
 	Epoch    string        `json:"epoch,omitempty"`
@@ -176,6 +176,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	u.h.mu.Unlock()
 	u.h.note(u.base)
 	c.emit(Event{Kind: EventRenewed, Name: t.Name, Token: g.token, Deadline: g.deadline()})
+	g.hear(u.base.rec)
 	return guard, nil
 }
 
@@ -306,11 +307,13 @@ func (u *ticketUse) found(now *seen) error {
 		return fmt.Errorf("%w: lock %q: its grant is under a session, which no ticket carries", ErrTicket, t.Name)
 	case rec.Token != t.Token || rec.TTL != t.TTL:
 		return fmt.Errorf("%w: lock %q: it says token %d and TTL %v, the record says %d and %v", ErrTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
-	case now.version == t.Version && rec.Nonce != t.Nonce:
-		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrTicket, t.Name, t.Nonce, rec.Nonce)
+	case now.version == t.Version && rec.mark() != t.Nonce:
+		return fmt.Errorf("%w: lock %q: it says nonce %q, the record says %q", ErrTicket, t.Name, t.Nonce, rec.mark())
+	case rec.Mark == t.Nonce:
+		t.Version, t.Announced = now.version, nil // others have written over it
 	}
 	if now.version != t.Version {
-		i := t.announces(rec.Nonce)
+		i := t.announces(rec.mark())
 		if i < 0 {
 			return u.lostTo(ErrUsed, rec)
 		}
@@ -359,7 +362,7 @@ func (u *ticketUse) left() time.Duration {
 
 // stands makes t the ticket of a state that was sent at a time.
 func (t *Ticket) stands(c *clock, s *seen, at time.Duration) {
-	t.Version, t.Nonce, t.Announced = s.version, s.rec.Nonce, nil
+	t.Version, t.Nonce, t.Announced = s.version, s.rec.mark(), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
@@ -421,9 +424,8 @@ func (u *ticketUse) write(ctx context.Context) error {
 		case left <= 0:
 			return u.lost(ErrExpired)
 		case len(u.t.Announced) < maxAnnounced:
-			rec = *u.base.rec
+			rec = u.base.rec.renewed(c.clock.wall())
 			u.next(&rec)
-			rec.Nonce, rec.Renewed = rand.Text(), c.clock.wall()
 			at = c.clock.look()
 			u.t.announce(c.clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
@@ -464,7 +466,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 
 // over returns no tries yet, over the state where the ticket stands.
 func (u *ticketUse) over() *tries {
-	t := u.h.over(u.base.version)
+	t := u.h.over(u.base.version, u.base.rec)
 	t.noReadBack = u.c.set.traits.NoReadBack
 	return t
 }

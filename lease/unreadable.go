@@ -65,7 +65,7 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err := c.raiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
-	t := h.over(version)
+	t := h.over(version, nil)
 	for pause := c.settling(); ; {
 		f := t.send(ctx, rec, c.clock.look())
 		switch {

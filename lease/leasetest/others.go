@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/faultstore"
 )
 
 // otherCases are the rules of what goes beyond one lock and its holder.
@@ -20,6 +21,9 @@ func otherCases() []testCase {
 		{"All", "Of several locks all are taken or none, and two clients that take the same ones in other orders do not wait for each other for ever.", caseAll},
 		{"Do", "A function runs under the lock, which is free afterwards; a busy lock, and a lost one, are told.", caseDo},
 		{"Once", "A job runs once in a period among all clients, one that failed is tried again as often as allowed, and one whose holder died is a try that failed.", caseOnce},
+		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseAsk},
+		{"AskDead", "Asking a holder that is dead delays no takeover.", caseAskDead},
+		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseAskReplyLost},
 		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
 		{"Names", "Names tells the locks, and nothing else.", caseNames},
@@ -95,6 +99,87 @@ func caseDo(e *env) {
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
 		e.errorf("Do with a broken lease: %v, want ErrLost and the error of the function", err)
 	}
+}
+
+func caseAsk(e *env) {
+	c, asker := e.client(e.a, nil), e.client(e.b, nil)
+	if _, err := asker.Ask(e.ctx, job, nil); !errors.Is(err, store.ErrNotFound) {
+		e.errorf("Ask of a lock that is not there: %v, want ErrNotFound", err)
+	}
+	g := e.try(c, job)
+	asked, err := asker.Ask(e.ctx, job, &lease.AskOptions{Reason: "an upgrade"})
+	e.must("Ask", err)
+	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Heard {
+		e.errorf("the ask is %+v", asked)
+	}
+	e.holds(g)
+	e.must("Renew", g.Renew(e.ctx))
+	heard, ok := g.Ask()
+	if !ok || heard.Reason != "an upgrade" {
+		e.errorf("after a renewal the holder has heard %+v, %v", heard, ok)
+	}
+	select {
+	case <-g.Asked():
+	default:
+		e.errorf("the channel does not tell of the ask")
+	}
+	e.holds(g)
+	if again, err := asker.Ask(e.ctx, job, &lease.AskOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Heard {
+		e.errorf("a second ask: %+v, %v", again, err)
+	}
+	e.must("Refuse", g.Refuse(e.ctx, "not now"))
+	if again, err := asker.Ask(e.ctx, job, &lease.AskOptions{Wait: true}); !errors.Is(err, lease.ErrRefused) || again.Refused != "not now" {
+		e.errorf("an ask that was refused: %+v, %v", again, err)
+	}
+	e.release(g)
+	if rec := e.state(job, lease.Free); rec.Ask != nil {
+		e.errorf("the ask outlives the grant: %+v", rec.Ask)
+	}
+	if _, err := asker.Ask(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
+		e.errorf("Ask of a free lock: %v, want ErrNotHeld", err)
+	}
+	e.release(e.try(asker, job))
+}
+
+func caseAskDead(e *env) {
+	e.try(e.client(e.a, e.silent), job)
+	h := e.handle(e.client(e.b, e.short), job)
+	if _, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
+		e.fatalf("TryAcquire: %v", err)
+	}
+	began := time.Now()
+	e.pause(e.TTL / 2)
+	_, err := e.client(e.b, e.short).Ask(e.ctx, job, nil)
+	e.must("Ask", err)
+	g, err := h.Acquire(e.ctx)
+	e.must("Acquire", err)
+	e.between("a dead holder that was asked is taken over", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
+	e.release(g)
+}
+
+func caseAskReplyLost(e *env) {
+	e.readBack()
+	asker, asking := e.client(e.b, nil), false
+	fs := e.faulty()
+	st := store.Intercept(fs, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		err := next(ctx, op)
+		if op.Kind.Write() && asking {
+			asking = false
+			if _, askErr := asker.Ask(ctx, job, nil); askErr != nil {
+				e.errorf("Ask: %v", askErr)
+			}
+		}
+		return err
+	})
+	g := e.try(e.client(st, func(o *lease.Options) { o.Manual = true }), job)
+	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
+	asking = true
+	e.must("Renew", g.Renew(e.ctx))
+	if _, ok := g.Ask(); !ok {
+		e.errorf("the holder has not heard of the ask")
+	}
+	e.holds(g)
+	e.release(g)
 }
 
 func caseOnce(e *env) {

@@ -1,0 +1,284 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// MaxReason is the longest reason of an ask, and of its refusal, in bytes.
+const MaxReason = maxAskText
+
+// AskOptions configures [Client.Ask].
+type AskOptions struct {
+	// Reason says why, for people. At most [MaxReason] bytes of UTF-8.
+	Reason string
+
+	// Wait makes the call return only when the grant that was asked is over, when its
+	// holder refuses, or when ctx ends.
+	Wait bool
+}
+
+// Asked is an [Ask] together with whom it was asked of.
+type Asked struct {
+	Ask
+	Name   string
+	Token  uint64 // of the grant that was asked
+	Holder string // whose it is, for people
+	Over   bool   // the grant is over: released, broken, taken over, or its holder is dead
+}
+
+// Ask asks the holder of the lock name to give way. The holder hears of it with its next
+// renewal at the latest: see [Guard.Asked], and [Handle.Do], which stops its function then.
+// It may refuse, or take no notice. What it was asked stands in the record for as long as the
+// grant lasts, and one ask stands for the grant: of a second one nothing is written, and
+// what is returned is the first.
+//
+// Ask sends a read and a write, and with [AskOptions.Wait] it goes on reading as a waiter
+// does. It is no sign of life of the holder: a dead holder is taken over when it would have
+// been without the ask. A renewal that meets an ask takes two requests: a store loses no lease
+// by it that takes at most half of what the package documentation says under Time. Where the
+// store has its writes wait, a holder looks before it writes.
+//
+// A nil error means that the ask stands in the record, or that the grant has ended since it
+// did. The error matches [ErrNotHeld] if the lock is free or broken, [store.ErrNotFound] if there is no
+// such lock, [ErrRefused] if the holder refuses, and then Asked tells why. It matches
+// [ErrUnresolved] if it could not be found out whether the write was applied: then call it
+// again. Without Wait the call takes at most two minutes. A nil o means all defaults.
+func (c *Client) Ask(ctx context.Context, name string, o *AskOptions) (Asked, error) {
+	if o == nil {
+		o = &AskOptions{}
+	}
+	h, err := c.Handle(name)
+	if err != nil {
+		return Asked{}, err
+	}
+	if err := checkReason(name, o.Reason); err != nil {
+		return Asked{}, err
+	}
+	ctx, cancel := c.bind(ctx)
+	defer cancel(nil)
+	asked, err := h.ask(ctx, Ask{By: c.set.Holder, Reason: o.Reason, At: c.clock.wall()})
+	if err == nil && o.Wait {
+		return h.answer(ctx, asked)
+	}
+	return asked, err
+}
+
+func checkReason(name, reason string) error {
+	if len(reason) > MaxReason || !utf8.ValidString(reason) {
+		return fmt.Errorf("%w: lock %q: a reason of %d bytes; it can have up to %d of UTF-8", store.ErrInvalid, name, len(reason), MaxReason)
+	}
+	return nil
+}
+
+// ask writes an ask into the record of the lock, unless one stands there.
+//
+// Between any two steps the holder may renew, release or lose the lock, and others may ask,
+// break or take it. So the write names the version that was read, and whatever else is
+// found is looked at anew. If its reply is lost it is read back; if the holder has answered
+// meanwhile, the ask in its record may be another client's, which makes no difference.
+func (h *Handle) ask(ctx context.Context, a Ask) (Asked, error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	defer cancel()
+	base, err := h.inspect(ctx)
+	if err != nil {
+		return Asked{}, err
+	}
+	h.known() // what was seen earlier goes on to count
+	t := h.over(base.version, base.rec)
+	for pause := h.c.settling(); ; {
+		rec, asked, err := askable(h.name, base, a)
+		if rec == nil {
+			return asked, err
+		}
+		f := t.send(ctx, rec, h.c.clock.look())
+		switch {
+		case f.fate == store.FateApplied:
+			h.note(f.now)
+			return asked, nil
+		case f.fate == store.FateNotYet:
+			if err := pause.wait(ctx); err != nil {
+				return Asked{}, fmt.Errorf("%w: %w: %w", f.err, ErrUnresolved, err)
+			}
+		case f.now != nil:
+			base, t = f.now, h.over(f.now.version, f.now.rec)
+		case f.fate == store.FateNever:
+			return Asked{}, f.err
+		default:
+			return Asked{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
+		}
+	}
+}
+
+// askable returns the record that asks what s shows to give way, or nil and the ask that
+// stands there.
+func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
+	r := s.rec
+	switch {
+	case r == nil:
+		return nil, Asked{}, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+	case r.State == Free:
+		return nil, Asked{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
+	case r.State == Broken:
+		return nil, Asked{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
+	case r.State != Held || r.Session != "":
+		return nil, Asked{}, fmt.Errorf("lock %q: %w: its holder has a session, which can not be asked yet", name, errors.ErrUnsupported)
+	}
+	if asked, stands := r.asked(); stands {
+		return nil, asked, asked.refusal()
+	}
+	next := r.beside(s.age)
+	a.Grant = r.Grant
+	next.Ask = &a
+	// Nothing is left out for it: what stands there is the holder's.
+	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
+		return nil, Asked{}, errors.Join(fmt.Errorf("lock %q: %w: there is no room for an ask in its record", name, store.ErrTooLarge), err)
+	}
+	asked, _ := next.asked()
+	return &next, asked, nil
+}
+
+// asked returns the ask that stands for the grant in the record.
+func (r *Record) asked() (Asked, bool) {
+	if r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant {
+		return Asked{}, false
+	}
+	return Asked{Ask: *r.Ask, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
+}
+
+// refusal is the error of an ask that was refused.
+func (a *Asked) refusal() error {
+	if a.Refused == "" {
+		return nil
+	}
+	return fmt.Errorf("lock %q: %w: %s", a.Name, ErrRefused, a.Refused)
+}
+
+// answer waits until the grant that was asked is over, or its holder refuses.
+func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
+	w := &waiter{h: h, wake: make(chan struct{}, 1)}
+	l := &line{errors: h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)}
+	for {
+		s, err := h.look(ctx)
+		switch {
+		case err == nil && (s.rec == nil || s.rec.Grant != asked.Grant || s.rec.State == Free || s.rec.State == Broken):
+			asked.Over = true
+			return asked, nil
+		case err == nil:
+			if now, stands := s.rec.asked(); stands {
+				asked = now
+			}
+			v := h.vacant(ctx, s)
+			if asked.Over = v.open; v.open || asked.Refused != "" {
+				return asked, asked.refusal()
+			}
+			if l.polls.most == 0 {
+				l.polls.met(h.c.set, h.c.random, s.rec.TTL)
+			}
+			h.rest(l, h.held(s, v.wait))
+		case store.Permanent(err):
+			return asked, err
+		default:
+			l.waits, l.until = false, time.Now().Add(l.errors.pause())
+		}
+		if h.await(ctx, l, w); ctx.Err() != nil {
+			return asked, cancelled(ctx, h.name, lastSeen(fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx)), h.held(s, 0)))
+		}
+	}
+}
+
+// hear takes note of an ask in a record that the grant goes on over.
+func (g *grant) hear(rec *Record) {
+	asked, stands := rec.asked()
+	if !stands || asked.Grant != g.id {
+		return
+	}
+	g.mu.Lock()
+	first := g.ask == nil
+	g.ask = &asked
+	if first && g.ended == nil {
+		g.askedLocked()
+		g.tellAsked()
+	}
+	g.mu.Unlock()
+	if first {
+		e := g.h.event(EventAsked)
+		e.Token, e.Holder, e.Reason = g.token, asked.By, asked.Reason
+		g.c.emit(e)
+	}
+}
+
+// askedLocked returns a context that ends when the grant is asked. The caller holds g.mu. Most
+// grants are never asked, and make none.
+func (g *grant) askedLocked() context.Context {
+	if g.whenAsked == nil {
+		g.whenAsked, g.tellAsked = context.WithCancel(context.Background())
+		if g.ask != nil {
+			g.tellAsked()
+		}
+	}
+	return g.whenAsked
+}
+
+// asking returns a context that ends when the grant is asked.
+func (g *grant) asking() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.askedLocked()
+}
+
+// Asked returns a channel that is closed when the holder hears that it was asked to give way;
+// see [Client.Ask]. It is closed once for each grant, and never if there is no ask.
+func (g *Guard) Asked() <-chan struct{} { return g.g.asking().Done() }
+
+// Ask returns what the holder was asked, and reports whether it has heard of an ask.
+func (g *Guard) Ask() (Asked, bool) {
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	if g.g.ask == nil {
+		return Asked{}, false
+	}
+	return *g.g.ask, true
+}
+
+// stepsDown is why the context of a function ends whose holder was asked to give way.
+func (g *Guard) stepsDown() error {
+	asked, _ := g.Ask()
+	err := fmt.Errorf("lock %q: %w by %s", g.Name(), ErrAsked, asked.By)
+	if asked.Reason != "" {
+		err = fmt.Errorf("%w: %s", err, asked.Reason)
+	}
+	return err
+}
+
+// Refuse writes into the record that the holder does not give way, and why: at most
+// [MaxReason] bytes of UTF-8. Those who have asked read it, and for this grant no further ask
+// is made. The write renews the lease, too. The error matches [ErrNotAsked] if the holder has
+// heard of no ask, and [ErrLost] if the lease is lost. After any other it is not known
+// whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do] that has stopped
+// its function goes on stopping it: see [IgnoreAsks].
+func (g *Guard) Refuse(ctx context.Context, reason string) error {
+	if err := checkReason(g.Name(), reason); err != nil {
+		return err
+	}
+	if reason == "" {
+		reason = "refused"
+	}
+	if _, asked := g.Ask(); !asked {
+		return fmt.Errorf("lock %q: %w", g.Name(), ErrNotAsked)
+	}
+	return g.rewrite(ctx, func(r *Record) error {
+		asked, _ := g.Ask()
+		asked.Ask.Heard, asked.Ask.Refused = true, reason
+		r.Ask = &asked.Ask
+		return nil
+	}, func() bool {
+		asked, _ := g.Ask()
+		return asked.Refused != ""
+	})
+}
