@@ -25,7 +25,8 @@ type holdLine struct {
 	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`
 	TTL      int64     `json:"ttl_ms,omitempty"`   // of ready
-	Grace    int64     `json:"grace_ms,omitempty"` // likewise: for how long work may go on after lost
+	Session  string    `json:"session,omitempty"`  // likewise
+	Grace    int64     `json:"grace_ms,omitempty"` // likewise, and of lost: how long work may take to stop
 	Holder   string    `json:"holder,omitempty"`   // of busy: who has the lock
 	Command  string    `json:"command,omitempty"`  // of failed: which command
 	Line     int       `json:"line,omitempty"`     // of invalid: which line of the input

@@ -3,14 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -41,17 +38,12 @@ type lineCommand struct {
 	Base64  []byte  `json:"data_base64"`
 }
 
-// lockSource is where hold --lines takes its locks from. Its end frees all of them.
-type lockSource interface {
-	Handle(name string) (*lease.Handle, error)
-	Close(ctx context.Context) error
-}
-
-// lineHolder holds any number of locks for the program that writes its input.
+// lineHolder holds any number of locks, under one session, for the program that writes its
+// input.
 type lineHolder struct {
-	ctx  context.Context
-	from lockSource
-	wait time.Duration // of an acquire that names none; negative: for ever
+	ctx     context.Context
+	session *lease.Session
+	wait    time.Duration // of an acquire that names none; negative: for ever
 	// around refuses a lock that an ancestor of this process holds.
 	around func(name string) error
 	out    *outbox
@@ -81,11 +73,8 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	if f.once {
 		f.wait = 0
 	}
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, forwardable()...)
-	defer signal.Stop(signals)
-	ignorePipe()
-
+	asked, cancel := untilSignal(ctx)
+	defer cancel()
 	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.stdout), claims: map[string]*claim{}}
 	f.events = h.event
 	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
@@ -93,11 +82,21 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	h.from = client
+	h.session, err = client.OpenSession(asked)
+	if err != nil && asked.Err() != nil {
+		a.notef("ended by a signal: no lock was taken")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	inherited := inheritedLocks()
 	h.around = func(name string) error { return heldAround(ctx, client, inherited, st.url, name) }
 	options := client.Options()
-	h.out.put(holdLine{Event: "ready", Store: st.url, TTL: options.TTL.Milliseconds(), Grace: max(options.Grace, 0).Milliseconds()})
+	h.out.put(holdLine{
+		Event: "ready", Store: st.url, Session: h.session.ID(),
+		TTL: options.TTL.Milliseconds(), Grace: max(options.Grace, 0).Milliseconds(),
+	})
 
 	stopped := make(chan struct{})
 	defer close(stopped)
@@ -106,10 +105,11 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	for open := true; open; {
 		select {
 		case line := <-lines:
-			id, more := h.obey(line)
-			open, closed.ID = more, cmp.Or(id, closed.ID)
-		case sig := <-signals:
-			open = !terminating(sig)
+			open = h.obey(line, &closed)
+		case <-asked.Done():
+			open = false
+		case <-h.session.Context().Done():
+			open = false // all locks are lost
 		case <-h.out.failed:
 			open = false // what the reader does not learn of is not held either
 		}
@@ -167,18 +167,19 @@ func readLines(r io.Reader, stop <-chan struct{}) <-chan inputLine {
 	return lines
 }
 
-// obey carries out one line. It returns whether more are to come, and the id of a close.
-func (h *lineHolder) obey(line inputLine) (id string, more bool) {
+// obey carries out one line. It returns whether more are to come. If the line is a close, it
+// puts the id of that into the last line of the output.
+func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 	if line.err == nil && len(bytes.TrimSpace(line.text)) == 0 {
-		return "", !line.last
+		return !line.last
 	}
-	c := lineCommand{}
-	err := line.err
+	c, err := lineCommand{}, line.err
 	if err == nil {
 		c, err = parseLine(line.text)
 	}
 	if err == nil && c.Command == "close" {
-		return c.ID, false
+		closed.ID = c.ID
+		return false
 	}
 	if err == nil {
 		err = h.carryOut(c)
@@ -187,7 +188,7 @@ func (h *lineHolder) obey(line inputLine) (id string, more bool) {
 		h.bad = true
 		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: kinds[statusUsage], Error: oneLine(err)})
 	}
-	return "", !line.last
+	return !line.last
 }
 
 // parseLine reads a command. With an error it returns what can be said of whose it is.
@@ -342,7 +343,7 @@ func (h *lineHolder) acquire(ctx context.Context, c *claim, wait time.Duration) 
 	if err := h.around(c.lock); err != nil {
 		return nil, err
 	}
-	handle, err := h.from.Handle(c.lock)
+	handle, err := h.session.Handle(c.lock)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +403,7 @@ func (h *lineHolder) ended(c *claim, err error) {
 	if err != nil {
 		line.Error, line.Kind = oneLine(err), kinds[statusOf(err)]
 		if errors.Is(err, lease.ErrLost) {
-			line.Event = "lost"
+			line.Event, line.Grace = "lost", c.guard.GraceLeft().Milliseconds()
 		}
 	}
 	h.tell(c, line)
@@ -437,22 +438,24 @@ func (h *lineHolder) tell(c *claim, line holdLine) {
 	h.out.put(line)
 }
 
-// event tells of locks at risk.
+// event tells of the session: its deadline is that of all locks.
 func (h *lineHolder) event(e lease.Event) {
-	if e.Kind != lease.EventAtRisk {
+	if e.Session == "" || e.Name != "" {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range h.claims {
-		if c.guard != nil && c.lock == e.Name && c.guard.Token() == e.Token && !c.releasing {
-			line := holdLine{Event: "at_risk", Deadline: e.Deadline}
-			if e.Err != nil {
-				line.Error = oneLine(e.Err)
-			}
-			h.tell(c, line)
+	line := holdLine{Deadline: e.Deadline}
+	switch e.Kind {
+	case lease.EventRenewed:
+		line.Event = "renewed"
+	case lease.EventAtRisk:
+		line.Event = "at_risk"
+		if e.Err != nil {
+			line.Error = oneLine(e.Err)
 		}
+	default:
+		return
 	}
+	h.out.put(line)
 }
 
 // end gives all locks back, and tells of each.
@@ -469,9 +472,9 @@ func (h *lineHolder) end() error {
 		}
 	}
 	h.mu.Unlock()
-	err := h.from.Close(h.ctx)
+	err := h.session.Close(h.ctx)
 	for _, c := range held {
-		h.free(c, c.guard) // the source has freed it: this tells with which outcome
+		h.free(c, c.guard) // the session has freed it: this tells with which outcome
 	}
 	h.wg.Wait()
 	return err
@@ -497,7 +500,7 @@ func newOutbox(w io.Writer) *outbox {
 }
 
 func (o *outbox) put(line holdLine) {
-	line.Time = time.Now()
+	line.Time, line.Deadline = time.Now().UTC(), line.Deadline.UTC()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.lines) >= maxUnread {

@@ -64,8 +64,17 @@ func (h *heldLines) write(text string) {
 	}
 }
 
-// next returns the next line of the output.
+// next returns the next line of the output that is not about the session.
 func (h *heldLines) next() (line holdLine) {
+	h.t.Helper()
+	for line = h.any(); line.Event == "renewed" || line.Event == "at_risk"; line = h.any() {
+		continue
+	}
+	return line
+}
+
+// any returns the next line of the output.
+func (h *heldLines) any() (line holdLine) {
 	h.t.Helper()
 	if !h.out.Scan() {
 		h.t.Fatalf("the output has ended (%v)", h.out.Err())
@@ -415,4 +424,53 @@ func TestHoldLinesManyLocks(t *testing.T) {
 		t.Errorf("%d were released, want %d", len(released), n)
 	}
 	h.end(statusOK)
+}
+
+// TestHoldLinesTellsOfTheSession: renewals move the deadline of all locks. When the session is
+// fenced, every lock is told to be lost, and hold ends with the status for that.
+func TestHoldLinesTellsOfTheSession(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir, "--ttl", "3s")
+	session := h.next().Session
+	h.say(`{"command":"acquire","id":"a","lock":"a"}`, `{"command":"acquire","id":"b","lock":"b"}`)
+	var first time.Time
+	for range 2 {
+		line := h.next()
+		if line.Event != "held" {
+			t.Errorf("%+v", line)
+		}
+		first = line.Deadline
+	}
+	for line := h.any(); line.Event != "renewed" || !line.Deadline.After(first) || line.ID != ""; line = h.any() {
+		continue
+	}
+	st, err := filestore.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	for { // the session may renew in between
+		_, version, err := st.Get(t.Context(), "lock.session/"+session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Delete(t.Context(), "lock.session/"+session, version); err == nil {
+			break
+		}
+	}
+	lost := map[string]bool{}
+	for line := h.next(); ; line = h.next() {
+		if line.Event == "closed" {
+			if line.Kind != "lost" || line.Error == "" {
+				t.Errorf("%+v", line)
+			}
+			break
+		}
+		lost[line.ID] = line.Event == "lost" && line.Kind == "lost"
+	}
+	if !lost["a"] || !lost["b"] {
+		t.Errorf("%v", lost)
+	}
+	h.end(statusLost)
 }

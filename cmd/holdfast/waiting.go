@@ -99,6 +99,9 @@ func showWait(a *app, e lease.Event, url string, since time.Time, stop, ended ch
 // event writes an event on one line.
 func (a *app) event(e lease.Event, url string) {
 	line := fmt.Sprintf("lock %s %s (token %d) on %s", e.Name, e.Kind, e.Token, url)
+	if e.Name == "" {
+		line = fmt.Sprintf("session %s %s on %s", e.Session, e.Kind, url)
+	}
 	if e.Holder != "" {
 		line += ": " + e.Holder
 	}

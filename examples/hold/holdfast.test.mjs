@@ -1,0 +1,150 @@
+// The tests of holdfast.mjs: node --test holdfast.test.mjs, with holdfast in the PATH.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
+
+import { Busy, Client, HoldfastError, Lost } from "./holdfast.mjs";
+
+const run = promisify(execFile);
+
+// under runs a test with a store of its own, and closes its clients.
+function under(name, body) {
+  test(name, { timeout: 60_000 }, async () => {
+    const place = await mkdtemp(join(tmpdir(), "holdfast-"));
+    process.env.HOME = place;
+    const clients = [];
+    const t = { store: `file:${place}/store`, stuck: 0 };
+    t.open = async (settings) => {
+      const client = await Client.open({ store: t.store, ttl: "30s", onStuck: () => t.stuck++, ...settings });
+      clients.push(client);
+      return client;
+    };
+    t.show = async (lock) => JSON.parse((await run("holdfast", ["--store", t.store, "show", "--json", lock])).stdout);
+    try {
+      await body(t);
+    } finally {
+      await Promise.all(clients.map((client) => client.close()));
+      await rm(place, { recursive: true, force: true });
+    }
+  });
+}
+
+under("many locks", async (t) => {
+  const client = await t.open({ holder: "ada" });
+  const locks = await Promise.all(Array.from({ length: 50 }, (_, i) => client.acquire(`l/${i}`)));
+  assert.equal((await t.show("l/7")).holder, "ada");
+  for (const lock of locks) lock.check();
+  assert.equal(await client.tryAcquire("l/7"), null);
+  await assert.rejects(client.acquire("l/7", { wait: 10 }), (error) => {
+    return error instanceof Busy && error.holder === "ada" && error.token === locks[7].token;
+  });
+  await locks[7].store("step 1");
+  assert.equal((await t.show("l/7")).data, "step 1");
+  await locks[7].store(Uint8Array.of(255));
+  assert.equal((await t.show("l/7")).data_base64, "/w==");
+  await locks[7].store(null);
+  assert.equal((await t.show("l/7")).data, undefined);
+  await assert.rejects(locks[7].store("x".repeat(40_000)), HoldfastError);
+  await Promise.all(locks.map((lock) => lock.release()));
+  assert.equal((await t.show("l/7")).state, "free");
+  assert.throws(() => locks[7].check(), Lost);
+  await locks[7].release(); // once more changes nothing
+});
+
+under("uses of one lock exclude each other", async (t) => {
+  const client = await t.open();
+  let counter = 0;
+  await Promise.all(
+    Array.from({ length: 10 }, () =>
+      client.use("job", async () => {
+        const n = counter;
+        await pause(1);
+        counter = n + 1;
+      }),
+    ),
+  );
+  assert.equal(counter, 10);
+});
+
+under("the work's result and its error are those of use", async (t) => {
+  const client = await t.open();
+  assert.equal(await client.use("job", () => 7), 7);
+  await assert.rejects(client.use("job", () => Promise.reject(new Error("mine"))), /mine/);
+  assert.equal((await t.show("job")).state, "free");
+});
+
+under("bad names are errors, and end nothing", async (t) => {
+  const client = await t.open();
+  await assert.rejects(client.acquire("../job"), HoldfastError);
+  await (await client.acquire("job")).release();
+});
+
+under("no helper", async (t) => {
+  await assert.rejects(t.open({ program: "no-such-program" }), /ENOENT/);
+  await assert.rejects(t.open({ options: ["--no-such-flag"] }), /exit status 64/);
+});
+
+under("dispose and close give back", async (t) => {
+  const dispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+  const client = await t.open();
+  const lock = await client.acquire("a");
+  await lock[dispose]();
+  assert.equal((await t.show("a")).state, "free");
+  await client.acquire("b");
+  await client[dispose]();
+  assert.equal((await t.show("b")).state, "free");
+  await assert.rejects(client.acquire("c"), HoldfastError);
+});
+
+// loses checks that work under a lock is stopped when the cause has taken the lock away.
+async function loses(client, cause, why) {
+  let reason;
+  const work = async (lock) => {
+    setTimeout(() => cause(lock), 100);
+    await pause(40_000, undefined, { signal: lock.signal }).catch(() => (reason = lock.signal.reason));
+  };
+  await assert.rejects(client.use("job", work), why);
+  await pause(10);
+  assert.ok(reason instanceof Lost);
+}
+
+under("the loss of one lock stops its work", async (t) => {
+  const client = await t.open();
+  const other = await client.acquire("other");
+  await loses(
+    client,
+    async (lock) => {
+      await run("holdfast", ["--store", t.store, "break", "--now", "job", "--token", String(lock.token)]);
+      lock.store("x").catch(() => {}); // its holder writes, and hears of it at once
+    },
+    /broken/,
+  );
+  other.check();
+  await other.release();
+  assert.equal(t.stuck, 0);
+});
+
+under("the end of the helper stops the work", async (t) => {
+  const client = await t.open();
+  await loses(client, () => client.helper.kill("SIGKILL"), /the helper has ended/);
+  await assert.rejects(client.acquire("job"), HoldfastError);
+});
+
+under("the silence of the helper stops the work", async (t) => {
+  const client = await t.open({ ttl: "3s" });
+  await loses(client, () => client.helper.kill("SIGSTOP"), /has not renewed/);
+});
+
+under("work that does not stop ends the program", async (t) => {
+  const client = await t.open({ stopWithin: 50 });
+  const lock = await client.acquire("job");
+  client.helper.kill("SIGKILL");
+  while (t.stuck === 0) await pause(10);
+  assert.throws(() => lock.check(), Lost);
+  await assert.rejects(lock.release(), Lost);
+});

@@ -1,0 +1,201 @@
+"""The tests of holdfast.py: python3 holdfast_test.py, with holdfast in the PATH."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import holdfast
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        os.environ["HOME"] = place.name
+        self.store = f"file:{place.name}/store"
+        self.stuck = threading.Event()
+
+    def client(self, **options):
+        options.setdefault("ttl", "30s")
+        client = holdfast.Client(store=self.store, on_stuck=self.stuck.set, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def show(self, name):
+        command = ["holdfast", "--store", self.store, "show", "--json", name]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+    def take_away(self, lock):
+        """Breaks the lock, and lets its holder write, so that it hears of that at once."""
+        command = ["holdfast", "--store", self.store, "break", "--now", lock.name, "--token", str(lock.token)]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(holdfast.Lost):
+            lock.store("x")
+
+    def test_many_locks(self):
+        client = self.client(holder="ada")
+        with contextlib.ExitStack() as stack:
+            locks = [stack.enter_context(client.acquire(f"l/{i}")) for i in range(50)]
+            self.assertEqual(len({lock.token for lock in locks}), 50)
+            self.assertEqual(self.show("l/7")["holder"], "ada")
+            for lock in locks:
+                lock.check()
+            self.assertIsNone(client.try_acquire("l/7"))
+            with self.assertRaises(holdfast.Busy) as busy:
+                client.acquire("l/7", wait=0.01)
+            self.assertEqual((busy.exception.holder, busy.exception.token), ("ada", locks[7].token))
+            locks[7].store("step 1")
+            self.assertEqual(self.show("l/7")["data"], "step 1")
+            locks[7].store(b"\xff")
+            self.assertEqual(self.show("l/7")["data_base64"], "/w==")
+            locks[7].store(None)
+            self.assertNotIn("data", self.show("l/7"))
+            with self.assertRaises(holdfast.Error):
+                locks[7].store("x" * 40000)
+        self.assertEqual(self.show("l/7")["state"], "free")
+        with self.assertRaises(holdfast.Lost):
+            locks[7].check()
+
+    def test_threads_exclude_each_other(self):
+        client, counter = self.client(), [0]
+
+        def work():
+            for _ in range(5):
+                with client.acquire("job"):
+                    n = counter[0]
+                    time.sleep(0.001)
+                    counter[0] = n + 1
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(counter[0], 20)
+
+    def test_bad_names_are_errors(self):
+        client = self.client()
+        with self.assertRaises(holdfast.Error):
+            client.acquire("../job")
+        with client.acquire("job"):  # and end nothing
+            pass
+
+    def test_no_helper(self):
+        with self.assertRaises(FileNotFoundError):
+            self.client(program="no-such-program")
+        with self.assertRaisesRegex(holdfast.Error, "exit status 64"):
+            self.client(options=["--no-such-flag"])
+
+    def test_close_gives_all_back(self):
+        with self.client() as client:
+            lock = client.acquire("job")
+        self.assertEqual(self.show("job")["state"], "free")
+        with self.assertRaises(holdfast.Error):
+            client.acquire("job")
+        lock.release()  # or raises Lost; not twice
+
+    def test_interrupted_wait_leaves_nothing(self):
+        client, other = self.client(), self.client()
+        lock = other.acquire("job")
+        previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(InterruptedError()))
+        self.addCleanup(signal.signal, signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with self.assertRaises(InterruptedError):
+            client.acquire("job")
+        lock.release()
+        with other.acquire("job", wait=20):
+            pass
+
+    def raises(self, lock, cause, why):
+        """Waits in the main thread for cause to make it lose the lock."""
+        timer = threading.Timer(0.1, cause)
+        began = time.monotonic()
+        with self.assertRaisesRegex(holdfast.Lost, why):
+            with lock:
+                timer.start()
+                time.sleep(60)
+        self.assertLess(time.monotonic() - began, 30)
+        timer.join()
+
+    def test_loss_of_one_lock_raises(self):
+        client = self.client(ttl="3s")
+        other = client.acquire("other")
+        lock = client.acquire("job")
+        self.raises(lock, lambda: self.take_away(lock), "broken")
+        other.check()
+        other.release()
+        self.assertFalse(self.stuck.is_set())
+
+    def test_loss_of_the_helper_raises(self):
+        client = self.client()
+        lock = client.acquire("job")
+        self.raises(lock, client._helper.kill, "the helper has ended")
+        with self.assertRaises(holdfast.Error):
+            client.acquire("job")
+
+    def test_silence_of_the_helper_raises(self):
+        client = self.client(ttl="3s")
+        lock = client.acquire("job")
+        self.raises(lock, lambda: client._helper.send_signal(signal.SIGSTOP), "has not renewed")
+
+    def test_a_loop_that_waits_in_nothing_is_stopped(self):
+        client = self.client()
+
+        def work(raised):
+            with contextlib.suppress(holdfast.Lost), client.acquire("job"):
+                client._helper.kill()
+                while True:
+                    pass
+            raised.set()
+
+        raised = threading.Event()
+        threading.Thread(target=work, args=[raised], daemon=True).start()
+        self.assertTrue(raised.wait(30))
+
+    def test_work_that_does_not_stop_ends_the_program(self):
+        client = self.client(stop_within=0.1)
+        lock = client.acquire("job")
+        client._helper.kill()
+        try:
+            time.sleep(60)
+        except holdfast.Lost:
+            pass  # and goes on under the lock
+        self.assertTrue(self.stuck.wait(30))
+        with self.assertRaises(holdfast.Lost):
+            lock.release()
+
+    def test_locks_live_on_between_renewals(self):
+        client = self.client(ttl="3s")
+        with client.acquire("job") as lock:
+            time.sleep(4)
+            lock.check()
+
+    def test_a_forked_child_holds_nothing(self):
+        client = self.client()
+        with client.acquire("job") as lock:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    lock.check()
+                except holdfast.Lost:
+                    os._exit(7)
+                os._exit(0)
+            self.assertEqual(os.waitpid(pid, 0)[1], 7 << 8)
+            lock.check()
+
+    def test_end_of_the_program_is_the_end_of_its_locks(self):
+        text = f"import holdfast, os; holdfast.Client(store={self.store!r}).acquire('job'); os.kill(os.getpid(), 9)"
+        here = os.path.dirname(os.path.abspath(__file__))
+        self.assertEqual(subprocess.run([sys.executable, "-c", text], cwd=here).returncode, -9)
+        with self.client().acquire("job", wait=20):
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()
