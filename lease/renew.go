@@ -360,7 +360,6 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	}
 	err := g.free(ctx)
 	if s := g.h.under; err != nil && s != nil && s.isClosed() {
-		s.strays.Store(s.strays.Load() || !errors.Is(err, ErrLost))
 		err = nil // it is free all the same
 	}
 	g.emit(EventReleased, err)
@@ -400,6 +399,7 @@ func (g *grant) free(ctx context.Context) error {
 		rec.Nonce = rand.Text()
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
+			g.leave(t)
 			return f.err
 		}
 		if f.now != nil {

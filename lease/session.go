@@ -29,7 +29,6 @@ type Session struct {
 	guard *Guard  // of the session's grant; set when that begins
 
 	count   atomic.Uint64 // numbers the grants under the session
-	strays  atomic.Bool   // the record of a lock may still name the session after its end
 	closing atomic.Bool
 	closed  chan struct{} // closed when Close is over
 	result  error
@@ -310,7 +309,7 @@ func (s *Session) close(ctx context.Context) error {
 	err := s.grant().release(ctx, ErrClosed)
 	_ = inParallel(s.all(), maxReleases, func(g *grant) error { return g.release(ctx, ErrClosed) })
 	s.tidying.Wait() // it ends with the session
-	freed := s.drain(ctx) && !s.strays.Load()
+	freed := s.drain(ctx)
 	s.mu.Lock()
 	leftovers := s.leftovers
 	s.leftovers = nil

@@ -510,14 +510,19 @@ func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
 		var guards []*lease.Guard
+		contexts := map[*lease.Guard]context.Context{}
 		for i := range 40 {
-			guards = append(guards, mustTryIn(t, s, fmt.Sprint(i)))
+			g := mustTryIn(t, s, fmt.Sprint(i))
+			guards = append(guards, g)
+			contexts[g] = g.Context()
 		}
 		var order []string
 		w.set(func(op *store.Op) fault {
 			for _, g := range guards {
-				if g.Context().Err() == nil || context.Cause(g.Context()) != lease.ErrClosed {
-					t.Errorf("while %s is written: %v", op.Key, context.Cause(g.Context()))
+				select {
+				case <-contexts[g].Done():
+				default:
+					t.Errorf("the context of a lock goes on while %s is written", op.Key)
 				}
 			}
 			order = append(order, op.Key)
@@ -528,6 +533,9 @@ func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
 		}
 		if len(order) != 42 || order[0] != sessionKey(s) || order[41] != sessionKey(s) {
 			t.Errorf("requests: %q", order)
+		}
+		if err := guards[0].Err(); err != lease.ErrClosed {
+			t.Errorf("after Close: %v", err)
 		}
 		if err := guards[0].Release(t.Context()); err != nil {
 			t.Errorf("Release after Close: %v", err)
