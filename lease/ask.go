@@ -62,7 +62,7 @@ func (c *Client) Ask(ctx context.Context, name string, o *AskOptions) (Asked, er
 	}
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
-	asked, err := h.ask(ctx, Ask{By: c.set.Holder, Reason: o.Reason, At: c.clock.wall()})
+	asked, err := h.ask(ctx, nil, Ask{By: c.set.Holder, Reason: o.Reason, At: c.clock.wall()})
 	if err == nil && o.Wait {
 		return h.answer(ctx, asked)
 	}
@@ -76,18 +76,21 @@ func checkReason(name, reason string) error {
 	return nil
 }
 
-// ask writes an ask into the record of the lock, unless one stands there.
+// ask writes an ask into the record of the lock, unless one stands there. The base is what was
+// seen of it, or nil.
 //
 // Between any two steps the holder may renew, release or lose the lock, and others may ask,
 // break or take it. So the write names the version that was read, and whatever else is
 // found is looked at anew. If its reply is lost it is read back; if the holder has answered
 // meanwhile, the ask in its record may be another client's, which makes no difference.
-func (h *Handle) ask(ctx context.Context, a Ask) (Asked, error) {
+func (h *Handle) ask(ctx context.Context, base *seen, a Ask) (Asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
 	defer cancel()
-	base, err := h.inspect(ctx)
-	if err != nil {
-		return Asked{}, err
+	if base == nil {
+		var err error
+		if base, err = h.inspect(ctx); err != nil {
+			return Asked{}, err
+		}
 	}
 	h.known() // what was seen earlier goes on to count
 	t := h.over(base.version, base.rec)
@@ -129,7 +132,7 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 	case r.State != Held || r.Session != "":
 		return nil, Asked{}, fmt.Errorf("lock %q: %w: its holder has a session, which can not be asked yet", name, errors.ErrUnsupported)
 	}
-	if asked, stands := r.asked(); stands {
+	if asked, stands := r.asked(); stands && (a.Idle || !asked.Idle) {
 		return nil, asked, asked.refusal()
 	}
 	next := r.beside(s.age)
@@ -196,6 +199,9 @@ func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
 func (g *grant) hear(rec *Record) {
 	asked, stands := rec.asked()
 	if !stands || asked.Grant != g.id {
+		return
+	}
+	if g.want(); asked.Idle {
 		return
 	}
 	g.mu.Lock()

@@ -80,7 +80,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 // newRecord makes the record of a new grant that follows base.
 func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	c := h.c
-	rec := &Record{Kind: h.kind, Name: h.name, State: Held, TTL: c.set.TTL}
+	rec := &Record{Kind: h.kind, Name: h.name, State: Held, TTL: c.set.TTL, Linger: h.opts.Linger}
 	switch {
 	case h.kind == KindSession: // used once, and no token is ever compared
 		rec.Grant, rec.Token = h.name, 1

@@ -118,7 +118,8 @@
 //	             when it entered in Unix seconds, token, and number of the slot
 //	queue        those who wait in order, likewise, without token and slot
 //	ask          the request to give way: an object with grant (whom it was asked of), by,
-//	             reason, at, heard, and refused (why)
+//	             reason, at, idle (only if the holder has no work under it), heard, and
+//	             refused (why)
 //	linger_ms    for how long the holder keeps the lock after its work if no one asks
 //	attend       of a session: the locks that others have asked for or broken; ["*"] for all
 //
@@ -167,7 +168,8 @@
 //
 // # Goroutines
 //
-// A grant owns one goroutine, for renewals (none with Options.Manual), and a timer.
+// A grant owns one goroutine, for renewals (none with Options.Manual), and a timer. One that
+// is kept (see HandleOptions.Linger) owns another where the store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine
 // while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent

@@ -93,6 +93,30 @@ func ExampleGuard_Refuse() {
 	// Output: true it is done in a minute
 }
 
+// A handle that takes its lock often keeps it for a while, until another program waits for it.
+func ExampleHandleOptions() {
+	client, _ := lease.New(&memstore.Store{}, nil)
+	ctx := context.Background()
+	defer client.Close(ctx) // frees what is kept
+	handle, err := client.HandleWith("accounts", &lease.HandleOptions{Linger: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tokens := map[uint64]bool{}
+	for range 1000 { // two requests for all of them
+		guard, err := handle.Acquire(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		tokens[guard.Token()] = true
+		_ = guard.Release(ctx)
+	}
+	fmt.Println(len(tokens))
+	// Output: 1
+}
+
 // The holder goes on when it is asked, and decides by itself when to give way.
 func ExampleClient_HandleWith() {
 	client, _ := lease.New(&memstore.Store{}, nil)

@@ -21,8 +21,11 @@ type grant struct {
 	sent      time.Duration // when the last write known to be applied was sent
 	atRisk    bool
 	guards    map[*Guard]bool
-	ended     error // why belief ended; nil while it lasts
-	releasing bool  // every guard was released
+	idle      *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
+	wanted    bool               // others wait for it, so that it is not kept
+	unlisten  context.CancelFunc // ends the goroutine that listens to the store, if there is one
+	ended     error              // why belief ended; nil while it lasts
+	releasing bool               // every guard was released
 	detached  bool
 	taken     bool // another may hold the lock
 	data      []byte
@@ -131,6 +134,9 @@ func (g *grant) check() time.Duration {
 // lose ends the grant before it was released.
 func (g *grant) lose(lost *LostError) {
 	e := g.h.event(EventLost)
+	if g.isIdle() {
+		e.Kind = EventReleased // no work has lost it
+	}
 	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.token
 	if g.halt(lost) {
 		e.Token, e.Err = g.token, lost
@@ -183,7 +189,14 @@ func (g *grant) halt(cause error) bool {
 		g.timer.Stop()
 	}
 	close(g.stop)
+	idle := g.rouse()
+	if g.unlisten != nil {
+		g.unlisten()
+	}
 	g.mu.Unlock()
+	if idle { // no guard is left that would be released
+		go func() { _ = g.release(context.Background(), cause) }()
+	}
 	if s := g.h.own; s != nil {
 		s.end(cause)
 	}
@@ -243,7 +256,7 @@ func (g *grant) guard(ctx context.Context) *Guard {
 		return nil
 	}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	guard := &Guard{g: g, cancel: cancel, released: make(chan struct{})}
+	guard := &Guard{g: g, cancel: cancel, continuous: g.rouse() || g.continuous, released: make(chan struct{})}
 	guard.ctx = guardContext{inner, g}
 	g.guards[guard] = true
 	return guard

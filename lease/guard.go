@@ -19,12 +19,13 @@ import (
 // is known to have been applied was sent. No other client takes the lock before the
 // TTL has passed.
 type Guard struct {
-	g         *grant
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	releasing atomic.Bool
-	released  chan struct{} // closed when Release is over
-	result    error
+	g          *grant
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	continuous bool // no other handle has held the lock since the guard before
+	releasing  atomic.Bool
+	released   chan struct{} // closed when Release is over
+	result     error
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -90,7 +91,7 @@ func (g *Guard) Trust() time.Duration { return g.g.check() }
 // Continuous reports whether no other handle has held the lock since this handle's
 // last grant, so that what was cached under that grant is still good. It is false
 // for the first grant of a handle, and whenever it is not certain.
-func (g *Guard) Continuous() bool { return g.g.continuous }
+func (g *Guard) Continuous() bool { return g.continuous }
 
 // Data returns a copy of the data in the record, nil if there is none: what was
 // set last, by this or an earlier grant.
@@ -160,15 +161,16 @@ func (g *Guard) Renew(ctx context.Context) error {
 }
 
 // Release ends this guard, its context first. The last guard of a grant ends the
-// renewals, waits for a write in flight, and frees the lock in the store.
+// renewals, waits for a write in flight, and frees the lock in the store; but for a handle
+// with [HandleOptions.Linger], which keeps the lease for that time.
 //
 // Of ctx only the values count. Release works when ctx has ended already, and a deadline
 // of ctx does not shorten it: a release with a moment left would leave the lock taken for
 // a TTL, where one that comes after the deadline frees it. The call is bounded by
 // Options.ReleaseTimeout.
 //
-// A nil error means that the lock was freed, or that other guards of the handle go
-// on. A [*LostError] tells that the lease had been lost before. Any other error
+// A nil error means that the lock was freed, that it is kept, or that other guards of the
+// handle go on. A [*LostError] tells that the lease had been lost before. Any other error
 // tells that the store may not know yet, and others wait until the lease expires;
 // for this program the lease is over in every case. Calling it again returns the
 // same.
@@ -184,10 +186,11 @@ func (g *Guard) Release(ctx context.Context) error {
 func (g *Guard) release(ctx context.Context) error {
 	g.g.check()
 	gr := g.g
+	most := gr.h.lingers()
 	gr.mu.Lock()
 	g.cancel(ErrReleased)
 	delete(gr.guards, g)
-	last := len(gr.guards) == 0
+	last := len(gr.guards) == 0 && !gr.rest(most)
 	if last {
 		gr.releasing = true
 	}

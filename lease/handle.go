@@ -190,6 +190,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.Holder, held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
+			h.askIdle(ctx, l)
 			h.rest(l, held)
 		case store.Permanent(err):
 			return nil, err

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -18,10 +19,24 @@ type HandleOptions struct {
 	// session.
 	Fair bool
 
+	// Linger is for how long a lease is kept after its last guard was released. An Acquire or
+	// TryAcquire of the handle goes on with it meanwhile, without a request: the token is
+	// that of the grant before, and [Guard.Continuous] is true. The lock is free when that time has
+	// passed, or sooner: an Acquire elsewhere that waits asks for it by itself, and the handle
+	// frees it at once when it hears of that, with its next renewal, or at once where the
+	// store tells of changes. A TryAcquire elsewhere does not ask: it finds the lock held. A
+	// process that dies meanwhile leaves a lock that is held. [Client.Close] frees it. At
+	// most [MaxLinger], in milliseconds, and not together with Options.Manual or AtLeast.
+	// Default: none.
+	Linger time.Duration
+
 	// OnAsk is what a [Handle.Do] does when its holder is asked to give way; see
 	// [Client.Ask]. Default: [StepDown].
 	OnAsk AskPolicy
 }
+
+// MaxLinger is the longest [HandleOptions.Linger].
+const MaxLinger = time.Hour
 
 // AskPolicy is what a [Handle.Do] does when its holder is asked to give way.
 type AskPolicy int
@@ -46,6 +61,10 @@ func (c *Client) HandleWith(name string, o *HandleOptions) (*Handle, error) {
 	switch {
 	case o.Shared || o.Slots != 0 || o.Fair:
 		return bad("a handle that is shared, fair or of a semaphore needs a session")
+	case o.Linger < 0 || o.Linger > MaxLinger || o.Linger%time.Millisecond != 0:
+		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, MaxLinger)
+	case o.Linger > 0 && (c.set.Manual || c.set.AtLeast > 0):
+		return bad("it cannot be kept with Options.Manual or Options.AtLeast")
 	case o.OnAsk != StepDown && o.OnAsk != IgnoreAsks:
 		return bad("a policy for asks of %d", o.OnAsk)
 	}

@@ -23,6 +23,7 @@ type line struct {
 	// The rest belongs to the one who has the turn. The next one goes on with it.
 	last     *seen         // what was seen last
 	notified string        // the grant that a waiting event was sent for
+	asked    string        // the grant that was asked for, since its handle keeps it after its work
 	polls    polls         // pauses while the lock is held
 	until    time.Time     // end of the pause that was begun; zero: none was
 	waits    bool          // the pause is for a lock that is held, which may end it

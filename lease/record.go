@@ -458,6 +458,7 @@ type Ask struct {
 	By      string    // who asks, for people: at most 1,024 bytes
 	Reason  string    // why, for people: at most 1,024 bytes
 	At      time.Time // when, by the clock of the asker; for people only
+	Idle    bool      // only if the holder has no work under the lock, and keeps it; see [HandleOptions]
 	Heard   bool      // the holder has read it
 	Refused string    // why the holder does not give way, at most 1,024 bytes; empty if it has not refused
 
@@ -471,11 +472,12 @@ type askFields struct {
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at,omitzero"`
+	Idle    bool      `json:"idle,omitempty"`
 	Heard   bool      `json:"heard,omitempty"`
 	Refused string    `json:"refused,omitempty"`
 }
 
-var knownAskFields = []string{"grant", "by", "reason", "at", "heard", "refused"}
+var knownAskFields = []string{"grant", "by", "reason", "at", "idle", "heard", "refused"}
 
 const (
 	// maxAskText bounds each text of an Ask, in bytes.
@@ -488,7 +490,7 @@ const (
 
 // encode returns the JSON form of the ask.
 func (a *Ask) encode() (json.RawMessage, error) {
-	known, err := marshal(askFields{a.Grant, a.By, a.Reason, a.At.UTC(), a.Heard, a.Refused})
+	known, err := marshal(askFields{a.Grant, a.By, a.Reason, a.At.UTC(), a.Idle, a.Heard, a.Refused})
 	if err != nil || len(a.unknown) == 0 {
 		return known, err
 	}
@@ -507,7 +509,7 @@ func decodeAsk(value json.RawMessage) (*Ask, error) {
 	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
 		return nil, err
 	}
-	a := &Ask{Grant: f.Grant, By: f.By, Reason: f.Reason, At: f.At, Heard: f.Heard, Refused: f.Refused}
+	a := &Ask{Grant: f.Grant, By: f.By, Reason: f.Reason, At: f.At, Idle: f.Idle, Heard: f.Heard, Refused: f.Refused}
 	if longest := max(len(a.By), len(a.Reason), len(a.Refused)); longest > maxAskText {
 		return nil, fmt.Errorf("an ask with a text of %d bytes", longest)
 	}
@@ -522,7 +524,7 @@ func (a *Ask) bare() *Ask {
 	if a == nil {
 		return nil
 	}
-	bare := &Ask{Grant: a.Grant, Heard: a.Heard}
+	bare := &Ask{Grant: a.Grant, Idle: a.Idle, Heard: a.Heard}
 	if a.Refused != "" {
 		bare.Refused = "refused"
 	}

@@ -341,6 +341,7 @@ func (g *grant) release(ctx context.Context, reason error) error {
 func (g *grant) finish(ctx context.Context, reason error) error {
 	g.mu.Lock()
 	g.releasing = true
+	g.rouse()
 	g.mu.Unlock()
 	g.check()
 	g.halt(reason)

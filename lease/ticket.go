@@ -425,6 +425,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 			return u.lost(ErrExpired)
 		case len(u.t.Announced) < maxAnnounced:
 			rec = u.base.rec.renewed(c.clock.wall())
+			rec.Linger = 0 // of a handle that has left it
 			u.next(&rec)
 			at = c.clock.look()
 			u.t.announce(c.clock, rec.Nonce, at)

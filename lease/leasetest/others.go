@@ -24,6 +24,7 @@ func otherCases() []testCase {
 		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseAsk},
 		{"AskDead", "Asking a holder that is dead delays no takeover.", caseAskDead},
 		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseAskReplyLost},
+		{"Linger", "A handle that keeps its lease takes it again without a request and with the same token, and frees it for an acquire that waits, and when it is closed.", caseLinger},
 		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
 		{"Names", "Names tells the locks, and nothing else.", caseNames},
@@ -139,6 +140,39 @@ func caseAsk(e *env) {
 		e.errorf("Ask of a free lock: %v, want ErrNotHeld", err)
 	}
 	e.release(e.try(asker, job))
+}
+
+func caseLinger(e *env) {
+	c := e.client(e.a, func(o *lease.Options) { o.Renew = max(e.long/20, lease.MinRenew) })
+	h, err := c.HandleWith(job, &lease.HandleOptions{Linger: time.Hour})
+	e.must("HandleWith", err)
+	var token uint64
+	var version store.Version
+	for i := range 3 {
+		g, err := h.Acquire(e.ctx)
+		e.must("Acquire", err)
+		_, v, err := e.a.Get(e.ctx, key)
+		e.must("read the record", err)
+		if i > 0 && (g.Token() != token || !g.Continuous()) {
+			e.errorf("a lease that was kept has token %d after %d, continuous: %v", g.Token(), token, g.Continuous())
+		}
+		token, version = g.Token(), v
+		e.release(g)
+	}
+	if version == "" || e.state(job, lease.Held).Linger != time.Hour {
+		e.errorf("the record does not tell that the lease is kept")
+	}
+	other := e.client(e.b, nil)
+	g := e.acquire(other, job)
+	if g.Token() <= token {
+		e.errorf("token %d after %d", g.Token(), token)
+	}
+	e.release(g)
+	g, err = h.Acquire(e.ctx)
+	e.must("Acquire", err)
+	e.release(g)
+	e.must("Close", c.Close(e.ctx))
+	e.release(e.try(other, job))
 }
 
 func caseAskDead(e *env) {

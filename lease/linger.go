@@ -1,0 +1,166 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A handle with [HandleOptions.Linger] keeps its grant when the last guard was released: the
+// grant is idle, and its renewals go on, until an acquire goes on with it, until others want
+// it, or until its time is over.
+
+// lingers returns for how long the handle's grant is kept now when its last guard is released.
+func (h *Handle) lingers() time.Duration {
+	most := h.opts.Linger
+	if h.c.set.MaxJoin > 0 {
+		h.mu.Lock()
+		most = min(most, h.began+h.c.set.MaxJoin-h.c.clock.look())
+		h.mu.Unlock()
+	}
+	return most
+}
+
+// rest makes a grant idle that has no guard left, for that time, and reports whether it did:
+// not if it is over, or others want it. The caller holds g.mu.
+func (g *grant) rest(most time.Duration) bool {
+	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.c.life.Err() != nil {
+		return false
+	}
+	if g.idle == nil {
+		g.idle = time.AfterFunc(most, g.cool)
+	}
+	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
+		var ctx context.Context
+		ctx, g.unlisten = context.WithCancel(g.life)
+		g.renewals.Go(func() { g.listen(ctx, watcher) })
+	}
+	return true
+}
+
+// rouse ends the idleness of a grant, and reports whether it was idle. The caller holds g.mu.
+func (g *grant) rouse() bool {
+	if g.idle == nil {
+		return false
+	}
+	g.idle.Stop()
+	g.idle = nil
+	return true
+}
+
+func (g *grant) isIdle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.idle != nil
+}
+
+// want notes that others want the lock: it is freed now if it is idle, else with its last guard.
+// It waits for nothing.
+func (g *grant) want() {
+	g.h.mu.Lock()
+	g.h.crowded = true
+	g.h.mu.Unlock()
+	g.mu.Lock()
+	g.wanted = true
+	idle := g.idle != nil
+	g.mu.Unlock()
+	if idle {
+		go g.cool()
+	}
+}
+
+// cool frees the lock of a grant that is idle.
+func (g *grant) cool() {
+	g.mu.Lock()
+	idle := g.ended == nil && !g.releasing && g.rouse()
+	g.releasing = g.releasing || idle
+	g.mu.Unlock()
+	if idle {
+		_ = g.release(context.Background(), ErrReleased) // an event tells of an error
+	}
+}
+
+// listen hears of an ask as soon as the store tells of it.
+func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
+	for pause := g.c.backoff(g.c.set.MinPoll, g.c.set.MaxPoll); ctx.Err() == nil; {
+		g.mu.Lock()
+		version := g.version
+		g.mu.Unlock()
+		err := watcher.Watch(ctx, g.h.key, version)
+		if err == nil {
+			err = g.attend(ctx, version)
+		}
+		if g.standsAt(version) { // a watcher that fails, or tells of nothing
+			_ = pause.wait(ctx)
+		} else {
+			pause.next = 0
+		}
+	}
+}
+
+func (g *grant) standsAt(version store.Version) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.version == version
+}
+
+// attend takes note of what others have written over that version of the grant's record.
+func (g *grant) attend(ctx context.Context, version store.Version) error {
+	select {
+	case g.write <- struct{}{}:
+		defer func() { <-g.write }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !g.standsAt(version) {
+		return nil // the store told of the holder's own write
+	}
+	now, err := g.h.fetch(ctx)
+	if err == nil {
+		_, err = g.found(now, store.Settlement{})
+	}
+	return err
+}
+
+// askIdle asks for a lock that is kept after its holder's work, on behalf of one who waits for
+// it: once for each grant.
+func (h *Handle) askIdle(ctx context.Context, l *line) {
+	s := h.known()
+	if s == nil || s.rec == nil || s.rec.State != Held || s.rec.Linger == 0 || l.asked == s.rec.Grant {
+		return
+	}
+	if g := h.c.find(s.rec.Grant); g != nil {
+		g.want()
+	} else if _, err := h.ask(ctx, s, Ask{By: h.c.set.Holder, At: h.c.clock.wall(), Idle: true}); err != nil && !store.Permanent(err) {
+		return // with the next look again
+	}
+	l.asked = s.rec.Grant
+}
+
+// find returns a grant of this client, or nil.
+func (c *Client) find(id string) *grant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g := range c.grants {
+		if g.id == id {
+			return g
+		}
+	}
+	if s := c.sessions[sessionOf(id)]; s != nil {
+		return s.find(id)
+	}
+	return nil
+}
+
+// find returns a grant under the session, or nil.
+func (s *Session) find(id string) *grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.locks {
+		if g.id == id {
+			return g
+		}
+	}
+	return nil
+}
