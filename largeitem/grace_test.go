@@ -292,3 +292,30 @@ func TestChangeGraceMeets(t *testing.T) {
 	_, err := w.open(w.table, w.bucket, graceOf(49*time.Hour)).Sweep(t.Context(), nil)
 	refusedGrace(t, "a sweep", err, 50*time.Hour)
 }
+
+// TestLongerGraceOfEarlierUploads: a longer grace is none for what was uploaded before: a
+// sweep that began with the shorter one can have removed it.
+func TestLongerGraceOfEarlierUploads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, graceOf(2*time.Hour))
+		if err := w.store.Mark(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		uploads := 0
+		s := w.process(func(c objecttest.Call) objecttest.Fault {
+			if c.Op != "put" || !strings.Contains(c.Key, "attr=") {
+				return objecttest.Pass
+			}
+			if uploads++; uploads == 1 {
+				if err := w.store.ChangeGrace(t.Context(), 48*time.Hour); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(90 * time.Minute)
+			}
+			return objecttest.Pass
+		}, nil)
+		if _, err := s.Create(t.Context(), k1, nil, texts("body", "new"), nil); err != nil || uploads != 2 {
+			t.Errorf("%d uploads, want 2: %v", uploads, err)
+		}
+	})
+}

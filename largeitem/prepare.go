@@ -82,7 +82,7 @@ func (w *write) prepared(ctx context.Context, large Large) (*Prepared, error) {
 		return nil, w.giveUp(ctx, err)
 	}
 	cond, _ := w.condition(now) // no condition of the caller's that it could contradict
-	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: m.grace/2 - w.ups.oldest()}
+	p := &Prepared{w: w, before: now, cond: *cond, puts: w.puts(), ready: sysclock.Read(), left: w.ups.left(m.grace)}
 	return p, nil
 }
 

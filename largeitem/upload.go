@@ -22,6 +22,7 @@ import (
 type upload struct {
 	ref     Reference
 	began   sysclock.Reading
+	grace   time.Duration // of the writes of the store when it began
 	replied sysclock.Reading
 	age     time.Duration // of the object at the reply, by the bucket's clock; 0 if unknown
 	nothing bool          // it is certain that nothing was written
@@ -127,14 +128,15 @@ func (us *uploads) run(ctx context.Context, attrs []string) error {
 	if len(attrs) == 0 {
 		return nil
 	}
-	if _, err := us.s.markOnce(ctx, true); err != nil {
+	m, err := us.s.markOnce(ctx, true)
+	if err != nil {
 		return err
 	}
 	for _, attr := range attrs {
 		if before := us.now[attr]; before != nil {
 			us.old = append(us.old, before)
 		}
-		us.now[attr] = &upload{nothing: true}
+		us.now[attr] = &upload{nothing: true, grace: m.grace}
 	}
 	us.count()
 	c := crew.New(ctx, us.s.o.Parallel, 0)
@@ -234,6 +236,15 @@ func (us *uploads) progressOf(attr string) object.Progress {
 	}
 }
 
+// left is how long an item write may still be sent that refers to the uploads.
+func (us *uploads) left(grace time.Duration) time.Duration {
+	left := grace / 2
+	for _, u := range us.now {
+		left = min(left, min(u.grace, grace)/2-u.passed())
+	}
+	return left
+}
+
 // oldest returns the time since the first of the uploads began that the item refers to.
 func (us *uploads) oldest() time.Duration {
 	var d time.Duration
@@ -255,10 +266,10 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 		if err != nil {
 			return err
 		}
-		limit = m.grace / 2
 		var late []string
 		for attr, u := range us.now {
-			if u.passed() < limit {
+			// A grace that has become longer since is none for this object.
+			if limit = min(u.grace, m.grace) / 2; u.passed() < limit {
 				continue
 			}
 			if !again || !us.bodies[attr].again() {
