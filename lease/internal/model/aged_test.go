@@ -3,6 +3,7 @@ package model_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -29,19 +30,19 @@ func TestBreakAndAge(t *testing.T) {
 // TestBreakBesideRenewal visits the nearest states of a world in which a break and a write
 // of the holder are under way at the same time, too.
 func TestBreakBesideRenewal(t *testing.T) {
-	torture(t)
+	exploretest.Torture(t)
 	c := lateAge
 	c.MaxStates = 1_000_000
-	noViolation(t, explore(t, c))
+	exploretest.NoViolation(t, explore(t, c))
 }
 
 func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
-	torture(t)
+	exploretest.Torture(t)
 	c.Probe = 64
 	r := explore(t, c)
-	noViolation(t, r)
-	happens(t, r, append(events, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken))
-	visitsAll(t, r, least)
+	exploretest.NoViolation(t, r)
+	exploretest.Happens(t, r, append(events, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken))
+	exploretest.VisitsAll(t, r, least)
 }
 
 // TestBreakReductions compares states with their reduced forms: the nearest ones of the

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -103,7 +104,7 @@ func TestFaults(t *testing.T) {
 			t.Log(c.fault.Why())
 			world := only(c.world, c.breaks)
 			world.Fault = c.fault
-			caught(t, world, c.breaks, c.steps)
+			exploretest.Caught(t, explore(t, world), c.breaks, c.steps)
 		})
 	}
 	if len(missing) > 0 {
@@ -111,27 +112,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func caught(t *testing.T, c model.Config, breaks model.Property, steps int) {
-	t.Helper()
-	r := explore(t, c)
-	switch v := r.Violation; {
-	case v == nil:
-		t.Errorf("not caught: %s", c.Fault.Why())
-	case v.Property != breaks || v.Steps != steps:
-		t.Errorf("caught after %d steps, as %s; want %d, %s", v.Steps, v.Property, steps, breaks)
-		fallthrough
-	default:
-		t.Logf("caught after %d steps: %s", v.Steps, v.Property)
-		for _, line := range v.Trace {
-			t.Log(line)
-		}
-	}
-}
-
 // TestFaultsInTheFullWorld looks for the faults, all properties in sight, where everything
 // may happen: none of them hides behind another rule.
 func TestFaultsInTheFullWorld(t *testing.T) {
-	torture(t)
+	exploretest.Torture(t)
 	for _, f := range model.Faults() {
 		t.Run(f.String(), func(t *testing.T) {
 			c := everything

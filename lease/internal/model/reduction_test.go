@@ -3,6 +3,7 @@ package model_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -54,7 +55,7 @@ func TestReductions(t *testing.T) {
 // Of the small world no state is overlooked by the search, which knows states by their
 // hashes only.
 func TestReductionsAtLength(t *testing.T) {
-	torture(t)
+	exploretest.Torture(t)
 	small := model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1}
 	limit := 2_000_000
 	states, reduced := compareReduced(t, small, limit)

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
 // What a register says. None is not a state of a register: it stands for "this
 // client has seen nothing yet".
@@ -517,14 +514,7 @@ func (s *state) hash() uint64 {
 			b = append(b, c.att[j].ver, c.att[j].left)
 		}
 	}
-	const k0, k1 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
-	h := uint64(len(b)) * k1
-	for b = buf[:(len(b)+7)&^7]; len(b) > 0; b = b[8:] {
-		hi, lo := bits.Mul64(binary.LittleEndian.Uint64(b)^k0^h, k1^bits.RotateLeft64(h, 23))
-		h = hi ^ lo + h*k0
-	}
-	hi, lo := bits.Mul64(h^k1, k0)
-	return max(hi^lo, 1)
+	return explore.Digest(b)
 }
 
 func (r *record) append(b []byte) []byte {

@@ -3,6 +3,7 @@ package model_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -25,33 +26,33 @@ func TestTickets(t *testing.T) {
 		c.MaxStates = 100_000
 	}
 	r := explore(t, c)
-	noViolation(t, r)
+	exploretest.NoViolation(t, r)
 	if !raceEnabled {
-		visitsAll(t, r, 2_000_000)
+		exploretest.VisitsAll(t, r, 2_000_000)
 	}
 }
 
 // TestTicketsAndDeath visits all states of a world in which processes end at any time, too,
 // and records name them.
 func TestTicketsAndDeath(t *testing.T) {
-	torture(t)
+	exploretest.Torture(t)
 	c := deadWorld
 	c.Probe = 64
 	r := explore(t, c)
-	noViolation(t, r)
-	happens(t, r, model.TicketEvents())
-	visitsAll(t, r, 10_000_000)
+	exploretest.NoViolation(t, r)
+	exploretest.Happens(t, r, model.TicketEvents())
+	exploretest.VisitsAll(t, r, 10_000_000)
 }
 
 // TestLateTickets visits all states of a world in which a write with a ticket may land
 // long after its sender has left it, while another is under way.
 func TestLateTickets(t *testing.T) {
-	torture(t)
+	exploretest.Torture(t)
 	c := lateTickets
 	c.Probe = 64
 	r := explore(t, c)
-	noViolation(t, r)
-	visitsAll(t, r, 9_000_000)
+	exploretest.NoViolation(t, r)
+	exploretest.VisitsAll(t, r, 9_000_000)
 }
 
 // TestTicketReductions compares states with their reduced forms: the nearest ones of the

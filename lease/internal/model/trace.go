@@ -13,10 +13,6 @@ type tracer struct {
 	lines []string
 }
 
-func newTracer(m *machine) *tracer {
-	return &tracer{m: m, at: m.Start()}
-}
-
 func (t *tracer) step(e *edge) {
 	text := t.describe(e)
 	t.token += int(e.Step.raised)

@@ -1,0 +1,484 @@
+package sessionmodel
+
+import "slices"
+
+// The rules of a client. Each function is one step of its program, between two of which
+// it may be stopped for any time.
+
+// over ends a session, or a plain lease, at its deadline or since it is lost. What is in
+// flight may still be applied, and what is answered later changes nothing. What was not
+// freed is left to those who fence the session.
+func (w *world) over(c int) {
+	cl := &w.cl[c]
+	cl.term = term{}
+	for l := range cl.hold {
+		if w.Fault == LockHasItsOwnDeadline && cl.hold[l].left > 0 {
+			continue
+		}
+		if cl.hold[l].mode == freeing && w.plain(c) {
+			continue // it is not the term's
+		}
+		w.end(c, l, false)
+	}
+}
+
+// end makes the grant of lock l a former one, and client c idle there.
+func (w *world) end(c, l int, certain bool) {
+	cl := &w.cl[c]
+	if cl.hold[l].mode == idle {
+		return
+	}
+	cl.hold[l] = hold{}
+	id := uint8(c) + 1
+	if r := &w.reg[l]; r.grant == id {
+		r.grant = 0
+	}
+	for i := range w.n {
+		if r := &w.flight[i]; int(r.reg) == l && r.rec.grant == id {
+			r.rec.grant = 0
+			if certain && r.what == toClaim {
+				r.over = 1
+			}
+		}
+	}
+}
+
+// tryOpen sends the opening of a session.
+func (w *world) tryOpen(c int, reg uint8) bool {
+	t := &w.cl[c].term
+	if int(t.n) == w.Attempts {
+		return false
+	}
+	if t.mode == none {
+		if reg == nowhere {
+			return false
+		}
+		*t = term{mode: opening, reg: reg}
+	}
+	if !w.send(c, request{reg: t.reg, what: toOpen, rec: record{kind: open, owner: uint8(c), ttl: w.ttl[c]}}) {
+		return false
+	}
+	w.attempt(c)
+	if w.Fault == OpeningTrusted {
+		t.mode, t.left = alive, w.ttl[c]
+	}
+	return true
+}
+
+// attempt remembers the write that was just sent.
+func (w *world) attempt(c int) {
+	t := &w.cl[c].term
+	t.att[t.n] = attempt{freshVersion, w.ttl[c]}
+	t.n++
+}
+
+// abandon gives up an opening whose outcome is not known. Nothing was acquired under it.
+func (w *world) abandon(c int) bool {
+	w.note(OpeningAbandoned)
+	w.over(c)
+	return true
+}
+
+// beat sends the renewal of a session or of a plain lease.
+func (w *world) beat(c int) bool {
+	t := &w.cl[c].term
+	if int(t.n) == w.Attempts {
+		return false
+	}
+	rec := record{kind: open, owner: uint8(c), ttl: w.ttl[c]}
+	if w.plain(c) {
+		r := &w.reg[t.reg]
+		rec = record{kind: held, under: t.reg, owner: uint8(c), grant: uint8(c) + 1, tok: r.tok, ttl: w.ttl[c]}
+	}
+	if !w.send(c, request{reg: t.reg, what: toBeat, pred: t.base, rec: rec}) {
+		return false
+	}
+	w.attempt(c)
+	if w.Fault == BeatTrusted {
+		t.left = w.ttl[c]
+	}
+	return true
+}
+
+// confirm is the arrival of "applied".
+func (w *world) confirm(r *request) {
+	c := int(r.by)
+	cl := &w.cl[c]
+	switch r.what {
+	case toOpen, toBeat:
+		w.adopt(c, r.rec.ver, r.rec.ver)
+	case toClose:
+		w.over(c)
+	case toStandIn:
+		if w.look(c, r.reg); w.Fault == AbsentIsFenced {
+			cl.watch[r.reg] = watch{kind: timed, ver: r.rec.ver, mark: r.rec.ver, wait: 2 * r.rec.ttl}
+		}
+	case toPoke:
+		if w.isWaiter(w.machine, c, r.reg) {
+			w.look(c, r.reg)
+		}
+	case toClaim:
+		w.granted(c, int(r.reg), r.rec.ver)
+	case toFree:
+		w.end(c, int(r.reg), true)
+	}
+}
+
+// adopt makes an attempt that is known to have been applied the base of the term. The trust
+// counts from its own sending.
+func (w *world) adopt(c int, mark, ver uint8) {
+	t := &w.cl[c].term
+	i := slices.IndexFunc(t.att[:t.n], func(a attempt) bool { return a.ver == mark })
+	t.left = t.att[i].left
+	if w.Fault == DeadlineFromReply {
+		t.left = w.ttl[c]
+	}
+	t.base, t.mark, t.n, t.att = ver, mark, 0, [maxAttempts]attempt{}
+	if t.mode == opening {
+		t.mode = alive
+	}
+	if w.plain(c) {
+		w.cl[c].hold[t.reg].base = ver
+	}
+	if t.left == 0 {
+		w.note(BornExpired)
+		w.over(c)
+	}
+}
+
+// settle reads the record of a session, or of a plain lease, and judges what became of
+// the writes whose outcome is unknown.
+func (w *world) settle(c int) bool {
+	cl := &w.cl[c]
+	t := &cl.term
+	r := &w.reg[t.reg]
+	own := (r.kind == open || r.kind == held) && slices.ContainsFunc(t.att[:t.n], func(a attempt) bool { return a.ver == r.mark })
+	poked := own && r.mark != r.ver || r.kind == open && r.mark == t.mark && r.ver != t.base
+	switch {
+	case poked && w.Fault == AskIsLoss:
+		w.lose(c)
+	case own:
+		w.note(SettledOurs)
+		if poked {
+			w.note(HeardAsk)
+		}
+		h := &cl.hold[t.reg%locks]
+		w.adopt(c, r.mark, r.ver)
+		if w.plain(c) && h.mode == claiming {
+			h.mode = holding
+		}
+	case r.ver == t.base:
+		w.note(SettledNotApplied)
+	case (r.kind == open || r.kind == held) && r.mark == t.mark && t.mode != opening:
+		w.note(HeardAsk)
+		t.base, t.n, t.att = r.ver, 0, [maxAttempts]attempt{}
+	default:
+		w.note(SettledLost)
+		w.lose(c)
+	}
+	return true
+}
+
+// lose ends a session that another ended, or that is gone.
+func (w *world) lose(c int) {
+	t := w.cl[c].term
+	if r := &w.reg[t.reg]; isSession(t.reg) && t.mode == alive && r.kind == open && r.owner == uint8(c) {
+		w.fail(NoFalseLoss)
+	}
+	w.over(c)
+}
+
+// close ends all belief, then writes closed. What is not free by then is left to those who
+// see that. A close that is not answered is left to the TTL.
+func (w *world) close(c int) bool {
+	t := &w.cl[c].term
+	r := request{reg: t.reg, what: toClose, pred: t.base, rec: record{kind: closed, owner: uint8(c)}}
+	if w.Fault != CloseWritesFirst {
+		w.over(c)
+	}
+	return w.send(c, r)
+}
+
+// mayClaim says whether client c may send a claim on lock l as it stands.
+func (w *world) mayClaim(c, l int) bool {
+	cl := &w.cl[c]
+	if w.plain(c) {
+		for i := range cl.hold {
+			if cl.hold[i].mode != idle && cl.hold[i].mode != freeing {
+				return false
+			}
+		}
+		if cl.term.mode != none {
+			return false
+		}
+	} else if cl.term.mode != alive {
+		return false
+	}
+	if cl.hold[l].mode != idle {
+		return false
+	}
+	r := &w.reg[l]
+	if r.kind != held {
+		return true
+	}
+	watch, s := &cl.watch[r.under], &w.reg[r.under]
+	switch {
+	case s.kind == fenced && w.Fault == AbsentIsFenced && watch.kind == timed:
+		return watch.wait == 0 // it made it so itself, and waits
+	case s.kind == fenced, s.kind == closed, watch.kind == dead:
+		return true
+	case !isSession(r.under), w.Fault == TakeWithoutFence:
+		return watch.kind == timed && watch.wait == 0 && (watch.ver == s.ver || isSession(r.under))
+	case w.Fault == AbsentIsDead:
+		return s.kind == absent
+	}
+	return false
+}
+
+// claim begins a grant.
+func (w *world) claim(c, l int) bool {
+	cl := &w.cl[c]
+	cl.hold[l] = hold{mode: claiming, base: w.reg[l].ver}
+	if w.plain(c) {
+		cl.term = term{mode: opening, reg: uint8(l), base: w.reg[l].ver}
+	}
+	if w.Fault == LockHasItsOwnDeadline {
+		cl.hold[l].left = w.ttl[c]
+	}
+	return w.sendClaim(c, l)
+}
+
+// sendClaim sends the claim of lock l, for the first time or again. One is enough on the
+// way, since all are on the same predecessor.
+func (w *world) sendClaim(c, l int) bool {
+	cl := &w.cl[c]
+	h := &cl.hold[l]
+	if h.base != w.reg[l].ver || w.isSent(c, l, toClaim) && !w.plain(c) {
+		return false
+	}
+	r := request{reg: uint8(l), what: toClaim, pred: h.base}
+	r.rec = record{kind: held, under: cl.term.reg, owner: uint8(c), grant: uint8(c) + 1, tok: w.reg[l].tok + 1, ttl: w.ttl[c]}
+	switch w.Fault {
+	case TokenKept:
+		r.rec.tok--
+	case BlindClaim:
+		r.blind = 1
+	}
+	if w.plain(c) && int(cl.term.n) == w.Attempts || !w.send(c, r) {
+		return false
+	}
+	if w.plain(c) {
+		w.attempt(c)
+	}
+	return true
+}
+
+// isSent says whether a write of the present grant of lock l is on the way.
+func (w *world) isSent(c, l int, what uint8) bool {
+	for i := range w.n {
+		if r := &w.flight[i]; int(r.reg) == l && r.what == what && r.rec.grant == uint8(c)+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// granted is the arrival of the news that a claim was applied.
+func (w *world) granted(c, l int, ver uint8) {
+	h := &w.cl[c].hold[l]
+	h.base = ver
+	if h.mode == claiming {
+		h.mode = holding
+		if w.plain(c) {
+			w.adopt(c, ver, ver)
+		}
+	}
+}
+
+// settleClaim reads a lock whose claim has an unknown outcome.
+func (w *world) settleClaim(c, l int) bool {
+	if w.plain(c) {
+		return w.settle(c)
+	}
+	r := &w.reg[l]
+	if r.kind != held || r.grant != uint8(c)+1 {
+		return false // not applied yet, see hearRefusals
+	}
+	w.note(ClaimSettledOurs)
+	w.granted(c, l, r.ver)
+	return true
+}
+
+// giveUp ends a claim whose outcome is unknown: free is to be written on its predecessor,
+// or on the claim, until one of them is known to be gone.
+func (w *world) giveUp(c, l int) bool {
+	w.cl[c].hold[l].mode = freeing
+	if w.plain(c) {
+		w.cl[c].term = term{}
+	}
+	if w.Fault == GiveUpInSilence {
+		w.end(c, l, false)
+		return true
+	}
+	return w.sendFree(c, l)
+}
+
+// release ends the belief, then writes free.
+func (w *world) release(c, l int) bool {
+	h := &w.cl[c].hold[l]
+	h.mode = freeing
+	if w.plain(c) {
+		h.base = w.cl[c].term.base
+		w.cl[c].term = term{}
+	}
+	return w.sendFree(c, l)
+}
+
+func (w *world) sendFree(c, l int) bool {
+	if w.Fault == ReleaseForgotten {
+		defer w.end(c, l, false)
+	}
+	return w.send(c, request{reg: uint8(l), what: toFree, pred: w.cl[c].hold[l].base, rec: record{kind: free, grant: uint8(c) + 1, tok: w.reg[l].tok}})
+}
+
+// freeAgain sends free again. One is enough on the way.
+func (w *world) freeAgain(c, l int) bool {
+	return w.cl[c].hold[l].base == w.reg[l].ver && !w.isSent(c, l, toFree) && w.sendFree(c, l)
+}
+
+// settleFree reads a lock whose release, or claim that was given up, is not certain to be
+// over.
+func (w *world) settleFree(c, l int) bool {
+	h := &w.cl[c].hold[l]
+	r := &w.reg[l]
+	if h.base == r.ver || r.kind != held || r.grant != uint8(c)+1 {
+		return false // see hearRefusals
+	}
+	if w.Fault == GiveUpOnConflict {
+		w.end(c, l, false)
+		return true
+	}
+	w.note(GiveUpFoundOwn)
+	h.base = r.ver
+	return true
+}
+
+// hearRefusals ends the claims and releases of which each write is refused: the version that
+// they are conditional on is gone, and what is there is not theirs. They are over, and no
+// belief hangs on when a client reads that.
+func (w *world) hearRefusals() {
+	for c := range w.cl {
+		for l := range w.cl[c].hold {
+			h, r := &w.cl[c].hold[l], &w.reg[l]
+			lost := h.base != r.ver && !(r.kind == held && r.grant == uint8(c)+1)
+			if lost && (h.mode == freeing || h.mode == claiming && !w.plain(c)) {
+				w.note(Refused)
+				w.end(c, l, true)
+			}
+		}
+	}
+}
+
+// isWaiter says whether client c has a use for the register that tells whether a holder
+// lives: a lock names it that the client has nothing to do with.
+func (s *state) isWaiter(m *machine, c int, reg uint8) bool {
+	for l := range m.Locks {
+		if r := &s.reg[l]; r.kind == held && r.under == reg && s.cl[c].hold[l].mode == idle {
+			return true
+		}
+	}
+	return false
+}
+
+// look lets client c read the register that tells whether a holder lives.
+func (w *world) look(c int, reg uint8) bool {
+	seen := &w.cl[c].watch[reg]
+	r := &w.reg[reg]
+	before := *seen
+	if r.kind != open && r.kind != held {
+		return false // that it is absent, or over, is read when it is acted on
+	}
+	mark := r.mark
+	if w.Fault == PokeIsALife {
+		mark = r.ver
+	}
+	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, r.ttl), saw: r.mark}
+	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitAnewEachLook {
+		if before.ver != r.ver {
+			w.note(SeenThroughPoke)
+		}
+		now.wait = before.wait
+	}
+	if before.kind == timed && before.saw == r.mark && now.wait > before.wait {
+		w.fail(NotDelayed)
+	}
+	*seen = now
+	return now != before
+}
+
+// fence sends the fence of a session that stood for long enough.
+func (w *world) fence(c int, reg uint8) bool {
+	seen := &w.cl[c].watch[reg]
+	if seen.kind != timed || seen.wait > 0 || !isSession(reg) {
+		return false
+	}
+	r := request{reg: reg, what: toFence, pred: seen.ver, rec: w.reg[reg]}
+	r.rec.kind, r.rec.mark, r.rec.attend = fenced, 0, 0
+	switch w.Fault {
+	case BlindFence:
+		r.blind = 1
+	case FenceAssumed:
+		seen.kind = dead
+	}
+	if seen.ver != w.reg[reg].ver && w.Fault != BlindFence && w.Fault != FenceAssumed {
+		return false // it would be refused
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toFence && q.by == uint8(c) && q.reg == reg {
+			return false // one is on the way
+		}
+	}
+	return w.send(c, r)
+}
+
+// standIn sends a record for a session that a lock names and that is absent: it has a
+// grant that no client renews, and keeps a late opening out.
+func (w *world) standIn(c, l int) bool {
+	reg := w.reg[l].under
+	if w.reg[reg].kind != absent {
+		return false
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toStandIn && q.by == uint8(c) && q.reg == reg {
+			return false
+		}
+	}
+	r := request{reg: reg, what: toStandIn, rec: record{kind: open, owner: operator, ttl: w.reg[l].ttl}}
+	switch w.Fault {
+	case StandInOwnTTL:
+		r.rec.ttl = w.ttl[c]
+	case AbsentIsFenced:
+		r.rec.kind = fenced
+	}
+	return w.send(c, r)
+}
+
+// ask sends an ask on a lock's record, or on that of the session that holds it. All else
+// is copied, the holder's mark too. One stands for each grant, and each write of a session.
+func (w *world) ask(c int, l int, reg uint8) bool {
+	bit := uint8(1) << l
+	if w.reg[reg].attend&bit != 0 || w.reg[reg].kind != held && w.reg[reg].kind != open {
+		return false
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toPoke && q.by == uint8(c) && q.reg == reg {
+			return false
+		}
+	}
+	r := request{reg: reg, what: toPoke, pred: w.reg[reg].ver, rec: w.reg[reg]}
+	r.rec.attend |= bit
+	if w.Fault == PokeMarksItself {
+		r.rec.mark = 0
+	}
+	return w.send(c, r)
+}

@@ -1,0 +1,102 @@
+package sessionmodel
+
+// Event is something that must happen in a model for it to mean anything: a property
+// holds in every world in which nothing happens.
+type Event uint8
+
+// events is a set of them.
+type events uint64
+
+// The events. String says what each is.
+const (
+	Opened Event = iota
+	OpeningAbandoned
+	Beaten
+	Closed
+	Expired
+	BornExpired
+	Fenced
+	Granted
+	TookFenced
+	Freed
+	FreedPredecessor
+	ClaimOfTheDead
+	ClaimSettledOurs
+	GiveUpFoundOwn
+	Refused
+	SettledOurs
+	SettledNotApplied
+	LateApply
+	LostReply
+
+	Crashed
+
+	Removed
+	StoodIn
+	SettledLost
+
+	Poked
+	HeardAsk
+	SeenThroughPoke
+
+	TookLease
+
+	LateOpening
+
+	eventCount
+)
+
+var eventTexts = [eventCount]string{
+	Opened:            "the opening of a session is applied",
+	OpeningAbandoned:  "an opening of unknown outcome is given up",
+	Beaten:            "a beat is applied",
+	Closed:            "closed is applied",
+	Expired:           "a session passes its deadline",
+	BornExpired:       "an opening or a beat turns out to be applied after its deadline",
+	Fenced:            "a session is fenced",
+	Granted:           "a free lock is granted",
+	TookFenced:        "a lock is taken over from a session that is fenced or closed",
+	Freed:             "a release is applied",
+	FreedPredecessor:  "a claim is given up: free lands on its predecessor",
+	ClaimOfTheDead:    "a claim is applied under a session that is over",
+	ClaimSettledOurs:  "a claim of unknown outcome is settled: ours",
+	GiveUpFoundOwn:    "a claim that was given up, or a release, is found to be in force",
+	Refused:           "a claim or a release is refused for certain",
+	SettledOurs:       "a beat of unknown outcome is settled: ours",
+	SettledNotApplied: "a beat of unknown outcome is found not to be applied yet",
+	SettledLost:       "a session is settled: lost",
+	LateApply:         "a write is applied for which its sender does not wait any more",
+	LostReply:         "a write is applied and its reply is lost",
+
+	Crashed: "a client forgets everything",
+
+	Removed:     "the record of a session is removed",
+	StoodIn:     "a record is made in place of an absent session",
+	LateOpening: "an opening is applied after its session was over and its record removed",
+
+	Poked:           "an ask is applied",
+	HeardAsk:        "a holder hears that it was asked, and goes on",
+	SeenThroughPoke: "a waiter goes on with its watch of a mark through an ask",
+
+	TookLease: "a plain lease is taken over",
+}
+
+// Events returns the events of a world in which nothing is switched on.
+func Events() []Event { return between(0, Crashed) }
+
+// RemoveEvents returns those that the removal of records brings.
+func RemoveEvents() []Event { return between(Removed, Poked) }
+
+// AskEvents returns those that asks bring.
+func AskEvents() []Event { return between(Poked, TookLease) }
+
+func between(from, to Event) []Event {
+	var all []Event
+	for e := from; e < to; e++ {
+		all = append(all, e)
+	}
+	return all
+}
+
+// String says what happened.
+func (e Event) String() string { return eventTexts[e] }

@@ -1,0 +1,149 @@
+package sessionmodel
+
+// Fault is one wrong rule. The checker must catch every one of them.
+type Fault int
+
+// The faults. What each does is told by [Fault.Why].
+const (
+	NoFault Fault = iota
+
+	LockHasItsOwnDeadline
+	DeadlineFromReply
+	BeatTrusted
+	LateBeatRevives
+
+	WaitNot
+	WaitWithoutRho
+	WaitOwnTTL
+	WaitAcrossVersions
+	WaitAnewEachLook
+	TakeWithoutFence
+	FenceAssumed
+	BlindFence
+	BlindClaim
+
+	AbsentIsDead
+	AbsentIsFenced
+	StandInOwnTTL
+
+	OpeningTrusted
+	FencedReturns
+
+	CloseWritesFirst
+
+	GiveUpInSilence
+	GiveUpOnConflict
+	ReleaseForgotten
+	TokenKept
+
+	PokeIsALife
+	PokeMarksItself
+	PokeOfAnEarlierWrite
+	AskIsLoss
+
+	faults
+)
+
+var faultTexts = [faults]struct{ name, why string }{
+	NoFault: {"NoFault", "every rule as it stands"},
+
+	LockHasItsOwnDeadline: {"LockHasItsOwnDeadline", "a lock is believed for a TTL from the sending of its claim, whatever became of its session"},
+	DeadlineFromReply:     {"DeadlineFromReply", "a session counts from the reply to its beat, not from before the sending"},
+	BeatTrusted:           {"BeatTrusted", "a beat with an unknown outcome moves the deadline as if it were applied"},
+	LateBeatRevives:       {"LateBeatRevives", "a session whose deadline has passed goes on when a beat turns out to be applied"},
+
+	WaitNot:            {"WaitNot", "a session is fenced without waiting"},
+	WaitWithoutRho:     {"WaitWithoutRho", "the waiter waits for the TTL and forgets that clocks differ"},
+	WaitOwnTTL:         {"WaitOwnTTL", "the waiter waits for the TTL of its own sessions, not for that of the record"},
+	WaitAcrossVersions: {"WaitAcrossVersions", "the waiter does not start anew when it sees another beat"},
+	WaitAnewEachLook:   {"WaitAnewEachLook", "the waiter starts anew with each look, although the mark is the same"},
+	TakeWithoutFence:   {"TakeWithoutFence", "a lock is taken after the wait, and its session is not fenced first"},
+	FenceAssumed:       {"FenceAssumed", "a fence counts as applied when it was sent"},
+	BlindFence:         {"BlindFence", "the fence is written without condition"},
+	BlindClaim:         {"BlindClaim", "a lock is claimed without condition"},
+
+	AbsentIsDead:   {"AbsentIsDead", "the locks of a session whose record is absent are taken at once"},
+	AbsentIsFenced: {"AbsentIsFenced", "an absent session is created as fenced, and only the waiter that did so waits"},
+	StandInOwnTTL:  {"StandInOwnTTL", "a stand-in for an absent session tells the TTL of the waiter, not that of the lock's record"},
+
+	OpeningTrusted: {"OpeningTrusted", "a session whose opening is unknown is used, and trusted from the sending of the last try"},
+	FencedReturns:  {"FencedReturns", "a client that begins anew opens a session with the id of a fenced one"},
+
+	CloseWritesFirst: {"CloseWritesFirst", "close writes closed first and ends the belief when that is answered"},
+
+	GiveUpInSilence:  {"GiveUpInSilence", "a claim with an unknown outcome is given up without writing free"},
+	GiveUpOnConflict: {"GiveUpOnConflict", "a conflict while giving up counts as done"},
+	ReleaseForgotten: {"ReleaseForgotten", "a release with an unknown outcome is left to the TTL, although the session lives on"},
+	TokenKept:        {"TokenKept", "a claim does not raise the token"},
+
+	PokeIsALife:          {"PokeIsALife", "a waiter times the version of a session's record, and not the mark"},
+	PokeMarksItself:      {"PokeMarksItself", "an ask does not copy the mark of the holder's last write"},
+	PokeOfAnEarlierWrite: {"PokeOfAnEarlierWrite", "an ask that met a beat, and is sent again over it, carries the mark of the write before"},
+	AskIsLoss:            {"AskIsLoss", "a holder that meets an ask over its own write takes itself for fenced"},
+}
+
+// String returns the name of the fault.
+func (f Fault) String() string { return faultTexts[f].name }
+
+// Why says in words which rule is broken.
+func (f Fault) Why() string { return faultTexts[f].why }
+
+// seesMore says whether a wrong rule looks at what the right rules do not.
+func (f Fault) seesMore() bool {
+	switch f {
+	case BlindClaim, BlindFence, WaitAcrossVersions, TakeWithoutFence, FenceAssumed, FencedReturns, AbsentIsFenced,
+		PokeIsALife, PokeOfAnEarlierWrite:
+		return true
+	}
+	return false
+}
+
+// Faults returns all faults, NoFault not among them.
+func Faults() []Fault {
+	var all []Fault
+	for f := NoFault + 1; f < faults; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Property is one promise that the protocol makes.
+type Property int
+
+// The properties.
+const (
+	Kept Property = iota
+	Exclusion
+	FencedBelieves
+	Revived
+	TokenRises
+	Known
+	OwnRelease
+	EndedStaysEnded
+	NoFalseLoss
+	NotDelayed
+	KeptAlone
+	Progress
+	Freedom
+
+	properties
+)
+
+var propertyTexts = [properties]string{
+	Kept:            "nothing is broken",
+	Exclusion:       "two clients believe at one instant that they hold the lock",
+	FencedBelieves:  "a client trusts in a session that was fenced or closed",
+	Revived:         "a session whose deadline has passed is trusted again",
+	TokenRises:      "a token does not rise",
+	Known:           "a living session holds a lock, or may come to hold it, and its client does not know",
+	OwnRelease:      "a release frees what is not its grant's",
+	EndedStaysEnded: "a claim that was reported to be over for certain is applied",
+	NoFalseLoss:     "a client reports as lost a session that is open",
+	NotDelayed:      "an ask delays the takeover of a dead holder",
+	KeptAlone:       "a session that is left alone with a good network is lost",
+	Progress:        "a client that is left alone with a good network does not get the lock",
+	Freedom:         "a client does not get the lock, although the other one lives and wants nothing",
+}
+
+// String says what it means that the property is broken.
+func (p Property) String() string { return propertyTexts[p] }
