@@ -20,7 +20,7 @@ type grant struct {
 	mu        sync.Mutex    // never held across I/O
 	sent      time.Duration // when the last write known to be applied was sent
 	atRisk    bool
-	guards    map[*Guard]bool
+	guards    []*Guard
 	idle      *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
 	wanted    bool               // others wait for it, so that it is not kept
 	unlisten  context.CancelFunc // ends the goroutine that listens to the store, if there is one
@@ -45,8 +45,8 @@ type grant struct {
 
 	stop     chan struct{} // closed when belief ends
 	renewals sync.WaitGroup
-	life     context.Context
-	cut      context.CancelFunc // ends life, and with it the write in flight
+	isCut    bool               // guarded by mu: the grant writes no more
+	inFlight context.CancelFunc // likewise: ends the write in flight
 
 	again     atomic.Bool         // the next grant may follow at once; see [Guard.AllowAgain]
 	before    *Run                // the last run before that of this grant; see [Client.HandleOnce]
@@ -59,7 +59,7 @@ type grant struct {
 func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration, firm bool) *grant {
 	g := &grant{
 		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
-		guards: map[*Guard]bool{}, data: now.rec.Data,
+		data:  now.rec.Data,
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
 		tries: h.over(now.version, now.rec),
 		stop:  make(chan struct{}), finished: make(chan struct{}),
@@ -70,7 +70,6 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 	h.mu.Lock()
 	g.continuous = h.grant != nil && base.rec != nil && base.rec.Grant == h.grant.id && !h.grant.isDetached()
 	h.mu.Unlock()
-	g.life, g.cut = context.WithCancel(context.WithoutCancel(ctx))
 	if h.under != nil {
 		return g // the session renews, and watches the time
 	}
@@ -78,7 +77,7 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 	g.timer = time.AfterFunc(g.c.set.look, g.tick)
 	g.mu.Unlock()
 	if !h.c.set.Manual {
-		g.renewals.Go(func() { g.renewAll(g.life) })
+		g.renewals.Go(func() { g.renewAll(context.WithoutCancel(ctx)) })
 	}
 	return g
 }
@@ -182,7 +181,7 @@ func (g *grant) halt(cause error) bool {
 	g.ended = cause
 	g.detached = cause == ErrDetached
 	g.taken = mayBeTaken(cause)
-	for guard := range g.guards {
+	for _, guard := range g.guards {
 		guard.cancel(cause)
 	}
 	if g.timer != nil {
@@ -255,10 +254,10 @@ func (g *grant) guard(ctx context.Context) *Guard {
 	if g.ended != nil || g.releasing {
 		return nil
 	}
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	guard := &Guard{g: g, cancel: cancel, continuous: g.rouse() || g.continuous, released: make(chan struct{})}
+	inner, cancel := context.WithCancelCause(context.WithoutCancel(unbound(ctx)))
+	guard := &Guard{g: g, cancel: cancel, continuous: g.rouse() || g.continuous}
 	guard.ctx = guardContext{inner, g}
-	g.guards[guard] = true
+	g.guards = append(g.guards, guard)
 	return guard
 }
 

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -23,9 +23,11 @@ type Guard struct {
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	continuous bool // no other handle has held the lock since the guard before
-	releasing  atomic.Bool
-	released   chan struct{} // closed when Release is over
-	result     error
+
+	// Guarded by the mutex of the grant.
+	released bool
+	last     bool  // it was the last guard of the grant that was released
+	result   error // of Release, if it was not
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -175,31 +177,23 @@ func (g *Guard) Renew(ctx context.Context) error {
 // for this program the lease is over in every case. Calling it again returns the
 // same.
 func (g *Guard) Release(ctx context.Context) error {
-	if g.releasing.CompareAndSwap(false, true) {
-		g.result = g.release(ctx)
-		close(g.released)
-	}
-	<-g.released
-	return g.result
-}
-
-func (g *Guard) release(ctx context.Context) error {
 	g.g.check()
 	gr := g.g
 	most := gr.h.lingers()
 	gr.mu.Lock()
-	g.cancel(ErrReleased)
-	delete(gr.guards, g)
-	last := len(gr.guards) == 0 && !gr.rest(most)
-	if last {
-		gr.releasing = true
+	if !g.released {
+		g.cancel(ErrReleased)
+		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
+		g.released, g.last = true, len(gr.guards) == 0 && !gr.rest(most)
+		g.result = lostOnly(gr.ended)
+		gr.releasing = gr.releasing || g.last
 	}
-	ended := gr.ended
+	last, result := g.last, g.result
 	gr.mu.Unlock()
 	if last {
 		return gr.release(ctx, ErrReleased)
 	}
-	return lostOnly(ended)
+	return result
 }
 
 func lostOnly(err error) error {

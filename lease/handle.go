@@ -210,12 +210,24 @@ func lastSeen(err error, held *HeldError) error {
 
 // bind makes ctx end with the client, too.
 func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bound, cancel := context.WithCancelCause(ctx)
+	bound, cancel := context.WithCancelCause(context.WithValue(ctx, unboundKey{}, ctx))
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	return bound, func(cause error) {
 		stop()
 		cancel(cause)
 	}
+}
+
+// unboundKey is the key of the context that bind was given.
+type unboundKey struct{}
+
+// unbound returns the context that bind was given: a guard that has its values would keep the
+// bound one for as long as it lives.
+func unbound(ctx context.Context) context.Context {
+	if given, ok := ctx.Value(unboundKey{}).(context.Context); ok {
+		return given
+	}
+	return ctx
 }
 
 // bind makes ctx end with the client, and with the session that the handle is under.

@@ -33,7 +33,7 @@ func (g *grant) rest(most time.Duration) bool {
 	}
 	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
 		var ctx context.Context
-		ctx, g.unlisten = context.WithCancel(g.life)
+		ctx, g.unlisten = context.WithCancel(context.Background())
 		g.renewals.Go(func() { g.listen(ctx, watcher) })
 	}
 	return true

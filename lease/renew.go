@@ -15,7 +15,6 @@ import (
 
 // renewAll renews the lease until belief ends. It survives every error.
 func (g *grant) renewAll(ctx context.Context) {
-	defer g.cut()
 	set := g.c.set
 	pause := g.c.backoff(min(set.MinPoll, set.Renew/4), min(set.Renew/2, maxCall))
 	next := func() time.Duration {
@@ -99,7 +98,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 	defer flying.Wait() // not for long: see calls
 	ctx, cancel := context.WithTimeout(outlive(ctx), left)
 	defer cancel()
-	defer context.AfterFunc(g.life, cancel)()
+	g.flies(cancel)
 	g.glance(ctx, left)
 
 	put := g.c.st.Put
@@ -365,6 +364,28 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	}
 	g.emit(EventReleased, err)
 	return err
+}
+
+// flies notes how to end the write in flight, and ends it if the grant writes no more.
+func (g *grant) flies(end context.CancelFunc) {
+	g.mu.Lock()
+	g.inFlight = end
+	isCut := g.isCut
+	g.mu.Unlock()
+	if isCut {
+		end()
+	}
+}
+
+// cut ends the write in flight, and every later one.
+func (g *grant) cut() {
+	g.mu.Lock()
+	g.isCut = true
+	end := g.inFlight
+	g.mu.Unlock()
+	if end != nil {
+		end()
+	}
 }
 
 // drain waits for the renewer and the write in flight, half of the time of a
