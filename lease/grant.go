@@ -193,7 +193,7 @@ func (g *grant) halt(cause error) bool {
 		g.unlisten()
 	}
 	g.mu.Unlock()
-	if idle { // no guard is left that would be released
+	if s := g.h.under; idle && (s == nil || s.cause() == nil) { // no guard is left that would be released
 		go func() { _ = g.release(context.Background(), cause) }()
 	}
 	if s := g.h.own; s != nil {
