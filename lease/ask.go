@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,10 @@ type Asked struct {
 // grant lasts, and one ask stands for the grant: of a second one nothing is written, and
 // what is returned is the first.
 //
-// Ask sends a read and a write, and with [AskOptions.Wait] it goes on reading as a waiter
-// does. It is no sign of life of the holder: a dead holder is taken over when it would have
+// Of a lock that has several holders all are asked, and none of them can refuse.
+//
+// Ask sends a read and a write, as many again for each session that holds the lock, and with
+// [AskOptions.Wait] it goes on reading as a waiter does. It is no sign of life of the holder: a dead holder is taken over when it would have
 // been without the ask. A renewal that meets an ask takes two requests: a store loses no lease
 // by it that takes at most half of what the package documentation says under Time. Where the
 // store has its writes wait, a holder looks before it writes.
@@ -92,30 +95,18 @@ func (h *Handle) ask(ctx context.Context, base *seen, a Ask) (Asked, error) {
 			return Asked{}, err
 		}
 	}
-	h.known() // what was seen earlier goes on to count
-	t := h.over(base.version, base.rec)
-	for pause := h.c.settling(); ; {
-		rec, asked, err := askable(h.name, base, a)
-		if rec == nil {
-			return asked, err
-		}
-		f := t.send(ctx, rec, h.c.clock.look())
-		switch {
-		case f.fate == store.FateApplied:
-			h.note(f.now)
-			return asked, nil
-		case f.fate == store.FateNotYet:
-			if err := pause.wait(ctx); err != nil {
-				return Asked{}, fmt.Errorf("%w: %w: %w", f.err, ErrUnresolved, err)
-			}
-		case f.now != nil:
-			base, t = f.now, h.over(f.now.version, f.now.rec)
-		case f.fate == store.FateNever:
-			return Asked{}, f.err
-		default:
-			return Asked{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
-		}
+	var asked Asked
+	var asIs *Record
+	rec, err := h.alter(ctx, base, func(s *seen) (rec *Record, err error) {
+		asIs = s.rec
+		rec, asked, err = askable(h.name, s, a)
+		return rec, err
+	})
+	if rec == nil && (asked.Name == "" || asked.Heard || err != nil) {
+		return asked, err
 	}
+	// If it stands already and was not heard, who wrote it may have ended before this.
+	return asked, h.c.pokeAll(ctx, cmp.Or(rec, asIs))
 }
 
 // askable returns the record that asks what s shows to give way, or nil and the ask that
@@ -129,14 +120,14 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 		return nil, Asked{}, fmt.Errorf("lock %q: %w: it is free (token %d)", name, ErrNotHeld, r.Token)
 	case r.State == Broken:
 		return nil, Asked{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
-	case r.State != Held || r.Session != "":
-		return nil, Asked{}, fmt.Errorf("lock %q: %w: its holder has a session, which can not be asked yet", name, errors.ErrUnsupported)
 	}
 	if asked, stands := r.asked(); stands && (a.Idle || !asked.Idle) {
 		return nil, asked, asked.refusal()
 	}
 	next := r.beside(s.age)
-	a.Grant = r.Grant
+	if a.Grant = r.Grant; r.State == Shared {
+		a.Grant, next.Mark = "", "" // of all that hold it, and none renews the record
+	}
 	next.Ask = &a
 	// Nothing is left out for it: what stands there is the holder's.
 	if value, err := next.whole(); err != nil || len(value) > store.MaxValue {
@@ -148,7 +139,7 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 
 // asked returns the ask that stands for the grant in the record.
 func (r *Record) asked() (Asked, bool) {
-	if r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant {
+	if r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant && r.State != Shared {
 		return Asked{}, false
 	}
 	return Asked{Ask: *r.Ask, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
@@ -198,7 +189,10 @@ func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
 // hear takes note of an ask in a record that the grant goes on over.
 func (g *grant) hear(rec *Record) {
 	asked, stands := rec.asked()
-	if !stands || asked.Grant != g.id {
+	if g.h.own != nil && len(rec.Attend) > 0 {
+		g.h.own.attendTo(rec.Attend...)
+	}
+	if !stands || asked.Grant != g.id && rec.State != Shared {
 		return
 	}
 	if g.want(); asked.Idle {
@@ -275,8 +269,11 @@ func (g *Guard) Refuse(ctx context.Context, reason string) error {
 	if reason == "" {
 		reason = "refused"
 	}
-	if _, asked := g.Ask(); !asked {
+	switch asked, ok := g.Ask(); {
+	case !ok:
 		return fmt.Errorf("lock %q: %w", g.Name(), ErrNotAsked)
+	case asked.Grant == "":
+		return fmt.Errorf("%w: lock %q: all that hold it were asked, and none of them can refuse for the others", store.ErrInvalid, g.Name())
 	}
 	return g.rewrite(ctx, func(r *Record) error {
 		asked, _ := g.Ask()

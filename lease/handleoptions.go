@@ -71,3 +71,13 @@ func (c *Client) HandleWith(name string, o *HandleOptions) (*Handle, error) {
 	h.opts = *o
 	return h, nil
 }
+
+// HandleWith is [Session.Handle] with options. A nil o means all defaults.
+func (s *Session) HandleWith(name string, o *HandleOptions) (*Handle, error) {
+	h, err := s.c.HandleWith(name, o)
+	if err != nil {
+		return nil, err
+	}
+	h.under = s
+	return h, nil
+}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -114,6 +115,11 @@ type BreakOptions struct {
 // already can be broken again with Now. A free lock that is not to be taken before a time
 // (see Options.AtLeast) can be taken at once after a break, and a job that has run in this
 // period (see [Client.Once]) can run again. The call takes at most two minutes.
+//
+// A lock under a session is held as long as the session lives, broken or not. So a break is
+// written into the session's record, too: the session hears of it with its next renewal,
+// and frees the lock when its holder has had Options.Grace to stop. If that write fails the
+// record is returned with an error: break the lock again.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Now
 	h, err := c.Handle(name)
@@ -126,29 +132,23 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 	if err != nil {
 		return Record{}, err
 	}
-	t := h.over(base.version, base.rec)
-	for pause := c.settling(); ; {
-		rec, err := breakable(name, base, token, now)
-		if err != nil {
-			return Record{}, err
-		}
-		f := t.send(ctx, &rec, c.clock.look())
-		switch {
-		case f.try.rec != nil:
-			return *f.try.rec, nil
-		case f.fate == store.FateNotYet:
-			if err := pause.wait(ctx); err != nil {
-				return Record{}, fmt.Errorf("%w: %w: %w", f.err, ErrUnresolved, err)
-			}
-		case f.now != nil:
-			// The holder renewed in between, or it is another's by now: the loop tells.
-			base, t = f.now, h.over(f.now.version, f.now.rec)
-		case f.fate == store.FateNever:
-			return Record{}, f.err
-		default:
-			return Record{}, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
-		}
+	var asIs *Record
+	broken, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
+		asIs = s.rec
+		rec, err := breakable(name, s, token, now)
+		return &rec, err
+	})
+	if broken == nil && (asIs == nil || asIs.State != Broken || asIs.Token != token) {
+		return Record{}, err
 	}
+	// Again, too, if it is broken already: a session that was not told holds on to it.
+	if told := c.pokeAll(ctx, cmp.Or(broken, asIs)); told != nil && err == nil {
+		err = fmt.Errorf("lock %q is broken, but its session was not told: break it again: %w", name, told)
+	}
+	if broken == nil {
+		return Record{}, err
+	}
+	return *broken, err
 }
 
 // breakable checks that s shows the grant to break, and returns the record to write: it

@@ -105,7 +105,8 @@ func (g *grant) standsAt(version store.Version) bool {
 	return g.version == version
 }
 
-// attend takes note of what others have written over that version of the grant's record.
+// attend takes note of what others have written over that version of the grant's record, or
+// over any.
 func (g *grant) attend(ctx context.Context, version store.Version) error {
 	select {
 	case g.write <- struct{}{}:
@@ -113,7 +114,7 @@ func (g *grant) attend(ctx context.Context, version store.Version) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !g.standsAt(version) {
+	if version != "" && !g.standsAt(version) {
 		return nil // the store told of the holder's own write
 	}
 	now, err := g.h.fetch(ctx)

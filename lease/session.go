@@ -40,7 +40,9 @@ type Session struct {
 	idle      chan struct{} // closed when none is, where Close waits for that
 	leftovers []*leftover
 	tidying   sync.WaitGroup
-	tidies    bool // a goroutine tries to free the leftovers
+	tidies    bool            // a goroutine tries to free the leftovers
+	attend    map[string]bool // the locks whose records have to be read, since others have written into them
+	attends   bool            // a goroutine reads them
 }
 
 // sessionDir is where the records of sessions lie: below the key prefix with this appended, so
@@ -407,6 +409,7 @@ func (s *Session) remember(l *leftover) {
 func (s *Session) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.attendNow()
 	if s.over || s.tidies || len(s.leftovers) == 0 {
 		return
 	}

@@ -1,0 +1,142 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// A session renews one record and does not look at those of its locks. So a client that asks
+// for one of its locks, or breaks one, names the lock in the session's record, too. The
+// session hears of it with its next renewal, and then reads the record of the lock.
+
+// poke names a lock in the record of a session, unless it is named there, or the session is
+// over. The lock's own record was changed before.
+func (c *Client) poke(ctx context.Context, id, name string) error {
+	c.mu.Lock()
+	own := c.sessions[id]
+	c.mu.Unlock()
+	if own != nil {
+		own.attendTo(name)
+		return nil
+	}
+	h, err := c.sessionHandle(id)
+	if err != nil {
+		return err
+	}
+	base, err := h.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = h.alter(ctx, base, func(s *seen) (*Record, error) {
+		if s.rec == nil || s.rec.State != Held || slices.Contains(s.rec.Attend, name) || slices.Contains(s.rec.Attend, attendsAll) {
+			return nil, nil
+		}
+		next := s.rec.beside(s.age)
+		if next.Attend = append(slices.Clone(next.Attend), name); len(next.Attend) > maxAttend {
+			next.Attend = []string{attendsAll}
+		}
+		return &next, nil
+	})
+	return err
+}
+
+// pokeAll is poke for all sessions that hold the lock of r.
+func (c *Client) pokeAll(ctx context.Context, r *Record) error {
+	return errors.Join(inParallel(r.sessions(), maxReleases, func(id string) error { return c.poke(ctx, id, r.Name) })...)
+}
+
+// attendTo makes the session read the records of those of its locks. It waits for nothing.
+func (s *Session) attendTo(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attend == nil {
+		s.attend = map[string]bool{}
+	}
+	for _, name := range names {
+		s.attend[name] = true
+	}
+	s.attendNow()
+}
+
+// attendNow begins to read what has to be read, unless that is under way. What fails, and what
+// may be a lock whose claim is under way, is read again after the next renewal. The caller
+// holds s.mu.
+func (s *Session) attendNow() {
+	if s.over || s.attends || len(s.attend) == 0 {
+		return
+	}
+	s.attends = true
+	s.tidying.Go(func() {
+		ctx, cancel := context.WithTimeout(s.Context(), s.c.set.TTL)
+		defer cancel()
+		for {
+			s.mu.Lock()
+			names, claims := s.attend, s.claims
+			s.attend = nil
+			s.mu.Unlock()
+			left := s.attendOnce(ctx, names, claims > 0)
+			s.mu.Lock()
+			more := len(s.attend) > 0 // named meanwhile
+			for _, name := range left {
+				if s.attend == nil {
+					s.attend = map[string]bool{}
+				}
+				s.attend[name] = true
+			}
+			s.attends = more && ctx.Err() == nil
+			again := s.attends
+			s.mu.Unlock()
+			if !again {
+				return
+			}
+		}
+	})
+}
+
+// attendOnce reads the records of those locks, and returns the names of those to be read again.
+func (s *Session) attendOnce(ctx context.Context, names map[string]bool, claims bool) (left []string) {
+	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[attendsAll] && !names[g.h.name] })
+	errs := inParallel(all, maxReleases, func(g *grant) error { return g.attendOf(ctx) })
+	again := map[string]bool{}
+	for name := range names {
+		again[name] = claims
+	}
+	for i, g := range all {
+		again[g.h.name] = again[g.h.name] || errs[i] != nil
+	}
+	for name := range again {
+		if again[name] {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// attendOf reads the record of a lock under the session. If it was broken, the lock is free
+// when its holder has had the time to stop.
+func (g *grant) attendOf(ctx context.Context) error {
+	err := g.attend(ctx, "")
+	if errors.Is(g.cause(), ErrBroken) {
+		time.AfterFunc(g.c.set.Grace, func() { _ = g.release(context.Background(), ErrReleased) })
+	}
+	if g.cause() != nil {
+		return nil // it is over
+	}
+	return err
+}
+
+// sessions returns the sessions that hold the lock.
+func (r *Record) sessions() []string {
+	var all []string
+	if r.exclusive() && r.Session != "" {
+		all = append(all, r.Session)
+	}
+	for _, m := range r.Holders {
+		if !slices.Contains(all, m.Session) {
+			all = append(all, m.Session)
+		}
+	}
+	return all
+}

@@ -1,0 +1,318 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func openSession(t *testing.T, c *lease.Client) *lease.Session {
+	t.Helper()
+	s, err := c.OpenSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func underSession(t *testing.T, s *lease.Session, name string) *lease.Guard {
+	t.Helper()
+	g, err := s.TryAcquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A holder under a session hears of an ask with the next renewal of the session: it takes a
+// write more, and a read of that lock. Other locks are not read.
+func TestAskUnderASession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := openSession(t, client(t, w, nil))
+		g := underSession(t, s, "job")
+		for i := range 20 {
+			underSession(t, s, fmt.Sprint("other", i))
+		}
+		asks := newWire(st)
+		asker := client(t, asks, &lease.Options{Holder: "bob"})
+		mustAsk(t, asker, "an upgrade")
+		if n := asks.requests(); n != 4 {
+			t.Errorf("asking took %d requests, want two for the lock and two for its session", n)
+		}
+		w.requests()
+		if asked := hears(t, g, ttl/2); asked.By != "bob" || asked.Token != g.Token() {
+			t.Errorf("the holder hears %+v", asked)
+		}
+		synctest.Wait()
+		if n := w.requests(); n != 3 {
+			t.Errorf("it took %d requests, want 3", n)
+		}
+		time.Sleep(2 * ttl)
+		if g.Err() != nil || s.Err() != nil {
+			t.Fatal(g.Err(), s.Err())
+		}
+		if err := g.Refuse(t.Context(), "no"); err != nil {
+			t.Fatal(err)
+		}
+		if asked, err := asker.Ask(t.Context(), "job", &lease.AskOptions{Wait: true}); !errors.Is(err, lease.ErrRefused) || asked.Refused != "no" {
+			t.Errorf("Ask = %+v, %v", asked, err)
+		}
+		mustRelease(t, g)
+		wantState(t, asker, "job", lease.Free)
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A function under a session is stopped, and an asker that waits has its answer.
+func TestAskOfADoUnderASession(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			c := client(t, st, nil)
+			s := openSession(t, c)
+			asker := c
+			if !same {
+				asker = client(t, st, nil)
+			}
+			answered := make(chan error, 1)
+			began := time.Now()
+			err := s.Do(t.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
+				go func() {
+					asked, err := asker.Ask(t.Context(), "job", &lease.AskOptions{Wait: true})
+					if err == nil && !asked.Over {
+						err = errors.New("it is not over")
+					}
+					answered <- err
+				}()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if took := time.Since(began); !errors.Is(err, lease.ErrAsked) || took > ttl/2 {
+				t.Errorf("Do = %v after %v", err, took)
+			}
+			if err := <-answered; err != nil {
+				t.Errorf("Ask = %v", err)
+			}
+			if s.Err() != nil {
+				t.Error(s.Err())
+			}
+		})
+	}
+}
+
+// A lock under a session that is broken: its holder hears of it, alone, and the lock is free when
+// the holder has had the time to stop, although the session lives.
+func TestBreakUnderASession(t *testing.T) {
+	for _, releases := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			s := openSession(t, client(t, st, nil))
+			g, other := underSession(t, s, "job"), underSession(t, s, "other")
+			c := client(t, st, nil)
+			began := time.Now()
+			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
+				t.Fatal(err)
+			}
+			wantHeld(t, c, "job")
+			<-g.Context().Done()
+			wantLost(t, g, lease.ErrBroken)
+			if took := time.Since(began); took > ttl/2 {
+				t.Errorf("the holder hears of it after %v", took)
+			}
+			if releases {
+				_ = g.Release(t.Context())
+			}
+			taken := takes(t, c, "job")
+			if most := lease.MaxGrace + soon; taken > most || !releases && taken < c.Options().Grace {
+				t.Errorf("released: %v; it is free %v after the holder has heard", releases, taken)
+			}
+			if other.Err() != nil || s.Err() != nil {
+				t.Error(other.Err(), s.Err())
+			}
+			mustRelease(t, other)
+			if err := g.Release(t.Context()); !errors.Is(err, lease.ErrBroken) {
+				t.Errorf("Release = %v", err)
+			}
+		})
+	}
+}
+
+// Whatever becomes of the requests of the session and of the asker: the session lives, and its
+// holder hears.
+func TestPokeWithLostReplies(t *testing.T) {
+	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
+	for _, asker := range all {
+		for _, holder := range all {
+			for n := 1; n <= 2; n++ {
+				t.Run(fmt.Sprintf("%s-%s-%d", asker, holder, n), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						w, aw := newWire(st), newWire(st)
+						s := openSession(t, client(t, w, nil))
+						g := underSession(t, s, "job")
+						aw.set(nth(2, asker)) // the poke
+						w.set(nth(n, holder))
+						_, err := client(t, aw, nil).Ask(t.Context(), "job", nil)
+						if (err != nil) != (asker == fail) {
+							t.Errorf("Ask = %v", err)
+						}
+						time.Sleep(2 * ttl)
+						if g.Err() != nil || s.Err() != nil {
+							t.Fatal(g.Err(), s.Err())
+						}
+						if err != nil { // the lock is asked, and its session was not told
+							mustAsk(t, client(t, st, nil), "")
+							time.Sleep(ttl)
+						}
+						hears(t, g, 0)
+						w.after.Wait()
+						aw.after.Wait()
+						mustRelease(t, g)
+						if err := s.Close(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A read of a lock that fails is repeated with the next renewal.
+func TestAttendAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := openSession(t, client(t, w, nil))
+		g := underSession(t, s, "job")
+		mustAsk(t, client(t, st, nil), "")
+		w.set(func(op *store.Op) fault {
+			if op.Key == "lock/job" {
+				return drop
+			}
+			return pass
+		})
+		time.Sleep(ttl)
+		if _, heard := g.Ask(); heard {
+			t.Error("the holder has heard what it could not read")
+		}
+		w.set(nil)
+		hears(t, g, ttl)
+	})
+}
+
+// An ask that is written while the session's claim is under way is heard, too.
+func TestAskOfAClaimUnderASession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		asker := client(t, st, nil)
+		asked := false
+		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			if op.Kind.Write() && op.Key == "lock/job" && !asked {
+				asked = true
+				mustAsk(t, asker, "")
+				time.Sleep(ttl / 3 * 6 / 5) // a renewal meets the poke meanwhile
+			}
+			return err
+		})
+		s := openSession(t, client(t, slow, nil))
+		hears(t, underSession(t, s, "job"), ttl)
+	})
+}
+
+// More locks than the record of a session has room for are all attended to.
+func TestAskOfManyLocksOfASession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := openSession(t, client(t, st, nil))
+		var guards []*lease.Guard
+		asker := client(t, st, nil)
+		for i := range 150 {
+			g := underSession(t, s, fmt.Sprint("job", i))
+			guards = append(guards, g)
+			if _, err := asker.Ask(t.Context(), g.Name(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info, err := asker.InspectSession(t.Context(), s.ID()); err != nil || strings.Join(info.Record.Attend, " ") != "*" {
+			t.Errorf("the session attends to %v, %v", info.Record.Attend, err)
+		}
+		for _, g := range guards {
+			hears(t, g, ttl/2)
+		}
+		if info, err := asker.InspectSession(t.Context(), s.ID()); err != nil || len(info.Record.Attend) != 0 || info.Record.Mark != "" {
+			t.Errorf("the session still attends to %v, %v", info.Record.Attend, err)
+		}
+	})
+}
+
+// However often a dead session is told of something: its locks are taken over a TTL after a
+// waiter saw its last renewal.
+func TestPokesDelayNoTakeover(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := openSession(t, client(t, st, &lease.Options{Manual: true}))
+		for i := range 50 {
+			underSession(t, s, fmt.Sprint("other", i))
+		}
+		underSession(t, s, "job")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*ttl)
+		defer cancel()
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
+			asker := client(t, st, nil)
+			for i := range 50 {
+				select {
+				case <-time.After(ttl / 10):
+				case <-ctx.Done():
+					return
+				}
+				if _, err := asker.Ask(ctx, fmt.Sprint("other", i), nil); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+		began := time.Now()
+		_, err := client(t, st, nil).Acquire(ctx, "job")
+		took := time.Since(began)
+		cancel()
+		if err != nil || took < ttl || took > ttl*5/4 {
+			t.Errorf("taken after %v, %v; want about a TTL", took, err)
+		}
+	})
+}
+
+// A lock under a session that is kept after its work is asked for by those who wait.
+func TestLingerUnderASession(t *testing.T) {
+	for _, watch := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if !watch {
+				st = mute{st}
+			}
+			s := openSession(t, client(t, st, nil))
+			h, err := s.HandleWith("job", &lease.HandleOptions{Linger: 20 * time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				mustRelease(t, acquired(t, h))
+			}
+			waiter := client(t, st, nil)
+			wantHeld(t, waiter, "job")
+			if took, most := takes(t, waiter, "job"), map[bool]time.Duration{true: time.Second, false: ttl/3 + soon}[watch]; took > most {
+				t.Errorf("it waited for %v, want at most %v", took, most)
+			}
+			mustRelease(t, acquired(t, h))
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			mustRelease(t, mustTry(t, waiter, "job"))
+		})
+	}
+}
