@@ -1,0 +1,320 @@
+package rostermodel
+
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
+// The steps of the world.
+const (
+	opApply uint8 = iota
+	opApplySilently
+	opLose
+	opEnd
+	opEnter
+	opEnterAgain
+	opRead
+	opLeave
+	opLeaveAgain
+	opFence
+	opDrop
+	opResize
+)
+
+// step names what happened, for the trace.
+type step struct{ op, who, arg, fair uint8 }
+
+// edge is one step of the graph.
+type edge = explore.Edge[state, step]
+
+// expansion collects the steps from one state.
+type expansion struct {
+	m    *machine
+	from state
+	out  []edge
+	w    world
+}
+
+// try adds the state that do leads to, unless do reports that it cannot be done.
+func (x *expansion) try(st step, do func(w *world) bool) {
+	w := &x.w
+	*w = world{machine: x.m, state: x.from}
+	if !do(w) {
+		return
+	}
+	w.judge()
+	x.out = append(x.out, edge{Next: w.state, Step: st, Events: uint64(w.events), Broke: uint8(w.broke)})
+}
+
+// Expander returns a function that lists all steps from a state.
+func (m *machine) Expander() func(*state) []edge {
+	return (&expansion{m: m}).expand
+}
+
+func (x *expansion) expand(s *state) []edge {
+	x.from, x.out = *s, x.out[:0]
+	for i := range int(s.n) {
+		by := s.flight[i].by
+		x.try(step{op: opApply, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, true); return true })
+		x.try(step{op: opApplySilently, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, false); return true })
+		x.try(step{op: opLose, who: by, arg: uint8(i)}, func(w *world) bool { w.take(i); return true })
+	}
+	for c := range x.m.Clients {
+		x.client(c)
+	}
+	if x.m.Resize {
+		x.try(step{op: opResize, who: operator}, func(w *world) bool {
+			return w.send(operator, toResize, func(r *record) bool {
+				r.slots = uint8(2*w.Slots+1) - r.slots
+				w.admit(r)
+				return true
+			})
+		})
+	}
+	return x.out
+}
+
+func (x *expansion) client(c int) {
+	who := uint8(c)
+	x.try(step{op: opEnd, who: who}, func(w *world) bool { return w.end(c) })
+	switch cl := &x.from.cl[c]; cl.mode {
+	case idle:
+		modes := []uint8{reader, writer}
+		if x.m.Slots > 0 {
+			modes = []uint8{slotted}
+		}
+		for _, mode := range modes {
+			for fair := range uint8(2) {
+				if mode != reader || fair == 0 { // readers queue in any case
+					x.try(step{opEnter, who, mode, fair}, func(w *world) bool { return w.enterAs(c, mode, fair) })
+				}
+			}
+		}
+	case entering:
+		x.try(step{op: opEnterAgain, who: who}, func(w *world) bool { return w.mine(c, toEnter) < 0 && w.sendEntry(c) })
+		x.try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+	case waiting:
+		x.try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+	case holding:
+		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+	case leaving:
+		x.try(step{op: opLeaveAgain, who: who}, func(w *world) bool { return w.sendLeave(c) })
+	}
+	for i := range maxRoom {
+		x.try(step{opFence, who, uint8(i), 0}, func(w *world) bool { return w.fence(c, &w.reg.holders[i], true) })
+		x.try(step{opFence, who, uint8(i), 1}, func(w *world) bool { return w.fence(c, &w.reg.queue[i], false) })
+	}
+	x.try(step{op: opDrop, who: who}, func(w *world) bool { return w.sendDrop(c) })
+}
+
+// end is the end of a session: its deadline passes, or its client forgets everything. The
+// client opens another one.
+func (w *world) end(c int) bool {
+	w.note(Ended)
+	over := func(e *entry) {
+		if int(e.who) == c && e.sess == living {
+			e.sess = lost
+		}
+	}
+	w.reg.each(over)
+	for i := range w.n {
+		w.flight[i].rec.each(over)
+	}
+	cl := &w.cl[c]
+	if w.Fault == BelievesLate && cl.mode == waiting {
+		cl.late = 1
+		return true
+	}
+	*cl = client{}
+	return true
+}
+
+// enterAs begins to enter.
+func (w *world) enterAs(c int, mode, fair uint8) bool {
+	w.cl[c] = client{mode: entering, want: mode, fair: fair}
+	return w.sendEntry(c)
+}
+
+func (w *world) sendEntry(c int) bool {
+	cl := &w.cl[c]
+	return w.send(c, toEnter, func(r *record) bool {
+		if find(&r.holders, c) >= 0 || find(&r.queue, c) >= 0 {
+			return false
+		}
+		return w.enter(r, entry{who: uint8(c), sess: living, mode: cl.want}, cl.fair == 1)
+	})
+}
+
+// read lets client c see where it stands.
+func (w *world) read(c int) bool {
+	cl := &w.cl[c]
+	at := find(&w.reg.holders, c)
+	if cl.late == 1 {
+		for i := range w.reg.holders {
+			if e := &w.reg.holders[i]; e.mode == cl.want && int(e.who) == c {
+				at = i
+			}
+		}
+	}
+	switch {
+	case at >= 0 && cl.mode != holding:
+		if cl.mode == waiting {
+			w.note(Promoted)
+		} else {
+			w.note(SettledEntry)
+		}
+		cl.mode, cl.slot = holding, w.reg.holders[at].slot
+	case at < 0 && cl.mode == entering && find(&w.reg.queue, c) >= 0:
+		cl.mode = waiting
+	default:
+		return false
+	}
+	return true
+}
+
+// leaveNow ends the belief, or the wait, and sends the removal of the entry. That is also
+// written where the entry is not in the record, so that it cannot come later.
+func (w *world) leaveNow(c int) bool {
+	cl := &w.cl[c]
+	was := cl.mode
+	cl.mode = leaving
+	if w.Fault == LeaveInSilence && was == waiting {
+		*cl = client{}
+		return true
+	}
+	return w.sendLeave(c)
+}
+
+func (w *world) sendLeave(c int) bool {
+	return w.send(c, toLeave, func(r *record) bool { w.leave(r, c); return true })
+}
+
+// mayJudge says whether client c looks at the session of an entry: the head of the queue and
+// those who do not queue judge the holders, others the one that is directly ahead.
+func (w *world) mayJudge(c int, e *entry, holds bool) bool {
+	at := find(&w.reg.queue, c)
+	if at <= 0 {
+		return holds
+	}
+	return !holds && same(e, &w.reg.queue[at-1]) && w.Fault != OnlyTheHeadJudges
+}
+
+// fence ends the session of an entry, which has passed its deadline.
+func (w *world) fence(c int, e *entry, holds bool) bool {
+	if e.mode == 0 || e.sess != lost || !w.mayJudge(c, e, holds) {
+		return false
+	}
+	w.note(Fenced)
+	w.fenceAll(*e)
+	return true
+}
+
+// fenceAll fences the session of an entry wherever it stands, in writes under way too.
+func (w *world) fenceAll(dead entry) {
+	mark := func(e *entry) {
+		if same(e, &dead) {
+			e.sess = fenced
+		}
+	}
+	w.reg.each(mark)
+	for i := range w.n {
+		w.flight[i].rec.each(mark)
+	}
+}
+
+// sendDrop sends the removal of the entries whose sessions were seen fenced.
+func (w *world) sendDrop(c int) bool {
+	return w.send(c, toDrop, func(r *record) bool {
+		before := *r
+		w.drop(r, c)
+		return *r != before
+	})
+}
+
+// Probe lets each client want to be granted, while the others are dead, or alive without a
+// wish.
+func (m *machine) Probe(s *state) (who, broke uint8) {
+	for c := range m.Clients {
+		for _, lives := range []bool{false, true} {
+			p := Progress
+			if lives {
+				p = Freedom
+			}
+			if !m.ignore[p] && !m.gets(s, c, lives) && (broke == 0 || uint8(p) < broke) {
+				who, broke = uint8(c), uint8(p)
+			}
+		}
+	}
+	return who, broke
+}
+
+func (m *machine) gets(from *state, c int, lives bool) bool {
+	w := world{machine: m, state: *from}
+	for d := range m.Clients {
+		if d != c && !lives {
+			w.end(d)
+		}
+	}
+	for range 20 {
+		for d := range m.Clients {
+			if d != c && lives {
+				w.withdraw(d)
+			}
+		}
+		w.strive(c)
+		if w.cl[c].mode == holding {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver lets all that is under way take place, in turn.
+func (w *world) deliver() {
+	for w.n > 0 {
+		w.apply(0, true)
+	}
+}
+
+func (w *world) withdraw(c int) {
+	if cl := &w.cl[c]; cl.mode != idle && cl.mode != leaving {
+		w.deliver()
+		if cl.mode != idle {
+			w.leaveNow(c)
+		}
+	}
+	if w.cl[c].mode == leaving {
+		w.deliver()
+		w.sendLeave(c)
+	}
+	w.deliver()
+}
+
+func (w *world) strive(c int) {
+	w.deliver()
+	switch w.cl[c].mode {
+	case idle:
+		mode := writer
+		if w.Slots > 0 {
+			mode = slotted
+		}
+		before := w.cl[c]
+		if !w.enterAs(c, mode, 1) {
+			w.cl[c] = before
+		}
+	case entering:
+		if !w.read(c) {
+			w.sendEntry(c)
+		}
+	case waiting:
+		w.read(c)
+	case leaving:
+		w.sendLeave(c)
+	}
+	w.deliver()
+	for i := range maxRoom {
+		w.fence(c, &w.reg.holders[i], true)
+		w.fence(c, &w.reg.queue[i], false)
+	}
+	w.sendDrop(c)
+	w.deliver()
+}
