@@ -1,7 +1,7 @@
 // Command bench measures Holdfast beside other libraries in one run, on the same
 // machine and the same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
+//	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql|sessions] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -window 90s -waiters 100
 //
 // The module stands outside of the workspace: set GOWORK=off, as make bench does.
@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -59,7 +60,7 @@ func (r *run) finish(w io.Writer) error {
 
 func main() {
 	var r run
-	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb or postgresql")
+	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb, postgresql or sessions")
 	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
@@ -68,7 +69,20 @@ func main() {
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
 	config := flag.String("worker", "", "run as a worker (used by this program itself)")
+	errandConfig := flag.String("errand", "", "run as a member of many (used by this program itself)")
 	flag.Parse()
+	if *errandConfig != "" {
+		var e errand
+		err := json.Unmarshal([]byte(*errandConfig), &e)
+		if err == nil {
+			err = e.run(os.Stdin, os.Stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "member:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *config != "" {
 		if err := work(os.Stdin, os.Stdout, *config); err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
@@ -153,6 +167,7 @@ func measure(only, dir string, size int64, r *run) error {
 			ends = append(ends, server.Kill)
 			return postgres(ctx, os.Stdout, server, r)
 		}},
+		{"sessions", func() error { return coordination(ctx, os.Stdout, temp, r) }},
 		{"", func() error { return r.finish(os.Stdout) }},
 	} {
 		if only != "" && part.name != "" && only != part.name {

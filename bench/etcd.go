@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/client/v3/experimental/recipes"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+// startEtcd builds and starts a server with its data in dir. It ends with the returned
+// function, or with this process.
+func startEtcd(dir string) (endpoint string, server *exec.Cmd, end func(), err error) {
+	bin := filepath.Join(dir, "etcdserver")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Dir, build.Stderr = "etcdserver", os.Stderr // bench runs in its own directory
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if err := build.Run(); err != nil {
+		return "", nil, nil, fmt.Errorf("build etcd: %w", err)
+	}
+	server = exec.Command(bin, dir)
+	server.Stderr = os.Stderr
+	in, err := server.StdinPipe()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if err := server.Start(); err != nil {
+		return "", nil, nil, err
+	}
+	end = func() {
+		in.Close()
+		_ = server.Wait()
+	}
+	endpoint, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		end()
+		return "", nil, nil, fmt.Errorf("etcd did not start: %w", err)
+	}
+	return strings.TrimSpace(endpoint), server, end, nil
+}
+
+// etcdMember is a program that coordinates through etcd: a client with a connection and a
+// session of its own.
+type etcdMember struct {
+	c *clientv3.Client
+	s *concurrency.Session
+}
+
+// joinEtcd counts all messages that the client sends, and those that only keep its session
+// alive under beats, too.
+func joinEtcd(ctx context.Context, endpoint string, ttl time.Duration, requests, beats *atomic.Int64) (*etcdMember, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				requests.Add(1)
+				return invoke(ctx, method, req, reply, cc, o...)
+			}),
+			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+				s, err := stream(ctx, desc, cc, method, o...)
+				counted := countedStream{ClientStream: s, requests: requests}
+				if strings.HasSuffix(method, "LeaseKeepAlive") {
+					counted.beats = beats
+				}
+				return counted, err
+			}),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &etcdMember{c, s}, nil
+}
+
+type countedStream struct {
+	grpc.ClientStream
+	requests, beats *atomic.Int64
+}
+
+func (s countedStream) SendMsg(m any) error {
+	s.requests.Add(1)
+	if s.beats != nil {
+		s.beats.Add(1)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (m *etcdMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
+	switch mode {
+	case exclusive, fair: // its locks are given in the order of arrival
+		l := concurrency.NewMutex(m.s, "/lock/"+name)
+		if err := l.Lock(ctx); err != nil {
+			return nil, err
+		}
+		return func() error { return l.Unlock(context.Background()) }, nil
+	case shared:
+		l := recipe.NewRWMutex(m.s, "/shared/"+name)
+		if err := l.RLock(); err != nil {
+			return nil, err
+		}
+		return l.RUnlock, nil
+	}
+	return nil, errAbsent
+}
+
+func (m *etcdMember) leave() error {
+	_ = m.s.Close() // the server may have ended before
+	return m.c.Close()
+}
+
+// rss returns the resident memory of a process in bytes, 0 if it cannot be read.
+func rss(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 1<<10))
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}

@@ -1,0 +1,68 @@
+// Command etcdserver runs one etcd server, embedded, with its data in a directory. It
+// prints the address for clients, and ends with its standard input. It is a module and a
+// process of its own, so that what is measured of a client is the client's alone.
+//
+//	go run . DIR
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "etcdserver:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one argument: a directory")
+	}
+	client, err := free()
+	if err != nil {
+		return err
+	}
+	peer, err := free()
+	if err != nil {
+		return err
+	}
+	c := embed.NewConfig()
+	c.Dir = filepath.Join(args[0], "etcd")
+	c.LogLevel = "fatal" // an end is told as several errors
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	server, err := embed.StartEtcd(c)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	select {
+	case <-server.Server.ReadyNotify():
+	case <-time.After(time.Minute):
+		return fmt.Errorf("not ready after a minute")
+	}
+	fmt.Println(client.String())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil
+}
+
+// free returns an address on which no process listened a moment ago.
+func free() (url.URL, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return url.URL{}, err
+	}
+	defer l.Close()
+	return url.URL{Scheme: "http", Host: l.Addr().String()}, nil
+}

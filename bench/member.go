@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// mode is how a lock is wanted.
+type mode int
+
+const (
+	exclusive mode = iota
+	fair
+	shared
+	slots
+)
+
+// semaphore is how many hold a lock at once in the mode slots.
+const semaphore = 10
+
+var errAbsent = errors.New("this system has no such lock")
+
+// member is one program that coordinates with others.
+type member interface {
+	lock(ctx context.Context, name string, mode mode) (unlock func() error, err error)
+	leave() error
+}
+
+// The systems that are compared.
+const (
+	systemPlain   = "holdfast, plain leases"
+	systemSession = "holdfast, a session"
+	systemEtcd    = "etcd, concurrency"
+)
+
+// place is where the members of a system meet.
+type place struct {
+	System string
+	Where  string // a directory, or the address of the server
+	TTL    time.Duration
+
+	// Presence lets members know at once that another process of the machine has ended, as
+	// on one host. Without it they are as on several.
+	Presence bool
+
+	requests, beats *atomic.Int64 // all, and those that only keep what is held
+}
+
+func (p *place) count() *place {
+	p.requests, p.beats = &atomic.Int64{}, &atomic.Int64{}
+	return p
+}
+
+// join makes another member.
+func (p *place) join(ctx context.Context) (member, error) {
+	if p.System == systemEtcd {
+		return joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
+	}
+	files, err := filestore.Open(p.Where, nil)
+	if err != nil {
+		return nil, err
+	}
+	st := store.Intercept(files, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		switch op.Kind {
+		case store.OpPutVolatile: // what only has to survive the program: a renewal
+			p.beats.Add(1)
+			p.requests.Add(1)
+		case store.OpWatch:
+		default:
+			p.requests.Add(1)
+		}
+		return next(ctx, op)
+	})
+	c, err := lease.New(st, &lease.Options{TTL: p.TTL, NoPresence: !p.Presence})
+	if err != nil {
+		return nil, err
+	}
+	return &plainMember{c}, nil
+}
+
+type plainMember struct{ c *lease.Client }
+
+func (m *plainMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
+	if mode != exclusive {
+		return nil, errAbsent
+	}
+	g, err := m.c.Acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return g.Release(ctx) }, nil
+}
+
+func (m *plainMember) leave() error { return m.c.Close(context.Background()) }
+
+// errand is what a member does that is a process of its own.
+type errand struct {
+	Place place
+
+	// Locks is how many locks it takes: those with the numbers below, in parallel.
+	Locks int
+
+	// Window is for how long it measures what holding them costs. 0: it tells when it got
+	// each lock.
+	Window time.Duration
+}
+
+// holding is what holding locks costs.
+type holding struct {
+	Took     time.Duration // to acquire all
+	Memory   int64         // of the Go runtime, in use, more than before
+	Resident int64         // of the process, more than before
+	CPU      time.Duration // in the window
+	Beats    int64         // in the window
+	Requests int64         // to acquire all
+}
+
+// taken is when locks were taken, by the clock that all processes of the machine share.
+type taken struct {
+	At       []int64
+	Requests int64 // from a line on its input on until all were taken
+}
+
+func lockName(i int) string { return fmt.Sprint("lock-", i) }
+
+// run does the errand and tells the result; then it stays until its input ends.
+func (e *errand) run(in io.Reader, out io.Writer) error {
+	ctx := context.Background()
+	lines := bufio.NewReader(in)
+	e.Place.count()
+	m, err := e.Place.join(ctx)
+	if err != nil {
+		return err
+	}
+	var result any
+	kept := make([]func() error, e.Locks)
+	if e.Window > 0 {
+		result, err = e.hold(ctx, m, kept)
+	} else {
+		result, err = e.wait(ctx, m, kept, lines)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(out).Encode(result); err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	runtime.KeepAlive(kept)
+	return nil
+}
+
+func (e *errand) hold(ctx context.Context, m member, kept []func() error) (*holding, error) {
+	var h holding
+	memory := func() (int64, int64) {
+		runtime.GC()
+		debug.FreeOSMemory()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapInuse + s.StackInuse), rss(os.Getpid())
+	}
+	inUse, resident := memory()
+	requests := e.Place.requests.Load()
+	var err error
+	h.Took, err = timed(func() error {
+		const parallel = 16
+		errs := make(chan error, parallel)
+		for p := range parallel {
+			go func() {
+				for i := p; i < e.Locks; i += parallel {
+					var err error
+					if kept[i], err = m.lock(ctx, lockName(i), exclusive); err != nil {
+						errs <- err
+						return
+					}
+				}
+				errs <- nil
+			}()
+		}
+		var all []error
+		for range parallel {
+			all = append(all, <-errs)
+		}
+		return errors.Join(all...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.Requests = e.Place.requests.Load() - requests
+	time.Sleep(e.Place.TTL / 3) // until everything is at rest
+	now, nowResident := memory()
+	h.Memory, h.Resident = now-inUse, nowResident-resident
+	beats, cpu := e.Place.beats.Load(), processorTime()
+	time.Sleep(e.Window)
+	h.Beats, h.CPU = e.Place.beats.Load()-beats, processorTime()-cpu
+	return &h, nil
+}
+
+func (e *errand) wait(ctx context.Context, m member, kept []func() error, lines *bufio.Reader) (*taken, error) {
+	t := &taken{At: make([]int64, e.Locks)}
+	errs := make([]error, e.Locks)
+	var all sync.WaitGroup
+	for i := range e.Locks {
+		all.Go(func() {
+			kept[i], errs[i] = m.lock(ctx, lockName(i), exclusive)
+			t.At[i] = monotonic()
+		})
+	}
+	if _, err := lines.ReadString('\n'); err != nil {
+		return nil, err
+	}
+	before := e.Place.requests.Load() - e.Place.beats.Load()
+	all.Wait()
+	t.Requests = e.Place.requests.Load() - e.Place.beats.Load() - before
+	return t, errors.Join(errs...)
+}
+
+// process is an errand under way.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out io.Reader
+}
+
+func (e errand) start() (*process, error) {
+	config, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(os.Args[0], "-errand", string(config))}
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.out, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return p, p.cmd.Start()
+}
+
+// result reads what the errand tells.
+func (p *process) result(v any) error {
+	if err := json.NewDecoder(p.out).Decode(v); err != nil {
+		return fmt.Errorf("a member ended: %w", err)
+	}
+	return nil
+}
+
+// kill ends the process with -9 and returns when.
+func (p *process) kill() int64 {
+	at := monotonic()
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()
+	return at
+}

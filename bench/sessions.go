@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// coordination compares many locks of one program, and many programs at one lock: plain
+// leases, leases under a session, and etcd's own package for that, in one run.
+func coordination(ctx context.Context, w io.Writer, dir string, r *run) error {
+	endpoint, _, end, err := startEtcd(dir)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c := &comparison{dir: dir, endpoint: endpoint, r: r}
+	fmt.Fprintf(w, "### Many locks, many programs (%s; etcd: one server on the same disk)\n\n", fileSystem(dir))
+	for _, part := range []func(context.Context, io.Writer) error{c.holding, c.takeover, c.contention, c.readers} {
+		if err := part(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type comparison struct {
+	dir, endpoint string
+	r             *run
+	n             int
+}
+
+func systems() []string { return []string{systemPlain, systemEtcd} }
+
+// place returns an empty one.
+func (c *comparison) place(system string, ttl time.Duration) place {
+	where := c.endpoint
+	if system != systemEtcd {
+		c.n++
+		where = filepath.Join(c.dir, fmt.Sprint("place-", c.n))
+	}
+	return place{System: system, Where: where, TTL: ttl}
+}
+
+// holding measures what a program pays for the locks that it holds.
+func (c *comparison) holding(_ context.Context, w io.Writer) error {
+	const ttl = 30 * time.Second
+	window := 3 * ttl / 3 // three beats
+	t := table{head: []string{"one program that holds locks (TTL 30 s)", "locks", "beats a minute", "processor, of a core", "memory in use", "resident memory", "requests to take all", "time to take all"}}
+	for _, locks := range []int{1, 100, 10_000} {
+		for _, system := range systems() {
+			p, err := errand{Place: c.place(system, ttl), Locks: locks, Window: window}.start()
+			if err != nil {
+				return err
+			}
+			var h holding
+			err = p.result(&h)
+			p.kill()
+			if err != nil {
+				return fmt.Errorf("%s: %w", system, err)
+			}
+			t.row(system, fmt.Sprint(locks), fmt.Sprintf("%.0f", float64(h.Beats)*float64(time.Minute)/float64(window)), fmt.Sprintf("%.2f %%", 100*h.CPU.Seconds()/window.Seconds()),
+				mib(h.Memory), mib(h.Resident), fmt.Sprint(h.Requests), short(h.Took))
+		}
+	}
+	t.print(w)
+	return nil
+}
+
+func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// takeover measures how a program takes the locks of one that was killed.
+func (c *comparison) takeover(_ context.Context, w io.Writer) error {
+	const ttl, locks = 6 * time.Second, 1000
+	t := table{head: []string{fmt.Sprintf("takeover of %d locks after kill -9 (TTL %v), by one program that waits for all", locks, ttl), "the first after", "the last after", "requests from the kill on"}}
+	for _, known := range []bool{false, true} {
+		for _, system := range systems() {
+			place := c.place(system, ttl)
+			place.Presence = known
+			title := system
+			if known {
+				if system == systemEtcd {
+					continue
+				}
+				title += "; the end of the process is known, as on one machine"
+			}
+			at, got, err := kill(place, locks)
+			if err != nil {
+				return fmt.Errorf("%s: %w", system, err)
+			}
+			t.row(title, short(time.Duration(slices.Min(got.At)-at)), short(time.Duration(slices.Max(got.At)-at)), fmt.Sprint(got.Requests))
+		}
+	}
+	t.print(w)
+	return nil
+}
+
+// kill lets one member hold locks and another wait for them, and kills the first.
+func kill(place place, locks int) (at int64, got taken, err error) {
+	holder, err := errand{Place: place, Locks: locks, Window: time.Millisecond}.start()
+	if err != nil {
+		return 0, got, err
+	}
+	defer holder.kill()
+	if err := holder.result(&holding{}); err != nil {
+		return 0, got, err
+	}
+	waiter, err := errand{Place: place, Locks: locks}.start()
+	if err != nil {
+		return 0, got, err
+	}
+	defer waiter.kill()
+	time.Sleep(2 * place.TTL) // until it waits for all
+	if _, err := io.WriteString(waiter.in, "\n"); err != nil {
+		return 0, got, err
+	}
+	at = holder.kill()
+	err = waiter.result(&got)
+	return at, got, err
+}
+
+// contention measures a lock that a hundred programs want all the time.
+func (c *comparison) contention(ctx context.Context, w io.Writer) error {
+	const members, ttl = 100, 30 * time.Second
+	for _, kind := range []struct {
+		title string
+		modes map[string][]mode
+		names map[mode]string
+	}{
+		{fmt.Sprintf("%d programs want one lock again and again", members), map[string][]mode{systemPlain: {exclusive}, systemSession: {exclusive, fair}, systemEtcd: {fair}},
+			map[mode]string{exclusive: "", fair: ", fair"}},
+		{fmt.Sprintf("%d programs want one of %d slots again and again", members, semaphore), map[string][]mode{systemSession: {slots}},
+			map[mode]string{slots: ""}},
+	} {
+		t := table{head: []string{kind.title, "grants a second", "requests for a grant", "grants of one program: least, median, most", "wait, median (99 %)"}}
+		for _, system := range systems() {
+			for _, mode := range kind.modes[system] {
+				s, err := c.crowd(ctx, system, mode, members, ttl)
+				if errors.Is(err, errAbsent) {
+					continue
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", system, err)
+				}
+				n := 0
+				for _, k := range s.grants {
+					n += k
+				}
+				slices.Sort(s.grants)
+				t.row(system+kind.names[mode], fmt.Sprintf("%.0f", float64(n)/c.r.window.Seconds()), fmt.Sprintf("%.3g", float64(s.requests)/float64(max(n, 1))),
+					fmt.Sprintf("%d, %d, %d", s.grants[0], s.grants[len(s.grants)/2], s.grants[len(s.grants)-1]), fmt.Sprintf("%s (%s)", short(s.waits.median()), short(s.waits.at(0.99))))
+			}
+		}
+		if len(t.rows) > 0 {
+			t.print(w)
+		}
+	}
+	return nil
+}
+
+// spread is how a lock went round.
+type rounds struct {
+	grants   []int // of each member
+	requests int64
+	waits    samples
+}
+
+// crowd lets members take and free one lock for the window, and hold it for a millisecond.
+func (c *comparison) crowd(ctx context.Context, system string, mode mode, members int, ttl time.Duration) (*rounds, error) {
+	place := c.place(system, ttl)
+	place.count()
+	all := make([]member, members)
+	defer func() {
+		for _, m := range all {
+			if m != nil {
+				_ = m.leave()
+			}
+		}
+	}()
+	for i := range all {
+		var err error
+		if all[i], err = place.join(ctx); err != nil {
+			return nil, err
+		}
+	}
+	name := strings.ReplaceAll(fmt.Sprint("crowd-", system, mode), " ", "-")
+	s := &rounds{grants: make([]int, members)}
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	var errs []error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	holders := 0
+	most := 1
+	if mode == slots {
+		most = semaphore
+	}
+	before := place.requests.Load() - place.beats.Load()
+	for i, m := range all {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				unlock, err := m.lock(ctx, name, mode)
+				if ctx.Err() != nil {
+					if err == nil {
+						_ = unlock()
+					}
+					return
+				}
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+					mu.Unlock()
+					cancel()
+					return
+				}
+				s.waits = append(s.waits, time.Since(began))
+				s.grants[i]++
+				if holders++; holders > most {
+					errs = append(errs, fmt.Errorf("%d holders, at most %d are allowed", holders, most))
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				holders--
+				mu.Unlock()
+				if err := unlock(); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+					cancel()
+				}
+			}
+		})
+	}
+	select {
+	case <-time.After(c.r.window):
+	case <-ctx.Done():
+	}
+	s.requests = place.requests.Load() - place.beats.Load() - before
+	cancel()
+	running.Wait()
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return s, nil
+}
+
+// readers measures a hundred programs that read at the same time.
+func (c *comparison) readers(ctx context.Context, w io.Writer) error {
+	const members, ttl = 100, 30 * time.Second
+	t := table{head: []string{fmt.Sprintf("%d readers of one lock", members), "all of them read after", "requests of a reader, to begin and to end", "all have ended after"}}
+	for _, system := range systems() {
+		place := c.place(system, ttl)
+		place.count()
+		row, err := func() ([]string, error) {
+			all := make([]member, members)
+			defer func() {
+				for _, m := range all {
+					if m != nil {
+						_ = m.leave()
+					}
+				}
+			}()
+			for i := range all {
+				var err error
+				if all[i], err = place.join(ctx); err != nil {
+					return nil, err
+				}
+			}
+			before := place.requests.Load() - place.beats.Load()
+			unlock := make([]func() error, members)
+			began, err := together(members, func(i int) (err error) {
+				unlock[i], err = all[i].lock(ctx, "readers", shared)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			ended, err := together(members, func(i int) error { return unlock[i]() })
+			if err != nil {
+				return nil, err
+			}
+			n := place.requests.Load() - place.beats.Load() - before
+			return []string{system, short(began), fmt.Sprintf("%.3g", float64(n)/members), short(ended)}, nil
+		}()
+		if errors.Is(err, errAbsent) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", system, err)
+		}
+		t.row(row...)
+	}
+	t.print(w)
+	return nil
+}
+
+// together does f n times at once.
+func together(n int, f func(i int) error) (time.Duration, error) {
+	errs := make([]error, n)
+	return timed(func() error {
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() { errs[i] = f(i) })
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	})
+}
