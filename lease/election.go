@@ -44,6 +44,17 @@ func (c *Client) Election(name string) (*Election, error) {
 	return newElection(h), nil
 }
 
+// Election returns a candidate for the leadership of name under the session, which renews it
+// with all its other locks. When the session is over the candidate cannot lead again: its
+// campaigns fail with the cause. It is otherwise like [Client.Election].
+func (s *Session) Election(name string) (*Election, error) {
+	h, err := s.Handle(name)
+	if err != nil {
+		return nil, err
+	}
+	return newElection(h), nil
+}
+
 func newElection(h *Handle) *Election { return &Election{h: h, slot: make(chan struct{}, 1)} }
 
 // Name returns the name that the candidate campaigns for.
@@ -131,19 +142,25 @@ func (e *Election) Resign(ctx context.Context) error {
 //   - ctx ends. The context of f ends with it, with its cause, and the lease lasts until f has
 //     returned. If f returned nil, so does Lead; else the error matches the cause of ctx.
 //     In a campaign the error is that of [Handle.Acquire], which matches the cause, too.
-//   - a campaign fails: the client was closed ([ErrClosed]), or the error is one that
-//     waiting does not mend. Errors of the store that may pass are waited out, within
-//     Options.Patience.
+//   - a campaign fails: the client or the session was closed ([ErrClosed]), the session was
+//     lost ([ErrLost]), or the error is one that waiting does not mend. Errors of the store
+//     that may pass are waited out, within Options.Patience.
 func (e *Election) Lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) error {
+	_, err := e.lead(ctx, value, f)
+	return err
+}
+
+// lead is Lead, and reports whether it ends with a term of f, and not with a campaign.
+func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Context, g *Guard) error) (elected bool, _ error) {
 	for {
 		guard, err := e.Campaign(ctx, value)
 		if err != nil {
-			return err
+			return false, err
 		}
 		err = guard.do(ctx, f)
 		// The guard was released, and says the same again.
 		if lost := guard.Release(ctx); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
-			return err
+			return true, err
 		}
 	}
 }
@@ -158,6 +175,22 @@ func (c *Client) Lead(ctx context.Context, name string, value []byte, f func(ctx
 	return e.Lead(ctx, value, f)
 }
 
+// Lead runs f while this program leads the election name, again after each loss, under the
+// session for as long as that lasts. It is [Election.Lead] on a new candidate, but the loss of
+// the session does not end it: it goes on with a lease of its own, like [Client.Lead]. After
+// [Session.Close] the error matches [ErrClosed].
+func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ctx context.Context, g *Guard) error) error {
+	e, err := s.Election(name)
+	if err != nil {
+		return err
+	}
+	elected, err := e.lead(ctx, value, f)
+	if elected || ctx.Err() != nil || !errors.Is(s.Err(), ErrLost) {
+		return err
+	}
+	return s.c.Lead(ctx, name, value, f)
+}
+
 // Leader tells who leads, as one read of the lock's record shows it.
 type Leader struct {
 	Name   string    // of the election
@@ -167,26 +200,62 @@ type Leader struct {
 	Since  time.Time // when the term began, by the leader's wall clock, for people
 }
 
-// Leader reads who leads the election name, in one request, and for a leader that holds
-// the lock under a session in two. Without a leader the error matches [ErrNoLeader]: the
-// lock has no record, is free, was broken, or the leader is known to be dead. That is known
-// where the store knows of processes or of the age of records, and of a session that was
-// closed or fenced. Anywhere else a leader that died is named until another candidate
-// leads. A leader that was told of a break may go on until its deadline. What is read can
-// be over when the call returns: work that depends on it needs the token.
+// Leader reads who leads the election name, in one request. Where the leader holds the lock
+// under a session of another client it takes two. If the leader is over or its session was
+// removed, Leader reads the lock once more. Without
+// a leader the error matches [ErrNoLeader]: the lock has no record, is free, was broken, or the
+// leader is known to be dead. That is known of a session that was closed or fenced, and where
+// the store knows of processes or of the age of records. Anywhere else a leader that died is
+// named until another candidate leads. A leader that was told of a break may go on until its
+// deadline. Leader changes nothing: it fences no session. What is read can be over when the
+// call returns, so that work which depends on it needs the token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	h, err := c.Handle(name)
 	if err != nil {
 		return Leader{}, err
 	}
 	s, err := h.inspect(ctx)
+	for err == nil && s.rec != nil && s.rec.State == Held {
+		var over, lasts bool
+		if over, lasts, err = h.dead(ctx, s); err != nil || lasts {
+			break
+		}
+		// The lock may have passed on before its session ended or was removed.
+		last := s
+		if s, err = h.inspect(ctx); err == nil && s.version == last.version {
+			if over {
+				return Leader{}, noLeader(name)
+			}
+			break
+		}
+	}
 	if err != nil {
 		return Leader{}, err
 	}
-	if s.rec != nil && s.rec.State == Held && h.vacant(ctx, s).open {
-		return Leader{}, noLeader(name)
-	}
 	return leaderOf(name, s.rec)
+}
+
+// dead reports whether the holder of a lock in the state s is known to be dead, or to have
+// closed its session; and else whether it is known to have held the lock since s was read. It
+// writes nothing.
+func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, _ error) {
+	if s.rec.Session == "" {
+		dead = h.vacant(ctx, s).open
+		return dead, !dead, nil
+	}
+	if h.c.trusts(s.rec.Session) {
+		return false, true, nil
+	}
+	session, err := h.c.sessionHandle(s.rec.Session)
+	if err != nil {
+		return false, false, fmt.Errorf("%s: %w: %w", h, store.ErrCorrupt, err)
+	}
+	now, err := session.inspect(ctx)
+	if err != nil || now.rec == nil {
+		return false, false, err
+	}
+	dead = now.rec.State != Held || session.vacant(ctx, now).open
+	return dead, !dead, nil
 }
 
 func noLeader(name string) error { return fmt.Errorf("election %q: %w", name, ErrNoLeader) }

@@ -57,7 +57,16 @@ func observation(l lease.Leader, err error) string {
 	return string(l.Value)
 }
 
-// Of seven candidates one leads at a time, each leads once, and each is seen with its own
+func electionIn(t *testing.T, s *lease.Session, name string) *lease.Election {
+	t.Helper()
+	e, err := s.Election(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Of seven candidates, some under sessions, one leads at a time, each leads once, and each is seen with its own
 // value and its own token: in every record that is ever written, too.
 func TestElectionHasOneLeader(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
@@ -83,6 +92,9 @@ func TestElectionHasOneLeader(t *testing.T) {
 			for i := range 7 {
 				c := client(t, w, nil)
 				e := election(t, c, "job")
+				if i%2 == 0 {
+					e = electionIn(t, open(t, c), "job")
+				}
 				value := fmt.Sprint("candidate ", i)
 				all.Go(func() {
 					g, err := e.Campaign(t.Context(), []byte(value))
@@ -692,5 +704,188 @@ func TestElectionThroughFailures(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// What a look at the session tells of a leader under it. Leader writes nothing, whatever it
+// finds and however often it looks.
+func TestLeaderUnderASession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
+		holder := newWire(p)
+		owner := client(t, holder, nil)
+		s := open(t, owner)
+		e := electionIn(t, s, "job")
+		g := mustCampaign(t, e, "leader")
+		w := newWire(p)
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() {
+				t.Errorf("Leader has sent a %s", op.Kind)
+			}
+			return pass
+		})
+		c := client(t, w, nil)
+		led := func(n int) {
+			t.Helper()
+			w.requests()
+			wantLeader(t, c, "job", "leader", g.Token())
+			if got := w.requests(); got != n {
+				t.Errorf("%d requests; want %d", got, n)
+			}
+		}
+		led(2)
+		holder.requests()
+		wantLeader(t, owner, "job", "leader", g.Token())
+		if n := holder.requests(); n != 1 {
+			t.Errorf("%d requests of the session's own client; want 1", n)
+		}
+
+		// Silent for long, and asked for again and again: named, until its process is dead.
+		holder.set(everything(drop))
+		p.set(store.LivenessUnknown)
+		for range 100 {
+			time.Sleep(ttl)
+			led(2)
+		}
+		p.set(store.Dead)
+		wantNoLeader(t, c, "job")
+		p.set(store.LivenessUnknown)
+
+		// Fenced by one who waits for another lock of it.
+		holder.set(nil)
+		s = open(t, owner)
+		g = mustCampaign(t, electionIn(t, s, "job"), "leader")
+		mustTryIn(t, s, "other")
+		holder.set(everything(drop))
+		waiter := client(t, st, nil)
+		if _, err := waiter.Acquire(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, waiter, "job", lease.Held)
+		wantNoLeader(t, c, "job")
+
+		// Its record removed: nothing is known.
+		info, err := waiter.InspectSession(t.Context(), s.ID())
+		if err != nil || st.Delete(t.Context(), sessionKey(s), info.Version) != nil {
+			t.Fatal(err)
+		}
+		led(3)
+
+		// Closed, and the lock's record not freed.
+		holder.set(nil)
+		s = open(t, owner)
+		g = mustCampaign(t, electionIn(t, s, "job"), "leader")
+		holder.set(on("lock/job", drop))
+		_ = s.Close(t.Context())
+		wantState(t, waiter, "job", lease.Held)
+		wantNoLeader(t, c, "job")
+	})
+}
+
+// The lock passes on between the look at it and the look at the session that had it.
+func TestLeaderThatFollowsInTheMiddle(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		mustCampaign(t, electionIn(t, s, "job"), "the last")
+		next := election(t, client(t, st, nil), "job")
+		var g *lease.Guard
+		w := newWire(st)
+		w.set(func(op *store.Op) fault {
+			if op.Key == sessionKey(s) && g == nil {
+				_ = s.Close(t.Context())
+				g = mustCampaign(t, next, "the next")
+			}
+			return pass
+		})
+		l, err := client(t, w, nil).Leader(t.Context(), "job")
+		if g == nil || err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("Leader: %v", err)
+		}
+		if string(l.Value) != "the next" || l.Token != g.Token() {
+			t.Errorf("the leader is %q (token %d), %v; want %q (token %d)", l.Value, l.Token, err, "the next", g.Token())
+		}
+	})
+}
+
+// The loss of the session ends a candidate under it, and neither [Session.Lead], which goes on
+// without the session, nor what that had: it ends with its context.
+func TestLeadAfterTheLossOfTheSession(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			c := client(t, w, nil)
+			s := open(t, c)
+			cause := errors.New("the program ends")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(10*time.Hour, func() { cancel(cause) })
+			var terms []error
+			work := func(ctx context.Context, g *lease.Guard) error {
+				wantLeader(t, client(t, st, nil), "job", "leader", g.Token())
+				<-ctx.Done()
+				terms = append(terms, context.Cause(ctx))
+				return nil
+			}
+			want := []error{lease.ErrExpired, cause}
+			if waits { // while it waits for another, who leads for some hours
+				other := mustTry(t, client(t, st, nil), "job")
+				time.AfterFunc(5*time.Hour, func() { mustRelease(t, other) })
+				want = want[1:]
+			}
+			time.AfterFunc(time.Hour, func() { w.set(everything(drop)) })
+			time.AfterFunc(2*time.Hour, func() { w.set(nil) })
+			if err := s.Lead(ctx, "job", []byte("leader"), work); err != nil {
+				t.Errorf("Lead: %v", err)
+			}
+			if len(terms) != len(want) {
+				t.Fatalf("%d terms: %v; want %v", len(terms), terms, want)
+			}
+			for i := range want {
+				if !errors.Is(terms[i], want[i]) {
+					t.Errorf("term %d ended with %v; want %v", i, terms[i], want[i])
+				}
+			}
+			wantNoLeader(t, c, "job")
+			if s.Err() == nil {
+				t.Error("the session lives")
+			}
+
+			// A candidate under the session tells of its end.
+			err := electionIn(t, s, "job").Lead(t.Context(), nil, func(context.Context, *lease.Guard) error { panic("no lease") })
+			if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("Election.Lead: %v", err)
+			}
+		})
+	}
+}
+
+// The session outlives the leadership, and so do its other locks.
+func TestLeadUnderASessionThatLives(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		other := mustTryIn(t, s, "other")
+		terms := 0
+		err := s.Lead(t.Context(), "job", nil, func(ctx context.Context, g *lease.Guard) error {
+			terms++
+			return errWork
+		})
+		if !errors.Is(err, errWork) || errors.Is(err, lease.ErrLost) || terms != 1 || other.Err() != nil {
+			t.Errorf("Lead: %v after %d terms, %v", err, terms, other.Err())
+		}
+		for _, ends := range []func(){func() { _ = s.Close(context.Background()) }, func() {}} { // closed before, too
+			err = s.Lead(t.Context(), "job", nil, func(ctx context.Context, g *lease.Guard) error {
+				go ends()
+				<-ctx.Done()
+				return nil
+			})
+			if !errors.Is(err, lease.ErrClosed) || errors.Is(err, lease.ErrLost) {
+				t.Errorf("Lead of a session that was closed: %v", err)
+			}
+		}
+		if _, err := s.Election("a//b"); !errors.Is(err, store.ErrKey) {
+			t.Error(err)
+		}
+		if err := s.Lead(t.Context(), "", nil, nil); !errors.Is(err, store.ErrKey) {
+			t.Error(err)
+		}
 	})
 }
