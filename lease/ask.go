@@ -285,3 +285,10 @@ func (g *Guard) Refuse(ctx context.Context, reason string) error {
 		return asked.Refused != ""
 	})
 }
+
+// wasAsked reports whether the holder has heard of an ask, and has not refused.
+func (g *grant) wasAsked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ask != nil && g.ask.Refused == ""
+}

@@ -130,9 +130,10 @@ func (e *Election) Resign(ctx context.Context) error {
 }
 
 // Lead campaigns with value, and runs f in the calling goroutine while it leads, like
-// [Handle.Do]. When the leadership is lost, it waits until f has returned, and campaigns
-// again with the same value, whatever f returned: so f can run many times, one after the
-// other. It is for a service that has to run on one machine at a time, for ever. The
+// [Handle.Do]. When the leadership is lost, or the leader is asked to give way (see
+// [Client.Ask]), the context of f ends. Lead waits until f has returned, and campaigns again
+// with the same value, whatever f returned: so f can run many times, one after the other. A
+// leader that was asked leaves the lock to others for Options.MaxPoll first. It is for a service that has to run on one machine at a time, for ever. The
 // guard is for the token, and for Proclaim.
 //
 // Lead ends when
@@ -157,9 +158,14 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 		if err != nil {
 			return false, err
 		}
-		err = guard.do(ctx, f)
+		asked := false
+		err = guard.do(ctx, func(ctx context.Context, g *Guard) error {
+			defer func() { asked = errors.Is(context.Cause(ctx), ErrAsked) }()
+			return f(ctx, g)
+		})
 		// The guard was released, and says the same again.
-		if lost := guard.Release(ctx); !errors.Is(lost, ErrLost) || ctx.Err() != nil {
+		lost := errors.Is(guard.Release(ctx), ErrLost)
+		if !lost && !asked || ctx.Err() != nil {
 			return true, err
 		}
 	}

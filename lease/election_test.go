@@ -889,3 +889,52 @@ func TestLeadUnderASessionThatLives(t *testing.T) {
 		}
 	})
 }
+
+// A leader that is asked to give way stops, leaves the leadership to another, and is a
+// candidate again. The one that asked may come a moment later.
+func TestLeadGivesWayWhenAsked(t *testing.T) {
+	for _, pushes := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if !pushes {
+				st = unwatched{st}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var told []string
+			var leader sync.WaitGroup
+			leader.Go(func() {
+				err := client(t, st, nil).Lead(ctx, "job", []byte("first"), func(ctx context.Context, g *lease.Guard) error {
+					<-ctx.Done()
+					told = append(told, context.Cause(ctx).Error())
+					if len(told) == 1 {
+						return nil // for the leader this is no end
+					}
+					return ctx.Err()
+				})
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("Lead: %v", err)
+				}
+			})
+			time.Sleep(time.Hour)
+			other := client(t, st, nil)
+			for range 3 {
+				asked, err := other.Ask(t.Context(), "job", &lease.AskOptions{Reason: "maintenance", Wait: true})
+				if err != nil || !asked.Over {
+					t.Fatalf("Ask: %+v, %v", asked, err)
+				}
+				time.Sleep(time.Second)
+				g := mustTry(t, other, "job")
+				time.Sleep(time.Hour)
+				mustRelease(t, g)
+				time.Sleep(time.Hour)
+				if l, err := other.Leader(t.Context(), "job"); err != nil || string(l.Value) != "first" {
+					t.Fatalf("the leader is %q, %v; want the first again", l.Value, err)
+				}
+			}
+			cancel()
+			leader.Wait()
+			if len(told) != 4 || told[3] != context.Canceled.Error() {
+				t.Errorf("the function was told %q", told)
+			}
+		})
+	}
+}

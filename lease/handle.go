@@ -417,6 +417,8 @@ func (h *Handle) yields() time.Duration {
 	since := h.c.clock.monotonic().Sub(last.at)
 	yield := set.Yield
 	switch watched := h.watches(); {
+	case h.grant.wasAsked(): // for as long as a waiter needs that does not hear of it
+		yield = max(yield, set.MaxPoll)
 	case yield != 0:
 	case watched && h.crowded:
 		yield = watchedYield
