@@ -48,7 +48,7 @@ type fileFight struct {
 }
 
 // newFileFight begins a fight in a new directory.
-func newFileFight(t *testing.T, ttl time.Duration, faults fileFaults) *fileFight {
+func newFileFight(t *testing.T, ttl time.Duration, faults fileFaults, sessions bool) *fileFight {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("HOLDFAST_SEED"); s != "" {
 		fmt.Sscan(s, &seed)
@@ -58,7 +58,7 @@ func newFileFight(t *testing.T, ttl time.Duration, faults fileFaults) *fileFight
 	return &fileFight{
 		fight: newFight(t, job{
 			Target: target{Kind: "file", Space: dir, File: faults},
-			TTL:    ttl, Margin: ttl / 10, Grace: -1, Seed: seed,
+			TTL:    ttl, Margin: ttl / 10, Grace: -1, Seed: seed, Sessions: sessions,
 		}),
 		heard: map[int]int{}, instants: map[string]int{},
 	}
@@ -147,19 +147,33 @@ func (f *fileFight) calm() {
 // fence; the whole history is one of a lease; and every process that is left gets the lock.
 func TestFileTorture(t *testing.T) {
 	t.Parallel()
-	duration := 12 * time.Second
+	tortureFiles(t, 12*time.Second, 5, false)
+}
+
+// The same with leases under sessions, and some without. The processes are stopped and killed
+// before and after openings, beats, fences and closings, too.
+func TestFileSessionTorture(t *testing.T) {
+	t.Parallel()
+	tortureFiles(t, 10*time.Second, 4, true)
+}
+
+func tortureFiles(t *testing.T, duration time.Duration, workers int, sessions bool) {
 	if torture() {
-		duration = 150 * time.Second
+		duration, workers = 150*time.Second, 5
 	}
-	f := newFileFight(t, 500*time.Millisecond, fileFaults{Chance: 0.05})
-	f.run(5, duration)
+	f := newFileFight(t, 500*time.Millisecond, fileFaults{Chance: 0.05}, sessions)
+	f.run(workers, duration)
 	f.calm()
 	st, err := openFile(f.job.Target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.check(st)
-	for _, what := range []string{"before acquire", "after acquire", "before release", "after release", "after fenced write"} {
+	instants := []string{"before acquire", "after acquire", "before release", "after release", "after fenced write"}
+	if sessions {
+		instants = append(instants, "after opening", "before fence", "after fence", "after closing")
+	}
+	for _, what := range instants {
 		if torture() && (f.instants["stop "+what] == 0 || f.instants["kill "+what] == 0) {
 			t.Errorf("no process was stopped and killed %s", what)
 		}
@@ -182,7 +196,7 @@ func TestFileTorture(t *testing.T) {
 // and the checks see two holders.
 func TestFileTortureControl(t *testing.T) {
 	t.Parallel()
-	f := newFileFight(t, 500*time.Millisecond, fileFaults{Rash: true})
+	f := newFileFight(t, 500*time.Millisecond, fileFaults{Rash: true}, false)
 	for range 4 {
 		f.alive = append(f.alive, f.start())
 	}

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -54,6 +55,14 @@ func instantOf(op *store.Op) string {
 		return "fenced write"
 	case op.Kind == store.OpPutVolatile:
 		return "renewal"
+	case strings.Contains(op.Key, ".session/") && op.Kind != store.OpPut:
+		return "removal"
+	case strings.Contains(op.Key, ".session/"):
+		for state, what := range map[string]string{"open": "opening", "fenced": "fence", "closed": "closing"} {
+			if strings.Contains(string(op.Value), fmt.Sprintf(`"state":%q`, state)) {
+				return what
+			}
+		}
 	case strings.Contains(string(op.Value), `"state":"free"`):
 		return "release"
 	}

@@ -80,7 +80,7 @@ func TestFileKilledHolder(t *testing.T) {
 	if torture() {
 		rounds = 100
 	}
-	f := newFileFight(t, 30*time.Second, fileFaults{})
+	f := newFileFight(t, 30*time.Second, fileFaults{}, false)
 	for range 4 {
 		f.alive = append(f.alive, f.start())
 	}

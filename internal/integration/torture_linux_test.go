@@ -28,11 +28,26 @@ import (
 // fence; and when the faults end, every worker that is left gets the lock.
 func TestLeaseTorture(t *testing.T) {
 	t.Parallel()
-	duration := 12 * time.Second
-	if torture() {
-		duration = 60 * time.Second
+	tortureLeases(t, 12*time.Second, 4, false)
+}
+
+// The same with leases under sessions, and some without, which exclude each other. A process
+// that takes a lock over has to fence the session of the last holder first, and the faults
+// meet openings, beats, fences and closings, too.
+func TestSessionTorture(t *testing.T) {
+	t.Parallel()
+	tortureLeases(t, 10*time.Second, 3, true)
+}
+
+func tortureLeases(t *testing.T, duration time.Duration, workers int, sessions bool) {
+	stores := kinds()
+	if !sessions || torture() { // every write waits there, so that few sessions take long
+		stores = append(stores, versioned(400*time.Millisecond)...)
 	}
-	eachOf(t, append(kinds(), versioned(400*time.Millisecond)...), func(t *testing.T, k kind) {
+	if torture() {
+		duration, workers = 60*time.Second, 4
+	}
+	eachOf(t, stores, func(t *testing.T, k kind) {
 		seed := uint64(time.Now().UnixNano())
 		if s := os.Getenv("HOLDFAST_SEED"); s != "" {
 			fmt.Sscan(s, &seed)
@@ -41,10 +56,10 @@ func TestLeaseTorture(t *testing.T) {
 		direct := k.target(t)
 		proxy := faultproxy.New(t, direct.endpoint())
 		f := newFight(t, job{
-			Target: direct.at(proxy.URL), TTL: k.ttl, Margin: k.ttl / 10, Grace: -1, Seed: seed,
+			Target: direct.at(proxy.URL), TTL: k.ttl, Margin: k.ttl / 10, Grace: -1, Seed: seed, Sessions: sessions,
 		})
 		proxy.Inject(faultproxy.Random(seed, 0.1, nil, anyFault(k.ttl)...))
-		f.fight(4, duration)
+		f.fight(workers, duration)
 		proxy.Heal()
 		f.settle()
 		st, err := direct.open(t.Context())
@@ -263,6 +278,9 @@ func (f *fight) check(st store.Store) {
 	// told. Its register promises nothing then; its leases do all the same.
 	if f.job.Target.Kind != "s3versioned" {
 		f.checkCounter(st, counted, maybe)
+	}
+	if f.job.Sessions && kinds["session"] == 0 {
+		f.t.Error("no session was opened")
 	}
 	if len(beliefs) < leastGrants {
 		f.t.Errorf("only %d grants: this was no fight", len(beliefs))

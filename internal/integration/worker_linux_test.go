@@ -24,6 +24,9 @@ type job struct {
 	Margin time.Duration
 	Grace  time.Duration
 	Seed   uint64
+
+	// Sessions makes the worker take the lock under sessions, and now and then without one.
+	Sessions bool
 }
 
 const (
@@ -33,7 +36,7 @@ const (
 
 // event is one line that a worker writes.
 type event struct {
-	Kind  string // held, believed, lost, released, counted, maybe, fenced, error, violation
+	Kind  string // held, believed, lost, released, counted, maybe, fenced, session, ended, error, violation
 	At    int64  // CLOCK_MONOTONIC in nanoseconds, the same for all processes of the machine
 	Token uint64
 	N     int // the counter's value that this worker wrote
@@ -115,19 +118,21 @@ func (w *worker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handle, err := client.Handle(tortureLock)
-	if err != nil {
-		return err
-	}
+	claims := claims{client: client}
 	for {
-		if w.rnd.IntN(2) == 0 { // a handle that knows nothing, or the one that remembers
-			if handle, err = client.Handle(tortureLock); err != nil {
+		if claims.handle == nil || w.rnd.IntN(2) == 0 { // a handle that knows nothing, or the one that remembers
+			if err := claims.renew(ctx, w); err != nil {
 				return err
 			}
 		}
-		guard, err := handle.Acquire(ctx)
+		guard, err := claims.handle.Acquire(ctx)
 		if err != nil {
-			w.tell(event{Kind: "error", Text: "acquire: " + err.Error()})
+			if errors.Is(err, lease.ErrLost) {
+				w.tell(event{Kind: "ended", Text: "the session: " + err.Error()})
+				claims.handle = nil
+			} else {
+				w.tell(event{Kind: "error", Text: "acquire: " + err.Error()})
+			}
 			time.Sleep(w.TTL / 10)
 			continue
 		}
@@ -140,6 +145,34 @@ func (w *worker) run(ctx context.Context) error {
 		w.tell(event{Kind: "released", Token: guard.Token(), Text: fmt.Sprint(err)})
 		time.Sleep(time.Duration(w.rnd.IntN(20)) * time.Millisecond)
 	}
+}
+
+// claims is what a worker takes the lock through.
+type claims struct {
+	client  *lease.Client
+	session *lease.Session
+	handle  *lease.Handle
+}
+
+// renew makes a new handle: of the client or, where the job wants that, of a session, which is
+// the last one, or a new one.
+func (c *claims) renew(ctx context.Context, w *worker) (err error) {
+	if !w.Sessions || w.rnd.IntN(5) == 0 {
+		c.handle, err = c.client.Handle(tortureLock)
+		return err
+	}
+	if c.session != nil && (c.session.Err() != nil || w.rnd.IntN(4) == 0) {
+		_ = c.session.Close(ctx) // it may be lost
+		c.session = nil
+	}
+	if c.session == nil {
+		if c.session, err = c.client.OpenSession(ctx); err != nil {
+			return err
+		}
+		w.tell(event{Kind: "session", Text: c.session.ID()})
+	}
+	c.handle, err = c.session.Handle(tortureLock)
+	return err
 }
 
 // hold believes in a lease for a while, and says at every look that it does.
