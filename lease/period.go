@@ -71,7 +71,8 @@ func calendar(unit string, zone *time.Location) Period {
 // ParsePeriod reads what [Period.String] writes: a length such as "6h" or "90m", or a unit of
 // the calendar (hour, day, week, month, year) and, after a blank, the name of a time zone in
 // the IANA database; without one it is UTC. "month Europe/Zurich" is an example. The error,
-// also of a zone that does not exist, matches [store.ErrInvalid].
+// also of a zone that does not exist, or of Local, which is another one on each machine,
+// matches [store.ErrInvalid].
 func ParsePeriod(text string) (Period, error) {
 	bad := func(format string, args ...any) (Period, error) {
 		return Period{}, fmt.Errorf("%w: period %q: %s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
@@ -80,6 +81,9 @@ func ParsePeriod(text string) (Period, error) {
 	if slices.Contains(calendarUnits, unit) {
 		if name == "" && zoned {
 			return bad("name a time zone after the blank, or leave it out")
+		}
+		if name == "Local" {
+			return bad("Local is another zone on each machine: name the zone, such as Europe/Zurich")
 		}
 		zone, err := time.LoadLocation(name)
 		if err != nil {

@@ -66,6 +66,9 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 		if err != nil {
 			return err
 		}
+		if at.isNew() && !makes {
+			return &statusError{statusUnsafe, fmt.Errorf("there is no bucket %s: is it mistyped? holdfast items init makes it", at)}
+		}
 		b, err := at.open(ctx, a)
 		if err != nil {
 			return err
@@ -408,7 +411,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE` to keep with the object of a large attribute")
 	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of a large attribute on S3")
 	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the object of a large attribute on S3")
-	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`")
+	flags.StringVar(&w.set, "set", "", "other attributes, as an object of `JSON`, or @FILE that has it, or @- for standard input")
 	flags.BoolVar(&w.typed, "typed", false, `the JSON of --set has DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "`NAME` of an attribute to remove; may be given several times")
 	flags.BoolVar(&w.repair, "repair", false, "upload content also that the item refers to already: for an object that is missing or damaged")
@@ -418,7 +421,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 }
 
 // change returns what the flags ask for, apart from the large attributes.
-func (w *putFlags) change(flags *pflag.FlagSet) (largeitem.Change, error) {
+func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (largeitem.Change, error) {
 	c := largeitem.Change{Remove: w.remove}
 	chosen := 0
 	for _, is := range []bool{w.ifAbsent, w.ifExists, w.replaces} {
@@ -437,8 +440,11 @@ func (w *putFlags) change(flags *pflag.FlagSet) (largeitem.Change, error) {
 		return c, usagef("--typed is for --set")
 	}
 	if w.set != "" {
-		var err error
-		if c.Set, err = attributesFlag("set", w.set, w.typed); err != nil {
+		text, err := a.setText(ctx, w)
+		if err != nil {
+			return c, err
+		}
+		if c.Set, err = attributesFlag("set", text, w.typed); err != nil {
 			return c, err
 		}
 	}
@@ -542,13 +548,13 @@ func addOnce(to *map[string]string, key, value string) (twice bool) {
 }
 
 func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
-	change, err := w.change(cmd.Flags())
-	if err != nil {
-		return err
-	}
 	// Open the files first: if one cannot be read, the command makes nothing.
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
+	change, err := w.change(ctx, a, cmd.Flags())
+	if err != nil {
+		return stoppedBy(ctx, err)
+	}
 	large, size, opened, err := w.large(ctx, a)
 	defer func() {
 		for _, src := range opened {
@@ -558,7 +564,7 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 	if err != nil {
 		return stoppedBy(ctx, err)
 	}
-	return a.withItems(cmd, f, true, func(ctx context.Context, s items) error {
+	return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
 		key, err := parseKey(s.schema, keyText)
 		if err != nil {
 			return err
@@ -590,6 +596,33 @@ func existsAlready(err error) error {
 		return &statusError{statusCondition, fmt.Errorf("the item %v exists already", refused.Key)}
 	}
 	return err
+}
+
+// maxSet is the most that --set reads from a file, in bytes: a table refuses far less.
+const maxSet = 8 << 20
+
+// setText returns the JSON of --set, which can be in a file.
+func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
+	name, ok := strings.CutPrefix(w.set, "@")
+	if !ok {
+		return w.set, nil
+	}
+	switch {
+	case name == "":
+		return "", usagef("--set @: name a file, @FILE, or @- for standard input")
+	case name == "-" && slices.ContainsFunc(w.attrs, func(given string) bool { return strings.HasSuffix(given, "=@-") }):
+		return "", usagef("--set and --attr cannot both be standard input")
+	}
+	src, err := a.openSource(ctx, name, -1)
+	if err != nil {
+		return "", err
+	}
+	defer src.Close()
+	text, err := io.ReadAll(io.LimitReader(src.Reader, maxSet+1))
+	if err == nil && len(text) > maxSet {
+		err = usagef("--set %s: more than %d bytes; a large value belongs into --attr", printable.Text(w.set), maxSet)
+	}
+	return string(text), err
 }
 
 func (a *app) printWrote(v wroteView) error {
@@ -750,18 +783,22 @@ func (a *app) itemsLs() *cobra.Command {
 	f := &itemFlags{}
 	var typed bool
 	cmd := &cobra.Command{
-		Use:   "ls",
+		Use:   "ls [PREFIX]",
 		Short: "List the items of a table",
 		Long: `List the items of a table in no promised order: the key as JSON, and the large attributes
-with their sizes in bytes, with tabs between them; with --json one item on each line. It
-reads the whole table.`,
+with their sizes in bytes, with tabs between them; with --json one item on each line.
+
+With PREFIX only those whose keys, written as PARTITION or PARTITION/SORT, begin with it: so
+user-7/ lists one partition. It reads the whole table all the same.`,
 		Example: `  holdfast items ls
+  holdfast items ls user-7/
   holdfast items ls --json | jq -c '.key'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := strings.Join(args, "")
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
 				for i, err := range s.List(ctx, nil) {
-					if err == nil {
+					if err == nil && strings.HasPrefix(writtenKey(i.Key), prefix) {
 						err = a.printItem(i, typed)
 					}
 					if err != nil {
@@ -775,6 +812,14 @@ reads the whole table.`,
 	f.add(cmd.Flags())
 	cmd.Flags().BoolVar(&typed, "typed", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
 	return cmd
+}
+
+// writtenKey returns a key as [parseKey] reads it, or would if no value had a slash.
+func writtenKey(k largeitem.Key) string {
+	if !k.HasSort() {
+		return k.Partition.Text
+	}
+	return k.Partition.Text + "/" + k.Sort.Text
 }
 
 func (a *app) printItem(i *largeitem.Item, typed bool) error {

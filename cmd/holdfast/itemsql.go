@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -34,13 +36,14 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 		return nil, nil, usagef("the URL of a table of items has no prefix: name the table by the parameter table")
 	}
 	o.Table = d.opts.Table
+	o.Name = fmt.Sprintf("%s, table %s", d.opts.Name, cmp.Or(o.Table, sqltable.DefaultTable))
 	return d, o, nil
 }
 
 func (k sqlItems) open(_ context.Context, _ *app, u *url.URL) (openTable, error) {
 	d, opts, err := k.database(u, false)
 	if none := (noDatabase{}); errors.As(err, &none) {
-		err = &statusError{statusNotFound, noDatabase{none.path, "items init"}}
+		err = &statusError{statusUnsafe, noDatabase{none.path, "items init"}}
 	}
 	if err != nil {
 		return openTable{}, err

@@ -114,7 +114,7 @@ func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *store
 	}
 	st, err := a.openURL(ctx, rest)
 	if err != nil && statusOf(err) == statusNotFound && a.makes == makesNone {
-		err = &statusError{statusNotFound, fmt.Errorf("there is no table in %s: holdfast items init makes it", bare)}
+		err = &statusError{statusUnsafe, fmt.Errorf("there is no table in %s: holdfast items init makes it", bare)}
 	}
 	return st, &storetable.Options{Table: name}, err
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 	_ "time/tzdata" // the time zones of --per, where the system has none
 
@@ -16,7 +18,7 @@ func (f *runFlags) checkPeriod(names []string) error {
 	period, err := lease.ParsePeriod(f.per)
 	switch {
 	case err != nil:
-		return usagef("--per: %w", err)
+		return usagef("--per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
 		return usagef("--per works with one lock in one store, whose record keeps the last run")
 	case f.retries < 0 || f.retries > lease.MaxRetries:
@@ -24,6 +26,59 @@ func (f *runFlags) checkPeriod(names []string) error {
 	}
 	f.period = period
 	return nil
+}
+
+// nearestPeriod returns the period that the user most likely meant; nothing if there is none.
+func nearestPeriod(text string) string {
+	words := strings.Fields(strings.ToLower(text))
+	if len(words) == 0 {
+		return ""
+	}
+	unit := words[0]
+	for _, known := range []string{"hour", "day", "week", "month", "year"} {
+		if adverb := map[string]string{"day": "daily", "year": "annually"}[known]; unit == known || unit == known+"s" || unit == known+"ly" || unit == adverb || unit == "1"+known[:1] && known[0] != 'h' && known[0] != 'm' {
+			if len(words) == 1 {
+				return known
+			}
+			if zone := nearestZone(strings.Join(words[1:], "_")); zone != "" {
+				return known + " " + zone
+			}
+			return ""
+		}
+	}
+	// A number of days or weeks.
+	if n, err := strconv.Atoi(unit[:len(unit)-1]); err == nil && n > 0 && n < 1000 && len(words) == 1 {
+		switch unit[len(unit)-1] {
+		case 'd':
+			return fmt.Sprintf("%dh", n*24)
+		case 'w':
+			return fmt.Sprintf("%dh", n*7*24)
+		}
+	}
+	return nearest(unit, []string{"hour", "day", "week", "month", "year"})
+}
+
+// nearestZone returns the time zone whose name ends with a city, in small letters and with
+// underscores for blanks.
+func nearestZone(city string) string {
+	city = city[strings.LastIndexByte(city, '/')+1:]
+	letters := []byte(city)
+	for i := range letters {
+		if (i == 0 || letters[i-1] == '_') && 'a' <= letters[i] && letters[i] <= 'z' {
+			letters[i] -= 'a' - 'A'
+		}
+	}
+	for _, region := range []string{"Europe", "America", "Asia", "Africa", "Australia", "Pacific", "Atlantic", "Indian"} {
+		if zone := region + "/" + string(letters); len(letters) > 0 {
+			if _, err := time.LoadLocation(zone); err == nil {
+				return zone
+			}
+		}
+	}
+	if strings.EqualFold(city, "utc") {
+		return "UTC"
+	}
+	return ""
 }
 
 // handle returns the handle of a lock; with --per that of its runs.

@@ -44,3 +44,24 @@ func TestRunOfAClockThatWasAhead(t *testing.T) {
 	p.must(t, store, strings.Fields(line)...)
 	p.must(t, store, "run", "job", "--per", "day", "--", "true")
 }
+
+// What people write for a period in place of it is told what to write. Local is refused: it
+// would be another period on each machine.
+func TestNearestPeriod(t *testing.T) {
+	for text, want := range map[string]string{
+		"daily": "day", "days": "day", "Day": "day", "1d": "day", "2d": "48h", "1w": "week", "weekly": "week", "hourly": "hour",
+		"annually": "year", "dya": "day", "day Zurich": "day Europe/Zurich", "day new york": "day America/New_York",
+		"day europe/zurich": "day Europe/Zurich", "month utc": "month UTC", "day Nowhere": "", "day Local": "", "never": "", "": "", " ": "", "0d": "",
+	} {
+		if got := nearestPeriod(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	p := newPlace(t)
+	for text, want := range map[string]string{"1d": `Did you mean "day"?`, "day Zurich": `Did you mean "day Europe/Zurich"?`, "day Local": "another zone on each machine"} {
+		_, stderr, status := p.run(t, "file:"+filepath.Join(p.dir, "store"), "run", "job", "--per", text, "--", "true")
+		if status != statusUsage || !strings.Contains(stderr, want) {
+			t.Errorf("--per %q: status %d, %s", text, status, stderr)
+		}
+	}
+}

@@ -3,11 +3,25 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
+
+// synonyms are what other programs call commands, with what they are called here, the best
+// last.
+var synonyms = map[string][]string{
+	"list": {"ls"}, "dir": {"ls"}, "scan": {"ls"},
+	"delete": {"rm"}, "del": {"rm"}, "remove": {"rm"},
+	"create": {"put", "init"}, "make": {"put", "init"}, "add": {"put"}, "set": {"advance", "put"}, "update": {"advance", "put"}, "write": {"put"}, "upload": {"put"},
+	"read": {"show", "get"}, "cat": {"show", "get"}, "download": {"get"}, "describe": {"stat", "show"}, "info": {"stat", "show"}, "status": {"stat", "show"},
+	"acquire": {"lock"}, "release": {"unlock"}, "check": {"doctor", "verify"}, "clean": {"gc", "sweep"}, "cleanup": {"gc", "sweep"}, "move": {"mv"}, "copy": {"cp"}, "rename": {"mv"},
+}
 
 // knownCommand refuses the arguments of a command that only has subcommands, and says which
 // subcommand the user may have meant.
@@ -25,13 +39,26 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if strings.ContainsAny(name, ":@?#=%") {
 		name = "..." // a store in the wrong place; its URL may hold a password
 	}
-	return usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(nearest(args[0], known)))
+	meant := nearest(args[0], known)
+	for _, word := range synonyms[args[0]] {
+		if slices.Contains(known, word) {
+			meant = word
+		}
+	}
+	return usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(meant))
 }
 
 // wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
 // which flag the user may have meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "duration" && strings.Contains(err.Error(), "time: ") {
+		flag, text := wrong.GetFlag().Name, printable.Text(wrong.GetValue())
+		if _, numberErr := strconv.ParseFloat(wrong.GetValue(), 64); numberErr == nil {
+			return usagef("--%s %s: add the unit, such as %[2]ss, %[2]sm or %[2]sh", flag, text)
+		}
+		return usagef("--%s %s: it takes a length of time, such as 90s, 15m, 1h30m or 48h", flag, text)
+	}
 	if !errors.As(err, &unknown) {
 		return &statusError{statusUsage, err}
 	}
