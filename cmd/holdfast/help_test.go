@@ -70,7 +70,7 @@ func TestCompletions(t *testing.T) {
 	for line, want := range map[string]string{
 		"r":            "renew\trm\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
-		"run --on":     "--on-acquire\t--on-lost\t--on-release",
+		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release",
 		"ls --sta":     "--state",
 	} {
 		args := append([]string{"__completeNoDesc"}, strings.Fields(line)...)

@@ -17,7 +17,7 @@ import (
 
 // holdLine is one line of the output of hold. Its fields are stable.
 type holdLine struct {
-	Event    string    `json:"event"`        // held, at_risk, lost or released; docs/json.md has those of --lines
+	Event    string    `json:"event"`        // held, at_risk, asked, lost or released; docs/json.md has those of --lines
 	ID       string    `json:"id,omitempty"` // with --lines: the caller's
 	Lock     string    `json:"lock,omitempty"`
 	Token    uint64    `json:"token,omitempty"`
@@ -28,6 +28,8 @@ type holdLine struct {
 	Session  string    `json:"session,omitempty"`  // likewise
 	Grace    int64     `json:"grace_ms,omitempty"` // likewise, and of lost: how long work may take to stop
 	Holder   string    `json:"holder,omitempty"`   // of busy: who has the lock
+	By       string    `json:"by,omitempty"`       // of asked: who asks the holder to give way
+	Reason   string    `json:"reason,omitempty"`   // likewise: why
 	Command  string    `json:"command,omitempty"`  // of failed: which command
 	Line     int       `json:"line,omitempty"`     // of invalid: which line of the input
 	Kind     string    `json:"kind,omitempty"`     // of the error
@@ -44,7 +46,8 @@ func (a *app) holdCommand() *cobra.Command {
 		Long: `Hold a lock for a program in another language.
 
 It prints one JSON object per line: an event "held" when it has the lock, "at_risk"
-when renewals fail, "lost" when the lease is over, "released" at its end. It holds
+when renewals fail, "asked" when another client asks for the lock ("holdfast ask"), "lost"
+when the lease is over, "released" at its end. It holds
 the lock until its standard input ends or it gets TERM: so the lock is released when
 the program that started it ends, however that happens. After "lost" the program has
 the grace of the lease to stop in; the exit status is then 76.
@@ -53,7 +56,7 @@ The end of its output without "released" is the end of the lock as well: it was 
 say, and another may have the lock at once. A program that reads it must stop then.
 
 With --lines it holds any number of locks. Each line of its input is a JSON object: a
-command (acquire, try, release, data or close), an id of the caller's choice, and the lock.
+command (acquire, try, release, data, refuse or close), an id of the caller's choice, and the lock.
 Each line of its output tells of one id. A line that it cannot carry out gets the answer
 "invalid", and the exit status is 64 in the end. At the end of input, on TERM and after
 close it gives all locks back, then says "closed". docs/json.md has all fields.`,
@@ -135,12 +138,16 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		return out.Encode(line)
 	}
 	f.events = func(e lease.Event) {
-		if e.Kind == lease.EventAtRisk {
+		// If the reader has gone, hold ends with its input.
+		switch e.Kind {
+		case lease.EventAtRisk:
 			line := holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline}
 			if e.Err != nil {
 				line.Error = oneLine(e.Err)
 			}
-			_ = print(line) // the reader may have gone; hold then ends with its input
+			_ = print(line)
+		case lease.EventAsked:
+			_ = print(holdLine{Event: "asked", Token: e.Token, By: e.Holder, Reason: e.Reason})
 		}
 	}
 	handles, clients, _, err := a.handles(ctx, f, []string{name})

@@ -30,12 +30,13 @@ const (
 
 // lineCommand is one line of the input of hold --lines. Its fields are stable.
 type lineCommand struct {
-	Command string  `json:"command"` // acquire, try, release, data or close
+	Command string  `json:"command"` // acquire, try, release, data, refuse or close
 	ID      string  `json:"id"`
 	Lock    string  `json:"lock"`
 	WaitMS  *int64  `json:"wait_ms"`
 	Data    *string `json:"data"`
 	Base64  []byte  `json:"data_base64"`
+	Reason  *string `json:"reason"`
 }
 
 // lineHolder holds any number of locks, under one session, for the program that writes its
@@ -60,7 +61,7 @@ type claim struct {
 	command   string                  // that made it: acquire or try
 	cancel    context.CancelCauseFunc // ends the wait
 	guard     *lease.Guard            // nil while it waits
-	storing   chan struct{}           // while data is being stored; closed at its end
+	storing   chan struct{}           // while its record is being written; closed at its end
 	releasing bool
 	over      bool // its end was told
 }
@@ -235,6 +236,7 @@ var lineFields = map[string][]string{
 	"try":     {"lock"},
 	"release": {},
 	"data":    {"data", "data_base64"},
+	"refuse":  {"reason"},
 	"close":   {},
 }
 
@@ -244,13 +246,13 @@ func (c *lineCommand) check() error {
 	case c.Command == "":
 		return errors.New(`"command" is missing`)
 	case !known:
-		return fmt.Errorf("unknown command %q: there are acquire, try, release, data and close", c.Command)
+		return fmt.Errorf("unknown command %q: there are acquire, try, release, data, refuse and close", c.Command)
 	case c.ID == "" && c.Command != "close":
 		return errors.New(`"id" is missing`)
 	case len(c.ID) > maxID:
 		return fmt.Errorf(`"id" has more than %d bytes`, maxID)
 	}
-	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil} {
+	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil, "reason": c.Reason != nil} {
 		if given && !slices.Contains(fields, field) {
 			return fmt.Errorf("%q does not belong to %s", field, c.Command)
 		}
@@ -300,14 +302,19 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 	case claimed.guard == nil:
 		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("lock %q is not held yet", claimed.lock)})
 	case claimed.storing != nil:
-		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("other data of lock %q is being stored", claimed.lock)})
+		h.failed(c.Command, claimed, &statusError{statusCondition, fmt.Errorf("something else is being written into the record of lock %q", claimed.lock)})
+	case c.Command == "refuse":
+		reason := ""
+		if c.Reason != nil {
+			reason = *c.Reason
+		}
+		h.write(claimed, c.Command, "refused", func(g *lease.Guard) error { return g.Refuse(h.ctx, reason) })
 	default:
 		data := c.Base64
 		if c.Data != nil {
 			data = []byte(*c.Data)
 		}
-		claimed.storing = make(chan struct{})
-		h.wg.Go(func() { h.store(claimed, data) })
+		h.write(claimed, c.Command, "stored", func(g *lease.Guard) error { return g.SetData(h.ctx, data) })
 	}
 	return nil
 }
@@ -409,20 +416,24 @@ func (h *lineHolder) ended(c *claim, err error) {
 	h.tell(c, line)
 }
 
-// store stores data in the record of a lock.
-func (h *lineHolder) store(c *claim, data []byte) {
-	err := c.guard.SetData(h.ctx, data)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	close(c.storing)
-	switch {
-	case c.over, errors.Is(err, lease.ErrLost): // the end of the claim is the answer
-	case err != nil:
-		h.failed("data", c, err)
-	default:
-		h.tell(c, holdLine{Event: "stored", Deadline: c.guard.Deadline()})
-	}
-	c.storing = nil
+// write begins to write into the record of a lock, and tells what became of that. The caller
+// holds the mutex.
+func (h *lineHolder) write(c *claim, command, done string, write func(*lease.Guard) error) {
+	c.storing = make(chan struct{})
+	h.wg.Go(func() {
+		err := write(c.guard)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		close(c.storing)
+		c.storing = nil
+		switch {
+		case c.over, errors.Is(err, lease.ErrLost): // the end of the claim is the answer
+		case err != nil:
+			h.failed(command, c, err)
+		default:
+			h.tell(c, holdLine{Event: done, Deadline: c.guard.Deadline()})
+		}
+	})
 }
 
 func (h *lineHolder) failed(command string, c *claim, err error) {
@@ -438,24 +449,27 @@ func (h *lineHolder) tell(c *claim, line holdLine) {
 	h.out.put(line)
 }
 
-// event tells of the session: its deadline is that of all locks.
+// event tells of the session, whose deadline is that of all locks, and of asks.
 func (h *lineHolder) event(e lease.Event) {
-	if e.Session == "" || e.Name != "" {
-		return
-	}
-	line := holdLine{Deadline: e.Deadline}
-	switch e.Kind {
-	case lease.EventRenewed:
-		line.Event = "renewed"
-	case lease.EventAtRisk:
-		line.Event = "at_risk"
+	switch {
+	case e.Kind == lease.EventAsked:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, c := range h.claims {
+			if c.lock == e.Name && c.guard != nil && c.guard.Token() == e.Token {
+				h.tell(c, holdLine{Event: "asked", By: e.Holder, Reason: e.Reason})
+			}
+		}
+	case e.Session == "" || e.Name != "":
+	case e.Kind == lease.EventRenewed:
+		h.out.put(holdLine{Event: "renewed", Deadline: e.Deadline})
+	case e.Kind == lease.EventAtRisk:
+		line := holdLine{Event: "at_risk", Deadline: e.Deadline}
 		if e.Err != nil {
 			line.Error = oneLine(e.Err)
 		}
-	default:
-		return
+		h.out.put(line)
 	}
-	h.out.put(line)
 }
 
 // end gives all locks back, and tells of each.

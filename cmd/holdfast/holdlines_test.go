@@ -193,6 +193,8 @@ func TestHoldLines(t *testing.T) {
 	h.say(`{"command":"data","id":"a"}`)
 	h.want(holdLine{Event: "stored", ID: "a"})
 	data("")
+	h.say(`{"command":"refuse","id":"a","reason":"why"}`) // no client has asked
+	h.want(holdLine{Event: "failed", ID: "a", Error: "not asked"})
 	h.say(`{"command":"data","id":"a","data":"` + strings.Repeat("x", lease.MaxData+1) + `"}`)
 	h.want(holdLine{Event: "failed", ID: "a"})
 	// A wait that is given up, and one that ends with the lock.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -70,11 +69,7 @@ func viewOf(info lease.Info, url string) lockView {
 		v.After = &r.NotBefore
 	}
 	v.LastRun = viewOfRun(r.Run)
-	if text := string(r.Data); r.Data != nil && utf8.ValidString(text) {
-		v.Data = &text
-	} else {
-		v.Base64 = r.Data
-	}
+	v.Data, v.Base64 = textOrBytes(r.Data)
 	return v
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,8 @@ type runFlags struct {
 	waitGroup  bool
 	killGroup  bool
 	onLost     string
+	onAsk      string
+	stopping   bool // a signal asked this process to end
 	also       []string
 	report     string
 	metrics    string
@@ -75,6 +78,10 @@ release, lost), and its output goes to stderr. --on-acquire is waited for, under
 --on-release runs when the lock was released, for a minute at most; --on-lost while the
 command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and
 store.
+
+When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
+is released when it has ended; with --on-ask ignore the command goes on, and who asks is
+told so.
 
 What the command has started, and leaves running when it ends, goes on without the
 lock. With --wait-group the lock is held until the last process of its group has ended,
@@ -118,6 +125,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do when the lease is lost: kill or warn, or a program to start while the command is ended")
+	f.addOnAsk(flags)
 	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "a program to run when the lock was taken; if it fails the command is not started")
 	flags.StringVar(&f.hooks.release, "on-release", "", "a program to run when the lock was released")
 	flags.StringVar(&f.metrics, "metrics", "", "add what happened to the counters in this file (*.prom), for the textfile collector of Prometheus' node exporter")
@@ -171,6 +179,9 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
 		return usagef("--wait-group: this system has no process groups")
+	}
+	if err := f.checkOnAsk(); err != nil {
+		return err
 	}
 	if f.onLost != "kill" && f.onLost != "warn" {
 		f.hooks.lost = f.onLost
@@ -419,10 +430,23 @@ type storeHandle struct {
 	again string // the URL of the store, with its parameters
 }
 
-// acquire takes the locks. It waits for as long as the flags say, or until a signal comes.
-// A signal that acquire takes from the channel takes effect, even if the lock was acquired
-// at the same instant. A signal that it does not take stays in the channel.
+// acquire takes the locks, as awaited says.
 func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals chan os.Signal) (*lease.Set, error) {
+	plain := make([]*lease.Handle, len(handles))
+	for i, h := range handles {
+		plain[i] = h.Handle
+	}
+	take := lease.All
+	if f.wait == 0 {
+		take = lease.TryAll
+	}
+	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.Set, error) { return take(ctx, plain...) })
+}
+
+// awaited calls take. It waits for as long as the flags say, or until a signal comes. A
+// signal that awaited takes from the channel takes effect, even if the lock was acquired
+// at the same instant. A signal that it does not take stays in the channel.
+func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals chan os.Signal, take func(context.Context) (*lease.Set, error)) (*lease.Set, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if f.wait > 0 {
@@ -444,7 +468,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 		for {
 			select {
 			case <-late:
-				a.notef("there is no answer yet from %s", strings.Join(stores(handles), ", "))
+				a.notef("there is no answer yet from %s", strings.Join(stores, ", "))
 			case sig := <-signals:
 				switch {
 				case terminating(sig):
@@ -458,15 +482,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, 
 			}
 		}
 	}()
-	plain := make([]*lease.Handle, len(handles))
-	for i, h := range handles {
-		plain[i] = h.Handle
-	}
-	take := lease.All
-	if f.wait == 0 {
-		take = lease.TryAll
-	}
-	set, err := take(ctx, plain...)
+	set, err := take(ctx)
 	close(done)
 	<-stopped
 	var sig *signalled
@@ -628,10 +644,11 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 		status  = statusFailed
 		wasLost bool
 		timeOut bool // it ran for longer than --max allows
-		asked   bool // a signal asked this process to end
+		asked   bool // a signal, or another client, asked this process to end
 		killed  bool // the whole group should be dead
 		again   <-chan time.Time
 		said    bool
+		wanted  = askedOf(set)
 	)
 	// stop ends the group. If it cannot end all of it, it says so at once. The locks that
 	// can be kept are then kept.
@@ -672,7 +689,7 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				if said {
 					end = "has ended by itself"
 				}
-				return 0, true, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
+				return 0, !asked, &statusError{statusLost, fmt.Errorf("%w: the command %s", context.Cause(set.Context()), end)}
 			case timeOut:
 				return 0, true, &statusError{statusTimedOut, fmt.Errorf("%w: it was ended after %v (--max)", errTimedOut, f.atMost)}
 			default:
@@ -692,12 +709,23 @@ func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.Set, signals chan
 				status = exitStatus(ws)
 			}
 		case sig := <-signals:
-			asked = asked || terminating(sig)
+			f.stopping = f.stopping || terminating(sig)
+			asked = asked || f.stopping
 			if continues(sig) && !mayGoOn() {
 				continue
 			}
 			if err := c.forward(sig); err != nil && ended != nil {
 				a.warnf("%s was not passed on: %v: %s; the lock is kept until the command ends", signalName(sig), err, c.left(true))
+			}
+		case g := <-wanted:
+			if f.onAsk == askIgnore {
+				a.refuse(set.Context(), g)
+				continue
+			}
+			asked = true
+			a.notef("%s: the command gets TERM", giveWay(g))
+			if err := c.forward(syscall.SIGTERM); err != nil && ended != nil {
+				a.warnf("the command could not be told: %v: %s; the lock is kept until it ends", err, c.left(true))
 			}
 		case <-lost:
 			lost = nil

@@ -90,6 +90,7 @@ func statusOf(err error) int {
 		{avisofile.ErrReadable, statusCondition},
 		{lease.ErrHeld, statusBusy},
 		{lease.ErrToken, statusCondition},
+		{lease.ErrRefused, statusCondition},
 		{lease.ErrNotHeld, statusCondition},
 		{lease.ErrTicket, statusUnsafe},
 		{lease.ErrAheadRun, statusUnsafe},

@@ -129,7 +129,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 // new there.
 var onStore = map[string]string{
 	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",
-	"watch": "watch", "break": "break new --token 1", "gc": "gc --older-than 24h",
+	"ask": "ask new", "leader": "leader new", "watch": "watch", "break": "break new --token 1", "gc": "gc --older-than 24h",
 	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
 	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
 	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",
@@ -170,13 +170,13 @@ func TestStatuses(t *testing.T) {
 		want  int
 		lines []string
 	}{
-		{"not found", 66, []string{"show new", "break new --token 1", "renew new.json", "unlock new.json", "checkpoint get new",
+		{"not found", 66, []string{"show new", "ask new", "leader new", "leader free", "break new --token 1", "renew new.json", "unlock new.json", "checkpoint get new",
 			"checkpoint import new.json", "checkpoint --file new.json restore"}},
-		{"condition", 73, []string{"break held --token 1", "break free --token 1",
+		{"condition", 73, []string{"break held --token 1", "break free --token 1", "ask free",
 			"checkpoint reset orders 1 --expect 16 --fence 9", "checkpoint rm orders --expect 16 --fence 9"}},
-		{"busy", 75, []string{"run -n held -- touch ran", "run -w 2s free held -- touch ran", "hold -n held", "hold -w 2s held", "lock -n held", "lock -w 2s held"}},
+		{"busy", 75, []string{"run -n held -- touch ran", "run -w 2s free held -- touch ran", "hold -n held", "hold -w 2s held", "lock -n held", "lock -w 2s held", "ask held -w 1s"}},
 		{"lost or fenced", 76, []string{"renew gone.json", "checkpoint reset orders 1 --fence 8", "checkpoint rm orders --fence 8"}},
-		{"misconfigured", 78, []string{"renew torn.json", "unlock torn.json", "run -n torn -- touch ran", "hold -n torn", "lock -n torn", "break torn --token 1",
+		{"misconfigured", 78, []string{"renew torn.json", "unlock torn.json", "run -n torn -- touch ran", "hold -n torn", "lock -n torn", "break torn --token 1", "ask torn", "leader torn",
 			"checkpoint --file torn.json ls", "checkpoint --file torn.json export"}},
 		{"not executable", 126, []string{"run new -- ./plain", "run new -- /"}},
 		{"no command", 127, []string{"run new -- no-such-command", "run new -- ./no-such-file"}},

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+// What a command does when another client asks for its lock.
+const (
+	askTerm   = "term"   // its child gets TERM
+	askIgnore = "ignore" // nothing, and who asks is told so
+)
+
+// addOnAsk adds the flag of commands that run a child under a lock.
+func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
+	flags.StringVar(&f.onAsk, "on-ask", askTerm, "what to do when another client asks for the lock: term or ignore")
+}
+
+func (f *runFlags) checkOnAsk() error {
+	switch f.onAsk {
+	case "", askTerm, askIgnore:
+		return nil
+	}
+	return usagef("--on-ask is %s or %s, not %q", askTerm, askIgnore, f.onAsk)
+}
+
+// askedOf returns a channel of the guards whose holder hears that it was asked to give way.
+func askedOf(set *lease.Set) <-chan *lease.Guard {
+	guards := set.Guards()
+	asked := make(chan *lease.Guard, len(guards))
+	for _, g := range guards {
+		go func() {
+			select {
+			case <-g.Asked():
+				asked <- g
+			case <-set.Context().Done():
+			}
+		}()
+	}
+	return asked
+}
+
+// giveWay says who has asked for a lock, and why.
+func giveWay(g *lease.Guard) string {
+	asked, _ := g.Ask()
+	text := fmt.Sprintf("%s asks for lock %q", asked.By, g.Name())
+	if asked.Reason != "" {
+		text += ": " + asked.Reason
+	}
+	return text
+}
+
+// refuse tells who has asked for a lock that its command goes on.
+func (a *app) refuse(ctx context.Context, g *lease.Guard) {
+	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askIgnore)
+	go func() {
+		if err := g.Refuse(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil {
+			a.notef("who asks could not be told: %s", oneLine(err))
+		}
+	}()
+}
+
+// askView is what ask prints with --json. Its fields are stable.
+type askView struct {
+	Lock   string `json:"lock"`
+	Token  uint64 `json:"token"`  // of the grant that was asked
+	Holder string `json:"holder"` // whose it is
+	Over   bool   `json:"over"`   // the grant is over
+	askedView
+	Store string `json:"store"`
+}
+
+// askedView is a request to give way.
+type askedView struct {
+	By      string     `json:"by"`
+	Reason  string     `json:"reason,omitempty"`
+	At      *time.Time `json:"at"`                // by the clock of who asks
+	Heard   bool       `json:"heard"`             // the holder knows of it
+	Refused string     `json:"refused,omitempty"` // why the holder does not give way
+}
+
+func viewOfAsk(ask *lease.Ask) *askedView {
+	if ask == nil {
+		return nil
+	}
+	v := &askedView{By: ask.By, Reason: ask.Reason, Heard: ask.Heard, Refused: ask.Refused}
+	if !ask.At.IsZero() {
+		v.At = &ask.At
+	}
+	return v
+}
+
+func (a *app) askCommand() *cobra.Command {
+	var (
+		reason, holder string
+		wait           time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:     "ask NAME",
+		Short:   "Ask the holder of a lock to give way",
+		GroupID: groupLocks,
+		Long: `Ask the holder of a lock to give way.
+
+The holder hears of it with its next renewal at the latest. What it does then is its own
+affair: "run" sends TERM to its command, and releases the lock when that has ended; with
+--on-ask ignore it refuses. "hold" prints the event "asked". One ask stands for a grant:
+who asks again learns of the first. A holder that is dead is taken over when it would have
+been without an ask; to end the work of one that does not give way there is "break".
+
+With --wait it waits until the holder has given way. The exit status is 0 then, 75 if the
+holder still has the lock after that time, and 73 if it refuses. Without --wait it is 0 when
+the ask stands in the record. It is 73 if no holder has the lock, 66 if there is no such lock.`,
+		Example: `  holdfast ask nightly --reason "maintenance at ten"
+  holdfast ask deploy --wait 5m && holdfast run deploy -- ./deploy.sh`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.askFor(cmd.Context(), args[0], holder, reason, wait)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&reason, "reason", "", "why, for people: up to 1,024 bytes")
+	flags.StringVar(&holder, "holder", "", "who asks, for people (default: user, host and process)")
+	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the holder has given way, 5m or 300 (seconds)")
+	flags.Lookup("wait").DefValue = ""
+	return cmd
+}
+
+func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time.Duration) error {
+	if err := checkLockName(name); err != nil {
+		return err
+	}
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{holder: holder})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	ctx, cancel := untilSignal(ctx)
+	defer cancel()
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
+		defer cancel()
+	}
+	asked, err := client.Ask(ctx, name, &lease.AskOptions{Reason: reason, Wait: wait > 0})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(askView{asked.Name, asked.Token, asked.Holder, asked.Over, *viewOfAsk(&asked.Ask), st.url})
+	}
+	if asked.Over {
+		a.notef("%s, which held lock %q on %s (token %d), has given way", asked.Holder, name, st.url, asked.Token)
+		return nil
+	}
+	by := ""
+	if asked.Heard {
+		by = fmt.Sprintf("; it has heard of that from %s", asked.By)
+	}
+	a.notef("%s, which holds lock %q on %s (token %d), is asked to give way%s", asked.Holder, name, st.url, asked.Token, by)
+	return nil
+}

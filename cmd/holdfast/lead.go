@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (a *app) leadCommand() *cobra.Command {
+	f := &runFlags{wait: -1, onLost: "kill", busyStatus: statusBusy}
+	var value string
+	cmd := &cobra.Command{
+		Use: "lead [flags] NAME -- COMMAND [ARG...]",
+
+		DisableFlagsInUseLine: true,
+		Short:                 "Run a command while leading, and again after a loss",
+		GroupID:               groupLocks,
+		Long: `Run a command while leading, and again after a loss.
+
+It is for a service that has to run on one machine at a time. lead waits until it leads,
+which is to hold the lock NAME, writes the value (an address, say) into the record together
+with that, and runs the command. "holdfast leader NAME" prints the value.
+
+When the leadership is lost, the command is stopped as "run" stops it, and lead waits until
+it leads again: the command can run many times. The same happens when another client asks
+for the leadership ("holdfast ask"): the command gets TERM, and the others have their turn;
+with --on-ask ignore it goes on. lead ends when the command ends by itself, with its exit status,
+and when a signal asks it to end, which is passed on to the command.
+
+The command finds the variables that "run" sets. HOLDFAST_TOKEN is of the term, and rises
+from one to the next.`,
+		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
+  holdfast leader scheduler`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			if dash < 0 {
+				return usagef("put -- before the command: holdfast lead NAME -- COMMAND")
+			}
+			if dash != 1 || len(args) == 1 {
+				return usagef("lead takes one name and a command: holdfast lead NAME -- COMMAND")
+			}
+			var data []byte
+			if cmd.Flags().Changed("value") {
+				data = []byte(value)
+			}
+			return a.lead(cmd.Context(), f, data, args[:dash], args[dash:])
+		},
+	}
+	flags := cmd.Flags()
+	f.leaseFlags.add(flags)
+	f.addOnAsk(flags)
+	flags.StringVar(&value, "value", "", "what the others can read while this one leads: up to 32,768 bytes")
+	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
+	return cmd
+}
+
+func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv []string) error {
+	if err := f.check(names, argv); err != nil {
+		return err
+	}
+	if _, err := lookUp(argv); err != nil {
+		return err
+	}
+	defer surviveClosedPipe()()
+	signals := make(chan os.Signal, 32)
+	handled := handleSignals(signals)
+	defer func() {
+		<-handled
+		signal.Stop(signals)
+	}()
+	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	if err := heldAround(ctx, client, inheritedLocks(), st.url, names[0]); err != nil {
+		return err
+	}
+	election, err := client.Election(names[0])
+	if err != nil {
+		return err
+	}
+	<-handled
+	for {
+		again, err := a.term(ctx, f, election, openClient{client, st}, value, argv, signals)
+		if !again {
+			return err
+		}
+		if err != nil {
+			a.notef("%s; it waits until it leads again", oneLine(err))
+		}
+	}
+}
+
+// term campaigns, and runs the command for a term. It reports whether to campaign again.
+func (a *app) term(ctx context.Context, f *runFlags, election *lease.Election, on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
+	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (*lease.Set, error) {
+		guard, err := election.Campaign(ctx, value)
+		if err != nil {
+			return nil, err
+		}
+		// The handle is held: this is another guard of the same term, and costs no request.
+		set, err := lease.TryAll(ctx, guard.Handle())
+		if err != nil {
+			return nil, errors.Join(err, election.Resign(ctx))
+		}
+		return set, nil
+	})
+	if err != nil {
+		return false, errors.Join(a.busy(f, nil, err), election.Resign(ctx))
+	}
+	guard := set.Guards()[0]
+	handle := &storeHandle{guard.Handle(), on.st.url, on.st.again}
+	flush(on.Client) // write these messages before the command writes
+	status := 0
+	cmd, err := lookUp(argv)
+	if err == nil {
+		environment(cmd, handle, set, urls([]*storeHandle{handle}))
+		var presence []presenceFiler
+		if p, ok := store.As[presenceFiler](on.st.Store); ok {
+			presence = append(presence, p)
+		}
+		status, _, err = a.supervise(f, cmd, set, signals, presence)
+	}
+	_, asked := guard.Ask()
+	releaseErr := errors.Join(set.Release(ctx), election.Resign(ctx))
+	switch {
+	case !f.stopping && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askIgnore):
+		return true, err
+	case err != nil:
+		return false, err
+	case releaseErr != nil:
+		a.notef("%s", oneLine(releaseErr)) // no error: the command has ended by itself
+	}
+	if status != statusOK {
+		return false, &statusError{status: status}
+	}
+	return false, nil
+}
+
+// leaderView is what leader prints with --json. Its fields are stable.
+type leaderView struct {
+	Time   *time.Time `json:"time,omitempty"` // with --watch: when that was seen
+	Name   string     `json:"name"`
+	State  string     `json:"state"` // led, none; with --watch also unreadable
+	Token  uint64     `json:"token,omitempty"`
+	Holder string     `json:"holder,omitempty"`
+	Since  *time.Time `json:"since,omitempty"` // by the leader's clock
+	Value  *string    `json:"value,omitempty"`
+	Base64 []byte     `json:"value_base64,omitempty"`
+	Store  string     `json:"store"`
+	Error  string     `json:"error,omitempty"`
+}
+
+func viewOfLeader(name string, l lease.Leader, err error, url string) leaderView {
+	v := leaderView{Name: name, State: "led", Token: l.Token, Holder: l.Holder, Store: url}
+	switch {
+	case errors.Is(err, lease.ErrNoLeader):
+		v.State = "none"
+	case err != nil:
+		v.State, v.Error = "unreadable", oneLine(err)
+	}
+	if !l.Since.IsZero() {
+		v.Since = &l.Since
+	}
+	v.Value, v.Base64 = textOrBytes(l.Value)
+	return v
+}
+
+func (a *app) leaderCommand() *cobra.Command {
+	watch := false
+	cmd := &cobra.Command{
+		Use:     "leader NAME",
+		Short:   "Tell who leads",
+		GroupID: groupLocks,
+		Long: `Print the value of the leader: what it gave to "holdfast lead --value", or has proclaimed
+since. The value and the token, which --json has too, are of the same term.
+
+The exit status is 66 if there is no leader. With --watch it prints every change, until it
+is stopped: the time, the token, the value and the holder, or that there is no leader. A leader that has died
+is named until another one leads, or until it is known to be dead.`,
+		Example: `  curl "http://$(holdfast leader scheduler)/status"
+  holdfast leader scheduler --watch --json | jq -r .value`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.leader(cmd.Context(), args[0], watch)
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "print every change")
+	return cmd
+}
+
+func (a *app) leader(ctx context.Context, name string, watch bool) error {
+	if err := checkLockName(name); err != nil {
+		return err
+	}
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	if watch {
+		ctx, cancel := untilSignal(ctx)
+		defer cancel()
+		return a.watchLeader(ctx, client, name, st.url)
+	}
+	leader, err := client.Leader(ctx, name)
+	if errors.Is(err, lease.ErrNoLeader) {
+		return &statusError{statusNotFound, err}
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(viewOfLeader(name, leader, nil, st.url))
+	}
+	if _, err := fmt.Fprintln(a.stdout, printable.Text(string(leader.Value))); err != nil {
+		return err
+	}
+	a.notef("%s leads %q on %s (token %d)", leader.Holder, name, st.url, leader.Token)
+	return nil
+}
+
+func (a *app) watchLeader(ctx context.Context, client *lease.Client, name, url string) error {
+	seen := false
+	for leader, err := range client.Observe(ctx, name) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		view := viewOfLeader(name, leader, err, url)
+		if view.State == "unreadable" && !seen {
+			return err
+		}
+		seen = true
+		now := time.Now()
+		view.Time = &now
+		if err := a.leaderLine(view); err != nil {
+			return err // the reader of stdout has gone
+		}
+	}
+	return nil
+}
+
+func (a *app) leaderLine(v leaderView) error {
+	if a.json {
+		return printable.JSON(a.stdout).Encode(v)
+	}
+	text := v.Time.Local().Format("15:04:05.000") + "  "
+	switch v.State {
+	case "led":
+		value := string(v.Base64)
+		if v.Value != nil {
+			value = *v.Value
+		}
+		text += fmt.Sprintf("token %d  %s  %s", v.Token, printable.Text(value), printable.Text(v.Holder))
+	case "none":
+		text += "no leader"
+	default:
+		text += v.State + "  " + printable.Text(v.Error)
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// textOrBytes returns data as JSON has it: as text where it is text.
+func textOrBytes(data []byte) (*string, []byte) {
+	if text := string(data); data != nil && utf8.ValidString(text) {
+		return &text, nil
+	}
+	return nil, data
+}
