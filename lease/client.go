@@ -41,6 +41,8 @@ type Client struct {
 	sessions map[string]*Session // by their ids; those that Close has to end
 	lines    map[string]*line    // who waits, by the lock's key
 	rivals   map[string]*rival   // sessions that are waited for, by their ids
+
+	sweepRivals int // with how many of them some are forgotten next
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are

@@ -60,6 +60,11 @@ const (
 // to where no clock reaches. OnLock gets it with an error that matches
 // [ErrAhead].
 //
+// Without a Prefix the records of sessions that were closed or fenced are removed, too, when
+// they have that age. They are not counted. So are those of sessions which were not renewed
+// for as long, and whose process is dead or whose record is older than its TTL by the store's
+// own clock; these are fenced first.
+//
 // OlderThan has no default, so that nil options are refused.
 func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 	if o == nil {
@@ -122,7 +127,60 @@ func (c *Client) Collect(ctx context.Context, o *CollectOptions) (int, error) {
 			return removed, fmt.Errorf("lock %q: %w", name, err)
 		}
 	}
+	if o.Prefix == "" && !o.DryRun {
+		unreadable = append(unreadable, c.collectSessions(ctx, o.OlderThan))
+	}
 	return removed, errors.Join(unreadable...)
+}
+
+// collectSessions removes the records of sessions that have ended long ago. A lock that still
+// names one is then under an absent session, which every waiter waits out.
+func (c *Client) collectSessions(ctx context.Context, age time.Duration) error {
+	sessions, err := store.Prefix(c.st, c.set.KeyPrefix+sessionDir)
+	if err != nil {
+		return err
+	}
+	var unreadable []error
+	for id, err := range store.List(ctx, sessions, "") {
+		if err == nil {
+			err = c.collectSession(ctx, id, age)
+		}
+		switch {
+		case errors.Is(err, store.ErrCorrupt):
+			unreadable = append(unreadable, err)
+		case err != nil:
+			return fmt.Errorf("sessions: %w", err)
+		}
+	}
+	return errors.Join(unreadable...)
+}
+
+func (c *Client) collectSession(ctx context.Context, id string, age time.Duration) error {
+	r, err := c.newRival(id)
+	if err != nil {
+		return err
+	}
+	s, err := r.h.inspect(ctx)
+	if err != nil || s.rec == nil || c.clock.wall().Sub(s.rec.Renewed) < age || c.trusts(id) {
+		return err
+	}
+	s = r.h.note(s)
+	if s.rec.State == Held {
+		v := r.h.vacant(ctx, s)
+		if !v.open {
+			return nil
+		}
+		applied, err := r.fence(ctx, s, v.reason)
+		if err != nil || !applied {
+			return err
+		}
+		s = r.final
+	}
+	// Not if another client has written it since it was looked at.
+	if err := c.st.Delete(ctx, r.h.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%s: %w", r.h, err)
+	}
+	return nil
 }
 
 func (o *CollectOptions) tell(name string, removed bool, err error) {

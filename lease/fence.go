@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -16,35 +17,47 @@ type rival struct {
 	h      *Handle
 	turn   chan struct{} // taken by the goroutine that looks at the record, or fences
 	looked time.Time     // when it was looked at last
+	used   time.Time     // when it was asked for last; guarded by the client's mutex
 	final  *seen         // the state that has ended the session, once that is known to be settled
 }
 
 // looksPerTTL bounds how often a client looks at a session's record.
 const looksPerTTL = 6
 
-// maxRivals is how many sessions a client remembers before it forgets some.
-const maxRivals = 1024
+// A client forgets rivals that nobody has asked for in rivalAge, once it has that many.
+const (
+	maxRivals = 1024
+	rivalAge  = 2 * MaxTTL
+)
 
 // rival returns what the client knows of a session.
 func (c *Client) rival(id string) (*rival, error) {
+	now := c.clock.monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.rivals[id]; r != nil {
-		return r, nil
+	r := c.rivals[id]
+	if r == nil {
+		var err error
+		if r, err = c.newRival(id); err != nil {
+			return nil, err
+		}
+		if len(c.rivals) >= max(maxRivals, c.sweepRivals) {
+			maps.DeleteFunc(c.rivals, func(_ string, r *rival) bool { return now.Sub(r.used) > rivalAge })
+			c.sweepRivals = 2 * len(c.rivals)
+		}
+		c.rivals[id] = r
 	}
+	r.used = now
+	return r, nil
+}
+
+// newRival returns a rival that nothing is known of, and that the client does not remember.
+func (c *Client) newRival(id string) (*rival, error) {
 	h, err := c.sessionHandle(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
-	for other := range c.rivals { // any one: those that live are looked at again
-		if len(c.rivals) < maxRivals {
-			break
-		}
-		delete(c.rivals, other)
-	}
-	r := &rival{h: h, turn: make(chan struct{}, 1)}
-	c.rivals[id] = r
-	return r, nil
+	return &rival{h: h, turn: make(chan struct{}, 1)}, nil
 }
 
 // vacantUnder decides whether the lock may be taken whose record s names a session. It may
@@ -101,17 +114,8 @@ func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
 			if !v.open {
 				return verdict{wait: v.wait}
 			}
-			fence := *now.rec
-			fence.State, fence.Presence, fence.Attend = Fenced, "", nil
-			applied, err := r.write(ctx, now, &fence)
-			if err != nil {
+			if _, err := r.fence(ctx, now, v.reason); err != nil {
 				return failed(err)
-			}
-			if applied {
-				e := r.h.event(EventFenced)
-				e.Holder, e.Reason = fence.Holder, v.reason
-				c.emit(e)
-				r.final = r.h.known()
 			}
 		default:
 			ended, err := r.settled(ctx, now)
@@ -175,6 +179,20 @@ func (h *Handle) reread(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	return h.note(now), nil
+}
+
+// fence ends the session over the state now, and reports whether this is what ended it.
+func (r *rival) fence(ctx context.Context, now *seen, reason string) (bool, error) {
+	rec := *now.rec
+	rec.State, rec.Presence, rec.Attend = Fenced, "", nil
+	applied, err := r.write(ctx, now, &rec)
+	if applied {
+		r.final = r.h.known()
+		e := r.h.event(EventFenced)
+		e.Holder, e.Reason = rec.Holder, reason
+		r.h.c.emit(e)
+	}
+	return applied, err
 }
 
 // write writes the session's record over the state base, and finds out what became of it.

@@ -898,3 +898,170 @@ func TestSessionAll(t *testing.T) {
 		}
 	})
 }
+
+// A session whose process is known to be dead is fenced at once.
+func TestSessionOfADeadProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
+		s := open(t, client(t, p, &lease.Options{Manual: true}))
+		mustTryIn(t, s, "job")
+		b := client(t, p, nil)
+		wantHeld(t, b, "job")
+		began := time.Now()
+		go func() {
+			time.Sleep(5 * time.Second)
+			p.set(store.Dead)
+			close(p.died)
+		}()
+		mustRelease(t, mustAcquire(t, b, "job"))
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("taken over after %v", took)
+		}
+		if info, err := b.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Fenced {
+			t.Errorf("the session is %q, %v", info.Record.State, err)
+		}
+	})
+}
+
+// A session that was peeked at as fenced is not: what was peeked at may never take effect.
+func TestSessionFencedInAPeekOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		mustTryIn(t, s, "job")
+		value, _, err := st.Get(t.Context(), sessionKey(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &peekingAt{st, sessionKey(s), []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))}
+		wantHeld(t, client(t, p, nil), "job")
+	})
+}
+
+// peekingAt shows a value under a key, which does not stand there, at each peek.
+type peekingAt struct {
+	store.Store
+	key   string
+	value []byte
+}
+
+func (p *peekingAt) Peek(ctx context.Context, key string) ([]byte, store.Version, error) {
+	if key != p.key {
+		return p.Get(ctx, key)
+	}
+	return p.value, "peeked", nil
+}
+
+// Those who wait for the locks of one session share the looks at its record.
+func TestSessionWaitersShareTheirLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		w := newWire(withoutAbilities{st})
+		c := client(t, w, nil)
+		looks := 0
+		w.set(func(op *store.Op) fault {
+			if op.Key == sessionKey(s) {
+				looks++
+			}
+			return pass
+		})
+		var wg sync.WaitGroup
+		for i := range 50 {
+			g := mustTryIn(t, s, fmt.Sprint(i))
+			wg.Go(func() { _, _ = c.Acquire(t.Context(), fmt.Sprint(i)) })
+			defer g.Release(t.Context())
+		}
+		const span = 10 * time.Minute
+		time.Sleep(span)
+		if most := int(span/lease.DefaultMaxPoll) + 2; looks > most || looks < most/3 {
+			t.Errorf("%d looks at the session's record in %v; want at most %d", looks, span, most)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+	})
+}
+
+// An earlier process of the same holder is reclaimed with its session.
+func TestSessionReclaimOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, &lease.Options{Holder: "me", Manual: true}))
+		mustTryIn(t, s, "job")
+		own := client(t, st, &lease.Options{Holder: "me", ReclaimOwn: true})
+		wantHeld(t, own, "job") // it is this process's
+		tamper(t, st, sessionKey(s), func(value []byte) []byte {
+			return []byte(strings.Replace(string(value), `"process":"`, `"process":"X`, 1))
+		})
+		wantHeld(t, client(t, st, &lease.Options{Holder: "you", ReclaimOwn: true}), "job")
+		mustTry(t, client(t, st, &lease.Options{Holder: "me", ReclaimOwn: true}), "job")
+	})
+}
+
+// Collect removes the records of sessions that ended long ago, and of no other.
+func TestSessionCollect(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		living := open(t, c)
+		mustTryIn(t, living, "job")
+		ended := map[string]*lease.Session{"fenced": open(t, c), "closed": open(t, c), "silent": open(t, c)}
+		dropped := map[string]bool{"lock/closed": true} // so that the session's record stays
+		for name, s := range ended {
+			mustTryIn(t, s, name)
+			if name != "closed" {
+				dropped[sessionKey(s)] = true
+			}
+		}
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() && dropped[op.Key] {
+				return drop
+			}
+			return pass
+		})
+		if err := ended["closed"].Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		other := client(t, st, nil)
+		mustRelease(t, mustAcquire(t, other, "fenced"))
+		time.Sleep(2 * time.Hour)
+		ended["recent"] = open(t, other)
+		mustTryIn(t, ended["recent"], "recent")
+		if _, err := other.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour, Prefix: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		stands := func(s *lease.Session) bool {
+			_, err := other.InspectSession(t.Context(), s.ID())
+			return err == nil
+		}
+		if !stands(ended["fenced"]) || !stands(ended["closed"]) {
+			t.Error("Collect with a prefix removed the record of a session")
+		}
+		if _, err := other.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]bool{"fenced": false, "closed": false, "silent": true, "recent": true} {
+			if stands(ended[name]) != want {
+				t.Errorf("the record of the session that is %s: %v; want %v", name, !want, want)
+			}
+		}
+		if !stands(living) || living.Err() != nil {
+			t.Errorf("the living session: %v", living.Err())
+		}
+		aged := client(t, &agedAbove{agedStore{Store: st, age: 2 * time.Hour}}, nil)
+		if _, err := aged.Collect(t.Context(), &lease.CollectOptions{OlderThan: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if stands(ended["silent"]) || !stands(living) {
+			t.Error("by the store's clock the silent session is dead, and the living one is not")
+		}
+		mustAcquire(t, aged, "closed") // which names a session that is absent
+	})
+}
+
+// withoutAbilities is a store without abilities.
+type withoutAbilities struct{ store.Store }
+
+// agedAbove is an agedStore with the abilities of the store below.
+type agedAbove struct{ agedStore }
+
+func (s *agedAbove) Unwrap() store.Store { return s.Store }
