@@ -106,22 +106,32 @@ func (g *grant) standsAt(version store.Version) bool {
 }
 
 // attend takes note of what others have written over that version of the grant's record, or
-// over any.
+// over any. It reads between its turns to write, so that a read that hangs keeps neither a
+// renewal nor a release.
 func (g *grant) attend(ctx context.Context, version store.Version) error {
-	select {
-	case g.write <- struct{}{}:
-		defer func() { <-g.write }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	var now *seen
+	for base := version; ; {
+		select {
+		case g.write <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		same := g.standsAt(base)
+		var err error
+		switch {
+		case now != nil && same:
+			_, err = g.found(now, store.Settlement{})
+		case version == "": // what was read may be older than what is known by now
+			base = g.version
+		}
+		<-g.write
+		if now != nil && same || version != "" && !same {
+			return err // or the store told of the holder's own write
+		}
+		if now, err = g.h.fetch(ctx); err != nil {
+			return err
+		}
 	}
-	if version != "" && !g.standsAt(version) {
-		return nil // the store told of the holder's own write
-	}
-	now, err := g.h.fetch(ctx)
-	if err == nil {
-		_, err = g.found(now, store.Settlement{})
-	}
-	return err
 }
 
 // askIdle asks for a lock that is kept after its holder's work, on behalf of one who waits for

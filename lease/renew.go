@@ -472,8 +472,12 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	case f.fate == store.FateApplied:
 		g.h.note(now)
 		return true, &LostError{Name: g.h.name, Token: g.token, Reason: ErrBroken}
-	case f.beside, ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken:
-		g.stands(now) // others asked, a renewal was applied late, or the lock was broken: free that state
+	case f.beside, ours && now.rec.State == Held && g.tries.judge(now, store.Settlement{}).fate == store.FateApplied, ours && now.rec.State == Broken,
+		ours && now.rec.State == Held && g.h.under != nil:
+		// Others asked, a renewal was applied late, or the lock was broken; or the record was
+		// restored or changed by hand, and would stand for as long as the session lives, which
+		// alone writes this grant. Free that state.
+		g.stands(now)
 		return false, nil
 	}
 	g.h.note(now)

@@ -375,15 +375,17 @@ func (l *leftover) withdraw(ctx context.Context) error {
 	for pause := h.c.settling(); ; {
 		free := l.free(l.rec)
 		free.Nonce = rand.Text()
-		l.t.sent = l.t.sent[max(0, len(l.t.sent)-maxLeftoverTries):]
+		open := l.t.open() // what was refused can go, and what may yet be applied must be known
+		l.t.sent = open[max(0, len(open)-maxLeftoverTries):]
 		f := l.t.send(ctx, &free, h.c.clock.look())
 		switch now := f.now; {
 		case f.fate == store.FateNotYet:
 			// Not applied yet, neither what was sent before nor this.
-		case now == nil && f.fate == store.FateNever:
+		case now == nil && f.fate == store.FateNever && !l.stands():
 			return nil
-		case now == nil:
+		case now == nil && f.fate != store.FateNever:
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
+		case now == nil: // refused, and to be sent again
 		case now.rec != nil && now.rec.State != Free && now.rec.Grant == l.rec.Grant:
 			// The grant has landed, and may have been broken: free it where it is.
 			l.t, l.rec = h.over(now.version, now.rec), now.rec
@@ -395,6 +397,11 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			return fmt.Errorf("%w; the lock may be taken for %v", ErrUnresolved, h.c.set.expiry(l.rec.TTL))
 		}
 	}
+}
+
+// stands reports whether the grant stands in the state that the tries are over.
+func (l *leftover) stands() bool {
+	return l.t.rec != nil && l.t.rec.State != Free && l.t.rec.Grant == l.rec.Grant
 }
 
 // remember keeps a leftover: without that its lock would be taken for as long as the session

@@ -1,0 +1,190 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What is left of a release or a claim is refused for certain, again and again: the lock is
+// freed in the end although the session lives on.
+func TestSessionLeftoverRefused(t *testing.T) {
+	for _, what := range []string{"release", "late claim", "late claim that cannot be read"} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				s := open(t, c)
+				if what == "release" {
+					g := mustTryIn(t, s, "job")
+					w.set(on("lock/job", fail))
+					if err := g.Release(t.Context()); err == nil {
+						t.Fatal("a release that was refused is no error")
+					}
+				} else {
+					claimed := false
+					w.set(func(op *store.Op) fault {
+						switch {
+						case op.Key != "lock/job":
+							return pass
+						case op.Kind.Write() && !claimed:
+							claimed = true
+							return hangLate
+						case op.Kind.Write():
+							return fail
+						case claimed && what != "late claim":
+							return drop
+						}
+						return pass
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if _, err := s.TryAcquire(ctx, "job"); !errors.Is(err, lease.ErrUnresolved) {
+						t.Fatalf("TryAcquire: %v", err)
+					}
+				}
+				time.Sleep(10 * ttl)
+				wantState(t, client(t, st, nil), "job", lease.Held) // the control
+				w.set(nil)
+				time.Sleep(ttl / 2)
+				if err := s.Err(); err != nil {
+					t.Fatal(err)
+				}
+				wantState(t, c, "job", lease.Free)
+				mustTry(t, client(t, st, nil), "job")
+			})
+		})
+	}
+}
+
+// Close tells that all locks are free only if others can take them at once.
+func TestSessionCloseWhereLocksAreRefused(t *testing.T) {
+	for _, f := range []fault{fail, drop, hang, lose} {
+		t.Run(string(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				c := client(t, w, nil)
+				s := open(t, c)
+				for i := range 40 {
+					mustTryIn(t, s, fmt.Sprint(i))
+				}
+				w.set(func(op *store.Op) fault {
+					if strings.HasPrefix(op.Key, "lock/") {
+						return f
+					}
+					return pass
+				})
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatalf("Close: %v", err)
+				}
+				other := client(t, st, nil)
+				for i := range 40 {
+					mustTry(t, other, fmt.Sprint(i))
+				}
+			})
+		})
+	}
+}
+
+// The record of a lock is replaced by an older copy of itself. A lock without a session would
+// expire; one under a session must not stay taken for as long as that lives.
+func TestSessionLockRestored(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		g := mustTryIn(t, s, "job")
+		old, _, err := st.Get(t.Context(), "lock/job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.SetData(t.Context(), []byte("data")); err != nil {
+			t.Fatal(err)
+		}
+		tamper(t, st, "lock/job", func([]byte) []byte { return old })
+		err = g.Release(t.Context())
+		t.Logf("Release: %v", err)
+		time.Sleep(3 * ttl)
+		if err := s.Err(); err != nil {
+			t.Fatal(err)
+		}
+		mustTry(t, client(t, st, nil), "job")
+	})
+}
+
+// A handle that keeps its grant listens to the store: a read that hangs costs no lease, and
+// does not hold up a release.
+func TestLingerReadHangs(t *testing.T) {
+	for _, f := range []fault{hang, deaf} {
+		t.Run(string(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				w.deafness = func() time.Duration { return 10 * ttl }
+				c := client(t, w, nil)
+				h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, g) // it listens
+				if g, err = h.Acquire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.set(func(op *store.Op) fault {
+					if op.Kind == store.OpGet {
+						return f
+					}
+					return pass
+				})
+				time.Sleep(ttl / 3 * 89 / 100) // a renewal is due soon
+				if _, err := client(t, st, nil).Ask(t.Context(), "job", nil); err != nil {
+					t.Fatal(err)
+				}
+				for range 20 {
+					time.Sleep(ttl / 10)
+					if err := g.Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began := time.Now()
+				mustRelease(t, g)
+				if took := time.Since(began); took > lease.DefaultReleaseTimeout+time.Second {
+					t.Errorf("the release took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A session that was told of an ask reads the record of the lock: a read that hangs does not
+// hold up a release.
+func TestSessionAttendHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		g := mustTryIn(t, s, "job")
+		w.set(func(op *store.Op) fault {
+			if op.Kind == store.OpGet && op.Key == "lock/job" {
+				return hang
+			}
+			return pass
+		})
+		if _, err := client(t, st, nil).Ask(t.Context(), "job", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl/3*11/10 + time.Second)
+		began := time.Now()
+		mustRelease(t, g)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the release took %v", took)
+		}
+	})
+}
