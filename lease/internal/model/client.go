@@ -93,7 +93,11 @@ func (w *world) observe(c int, rec record) {
 		w.note(SeenUnchanged)
 		wait = cl.wait
 	case w.goesOn(c, &rec):
-		w.note(WatchOutlastsBreak)
+		if rec.kind == held {
+			w.note(WatchOutlastsAsk)
+		} else {
+			w.note(WatchOutlastsBreak)
+		}
 		wait = min(wait, cl.wait)
 	case w.Fault == WaitAcrossVersions && cl.base.kind == held:
 		wait = min(wait, cl.wait)
@@ -107,7 +111,10 @@ func (w *world) observe(c int, rec record) {
 		}
 		wait = 0
 	}
-	watched := had && w.was.ver != 0 && cl.base.ver == w.was.ver
+	watched := had && w.was.ver != 0 && cl.base.lastWrite() == w.was.ver
+	if rec.kind == held && rec.ver == w.reg.ver && had && cl.base.lastWrite() == rec.lastWrite() && wait > before && w.Ask {
+		w.fail(NotDelayed)
+	}
 	cl.base, cl.wait = rec, wait
 	cl.base.broke, cl.base.stood, cl.base.age = 0, 0, 0
 	if rec.kind != broken || rec.ver != w.reg.ver {
@@ -127,8 +134,14 @@ func (w *world) goesOn(c int, rec *record) bool {
 		return false
 	case w.Fault == BreakKeepsAnyWatch:
 		return rec.kind == broken && base.kind == held && base.owner == rec.owner
+	case rec.kind == held && w.Fault == AskIsALife:
+		return false
+	case rec.kind == held && w.Fault == AskKeepsAnyWatch:
+		return rec.mark != 0 && base.kind == held && base.owner == rec.owner
+	case rec.kind == held:
+		return rec.ver != base.ver && rec.lastWrite() == base.lastWrite()
 	}
-	return rec.broke != 0 && rec.broke == base.ver
+	return rec.broke != 0 && rec.broke == base.lastWrite()
 }
 
 // confirm is the arrival of "applied".
@@ -138,7 +151,7 @@ func (w *world) confirm(c int) {
 	cl.io, cl.wver = quiet, 0
 	switch cl.mode {
 	case acquiring, holding, attaching:
-		w.adopt(c, ver)
+		w.adopt(c, ver, 0)
 	case extending:
 		w.renewedTicket(c, ver)
 	case releasing, givingUp, freeing:
@@ -152,8 +165,9 @@ func (w *world) confirm(c int) {
 	}
 }
 
-// adopt makes an attempt that is known to have been applied the base of the grant.
-func (w *world) adopt(c int, ver uint8) {
+// adopt makes an attempt that is known to have been applied the base of the grant, or the
+// ask that stands over it.
+func (w *world) adopt(c int, ver, ask uint8) {
 	cl := &w.cl[c]
 	i := slices.IndexFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == ver })
 	switch {
@@ -173,6 +187,9 @@ func (w *world) adopt(c int, ver uint8) {
 	rec := record{ver: ver, kind: held, owner: uint8(c), tok: cl.tok, ttl: w.ttl[c]}
 	if w.Presence {
 		rec.pres = uint8(c) + 1
+	}
+	if ask != 0 {
+		rec.ver, rec.mark = ask, ver
 	}
 	if cl.mode != acquiring {
 		w.keep(&rec, &cl.base)
@@ -203,7 +220,7 @@ func (w *world) refuse(c int) {
 		return // to be read back
 	}
 	cl.dropLast()
-	if cl.mode == attaching {
+	if cl.mode == attaching || cl.mode == holding && w.Ask && w.Fault != AskIsStolen {
 		return // to be read back
 	}
 	if cl.n > 0 && w.Fault != ConflictIsLoss {
@@ -311,12 +328,14 @@ func (w *world) settle(c int, rec record) {
 	switch {
 	case rec.ver == cl.base.ver:
 		w.note(SettledNotApplied)
+	case w.ours(c, &rec) && (rec.mark != 0 || rec.lastWrite() == cl.base.lastWrite()):
+		w.settleAsk(c, rec)
 	case w.ours(c, &rec) && (last || w.Fault != LastNonceJudges):
 		w.note(SettledOurs)
 		if rec.grant != cl.grant {
 			w.fail(OwnGrant)
 		}
-		w.adopt(c, rec.ver)
+		w.adopt(c, rec.ver, 0)
 	default:
 		w.note(SettledLost)
 		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
@@ -327,9 +346,37 @@ func (w *world) settle(c int, rec record) {
 		}
 		before := *cl
 		w.end(c)
-		if before.mode == acquiring && before.base.ver == rec.broke && rec.broke != 0 {
+		if last := before.base.lastWrite(); before.mode == acquiring && (last == rec.broke || last == rec.lastWrite()) && last != 0 {
 			cl.base = before.base // it was found free to take, and goes on to be so
 		}
+		w.observe(c, rec)
+	}
+}
+
+// settleAsk judges an ask that a read-back found: over a write of unknown outcome, which was
+// applied then, or over the base, so that no attempt was applied or will be.
+func (w *world) settleAsk(c int, rec record) {
+	cl := &w.cl[c]
+	if rec.grant != cl.grant {
+		w.fail(OwnGrant)
+	}
+	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.mark })
+	switch {
+	case w.Fault == AskIsStolen:
+		w.end(c)
+	case own:
+		w.note(SettledByMark)
+		w.adopt(c, rec.mark, rec.ver)
+	case rec.lastWrite() == cl.base.lastWrite():
+		w.note(WentOnOverAsk)
+		if w.Fault == AskRenews && cl.n > 0 {
+			cl.left = cl.att[cl.n-1].left
+		}
+		cl.base = rec
+		cl.forget()
+	default:
+		w.note(SettledLost)
+		w.end(c)
 		w.observe(c, rec)
 	}
 }

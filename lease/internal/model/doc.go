@@ -22,6 +22,11 @@
 // its own former grant at once, and its presence: when the process ends, others may take
 // the lock at once. Presence is in worlds with breaks, too.
 //
+// Askers, in worlds of their own, with breaks and presence too: they write into the record of a
+// grant at any moment, again and again, and copy all but the version. The record marks the last
+// write of the holder, which waiters time, and by which a holder whose write meets the record
+// knows that no other has its grant. A client may read its own record at any time.
+//
 // A store that tells for how long a version has stood, in worlds with breaks: its clock is
 // one more that runs fast or slow. A breaker writes into the broken record what it was
 // told, after any time; a waiter adds that to the age of the broken record.
@@ -85,7 +90,7 @@
 //
 // The tests visit some four million states, far fewer under the race detector. With
 // HOLDFAST_TORTURE=1 (make torture) they visit all of the full world, which are more than
-// 20 million, 26 million with tickets and 7 million with breaks beside presence and age, try every fault there, and compare states with their reduced
+// 20 million, 26 million with tickets, 7 million with breaks beside presence and age, and 6 million with asks, try every fault there, and compare states with their reduced
 // forms; that takes some ten minutes of processor time and 1.5 GB:
 //
 //	HOLDFAST_TORTURE=1 go test -v -timeout 30m ./lease/internal/model

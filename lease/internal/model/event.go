@@ -59,6 +59,11 @@ const (
 	SeenOld
 	SeenOldByBoth
 
+	Asked
+	WentOnOverAsk
+	SettledByMark
+	WatchOutlastsAsk
+
 	eventCount
 )
 
@@ -112,6 +117,11 @@ var eventTexts = [eventCount]string{
 	TookDeadBroken: "a client sends an acquire over a dead process's broken grant without waiting",
 	SeenOld:        "a waiter finds a version old enough by the store's clock",
 	SeenOldByBoth:  "a waiter finds a broken record old enough together with what it broke",
+
+	Asked:            "an ask is applied",
+	WentOnOverAsk:    "a holder that meets an ask goes on over it",
+	SettledByMark:    "an unknown outcome is settled by the mark of an ask: ours",
+	WatchOutlastsAsk: "a waiter goes on with its watch of what was asked over",
 }
 
 // Events returns the events of a world without tickets and presence.
@@ -121,7 +131,10 @@ func Events() []Event { return between(0, Detached) }
 func TicketEvents() []Event { return between(Detached, TookDeadBroken) }
 
 // BreakEvents returns those that presence, and a store's clock, bring to a break.
-func BreakEvents() []Event { return between(TookDeadBroken, eventCount) }
+func BreakEvents() []Event { return between(TookDeadBroken, Asked) }
+
+// AskEvents returns those that asks bring.
+func AskEvents() []Event { return between(Asked, eventCount) }
 
 func between(from, to Event) []Event {
 	var all []Event

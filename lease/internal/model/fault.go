@@ -53,6 +53,12 @@ const (
 	FreeKeepsToken
 	AgeWithoutRho
 	StoodOfAnEarlierWrite
+	AskIsALife
+	AskKeepsAnyWatch
+	AskIsStolen
+	AskRenews
+	AskNamesTheAsk
+	RenewalKeepsMark
 
 	faults
 )
@@ -106,6 +112,13 @@ var faultTexts = [faults]struct{ name, why string }{
 	FreeKeepsToken:        {"FreeKeepsToken", "a release over a break writes the token of its grant, not that of the break"},
 	AgeWithoutRho:         {"AgeWithoutRho", "a version is old enough at the TTL by the store's clock, as if clocks did not differ"},
 	StoodOfAnEarlierWrite: {"StoodOfAnEarlierWrite", "a break that met a renewal, and is sent again over it, tells the age of the write before"},
+
+	AskIsALife:       {"AskIsALife", "a waiter times the version that an ask made, as if the holder had written it"},
+	AskKeepsAnyWatch: {"AskKeepsAnyWatch", "a waiter goes on with its watch over an ask, whichever write of the holder that marks"},
+	AskIsStolen:      {"AskIsStolen", "a holder that meets an ask takes its lock for lost"},
+	AskRenews:        {"AskRenews", "a holder that meets an ask counts the write that met it"},
+	AskNamesTheAsk:   {"AskNamesTheAsk", "an ask over an ask marks that, and not the holder's write"},
+	RenewalKeepsMark: {"RenewalKeepsMark", "a renewal over an ask leaves the mark as it was"},
 }
 
 // String returns the name of the fault.
@@ -158,7 +171,7 @@ var propertyTexts = [properties]string{
 	KeptAlone:       "a holder that is left alone with a good network loses its lock",
 	Progress:        "a client that is left alone with a good network does not get the lock",
 	TicketKept:      "a ticket is refused although no process took its lease up",
-	NotDelayed:      "a break keeps a client out that could have taken the lock without it",
+	NotDelayed:      "a break or an ask keeps a client out that could have taken the lock without it",
 }
 
 // String says what it means that the property is broken.

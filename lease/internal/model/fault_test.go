@@ -80,6 +80,12 @@ var catches = []struct {
 	{model.FreeKeepsToken, breakWorld, model.TokenRises, 12},
 	{model.AgeWithoutRho, agedWorld, model.Exclusion, 11},
 	{model.StoodOfAnEarlierWrite, lateAge, model.Exclusion, 17},
+	{model.AskIsALife, askWorld, model.NotDelayed, 11},
+	{model.AskKeepsAnyWatch, askWorld, model.Exclusion, 19},
+	{model.AskIsStolen, askWorld, model.NoFalseLoss, 9},
+	{model.AskRenews, askWorld, model.Exclusion, 17},
+	{model.AskNamesTheAsk, askWorld, model.NoFalseLoss, 11},
+	{model.RenewalKeepsMark, askWorld, model.Exclusion, 21},
 }
 
 // only returns c with all properties but p out of sight.
@@ -122,6 +128,8 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 			switch {
 			case f == model.TicketTTL:
 				c = unequalWorld
+			case f >= model.AskIsALife:
+				c = askBreaks
 			case f == model.AgeWithoutRho, f == model.StoodOfAnEarlierWrite:
 				c = lateAge
 			case f >= model.BreakIsALife:

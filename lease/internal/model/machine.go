@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a
 // clock advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
 const (
@@ -29,6 +31,9 @@ type Config struct {
 	// Tickets lets holders detach, and tickets be copied and used. Presence lets
 	// records name the process of their holder, and a dead one's lock be taken at once.
 	Tickets, Presence bool
+
+	// Ask lets others ask the holder to give way, again and again.
+	Ask bool
 
 	// Age: the store tells for how long a version has stood, by a clock of its own. There
 	// are no breaks with --now then, which no age makes a difference to.
@@ -84,7 +89,8 @@ func newMachine(c Config) *machine {
 	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
 		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
 		TicketTTL, AttachKeepsProcess, AttachKeepsPresence,
-		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken:
+		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken,
+		AskKeepsAnyWatch, AskRenews, AskNamesTheAsk, RenewalKeepsMark:
 	default:
 		m.reduce = !c.Plain
 	}
@@ -210,6 +216,8 @@ func (w *world) sendHeld(c int, what uint8) bool {
 		r.unconditional = 1
 	case w.Fault == RenewalShortensTTL && what == toRenew:
 		r.rec.ttl = 1
+	case w.Fault == RenewalKeepsMark && what == toRenew:
+		r.rec.mark = cl.base.mark
 	}
 	nonce := r.rec.ver
 	if nonce == 0 {
@@ -249,8 +257,12 @@ func (w *world) apply(i int) {
 	w.flight[w.n] = request{}
 	w.reg = r.rec
 	w.usedUp(&r)
-	if r.by == operator {
+	switch r.what {
+	case toBreak:
 		w.breaks(&old)
+		return
+	case toAsk:
+		w.asks(&old)
 		return
 	}
 	w.was = record{}
@@ -300,6 +312,8 @@ func (w *world) checkApply(r *request, old *record) {
 				w.fail(OwnRelease)
 			}
 		}
+	case toAsk:
+		w.note(Asked)
 	case toBreak:
 		if r.rec.tok <= old.tok {
 			w.fail(TokenRises)
@@ -358,17 +372,39 @@ func (w *world) sendBreak(kind uint8) bool {
 	return true
 }
 
+// sendAsk sends an ask to the holder, on the version that the asker saw.
+func (w *world) sendAsk() bool {
+	if w.reg.kind != held || int(w.n) == w.Flight || slices.ContainsFunc(w.flight[:w.n], func(r request) bool { return r.what == toAsk }) {
+		return false
+	}
+	rec := record{ver: freshVersion, kind: held, tok: w.reg.tok} // the rest is of what it asks
+	w.flight[w.n] = request{rec: rec, pred: w.reg.ver, by: operator, what: toAsk}
+	w.n++
+	return true
+}
+
+// asks makes the register an asked record over old, which keeps all but the version: waiters
+// time what it marks.
+func (w *world) asks(old *record) {
+	ver := w.reg.ver
+	w.reg = *old
+	w.reg.ver, w.reg.mark = ver, old.lastWrite()
+	if w.Fault == AskNamesTheAsk {
+		w.reg.mark = old.ver
+	}
+}
+
 // breaks makes the register a broken record over old: it keeps all by which others judge
 // whether the holder still believes.
 func (w *world) breaks(old *record) {
 	rec := &w.reg
 	rec.owner, rec.grant, rec.pres, rec.ttl = old.owner, old.grant, old.pres, old.ttl
 	if rec.kind == broken {
-		rec.broke = old.ver
+		rec.broke = old.lastWrite()
 	} else {
 		rec.pres = 0 // whether it lives makes no difference
 	}
-	w.was = record{ver: old.ver, kind: old.kind, owner: old.owner, pres: old.pres}
+	w.was = record{ver: old.lastWrite(), kind: old.kind, owner: old.owner, pres: old.pres}
 	switch w.Fault {
 	case BreakForgetsHolder:
 		rec.owner, rec.grant = operator, 0

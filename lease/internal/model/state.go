@@ -1,6 +1,10 @@
 package model
 
-import "github.com/holdfast-go/holdfast/lease/internal/explore"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+)
 
 // What a register says. None is not a state of a register: it stands for "this
 // client has seen nothing yet".
@@ -26,6 +30,15 @@ type record struct {
 	broke uint8 // of a broken record: the version of the grant's last write
 	stood uint8 // of a broken record: for how long that write had stood, by the store's clock
 	age   uint8 // in the register and in an answer: for how long it has stood, by the store's clock
+	mark  uint8 // the version of the holder's last write, if an asker has written since; else 0
+}
+
+// lastWrite is the version of the last write of the grant's holder.
+func (r *record) lastWrite() uint8 {
+	if r.mark != 0 {
+		return r.mark
+	}
+	return r.ver
 }
 
 // oldest is the age at which a record, with what it broke, is old enough for any client.
@@ -48,6 +61,7 @@ const (
 	toBreak
 	toAttach
 	toExtend
+	toAsk
 )
 
 // operator is the one who breaks locks, in request.by.
@@ -153,6 +167,7 @@ func (m *machine) canonical(s *state) (raised uint8) {
 	}
 	if m.reduce {
 		s.reduceRegister()
+		s.relabel()
 	}
 	raised = s.max - topToken
 	if raised != 0 {
@@ -241,18 +256,69 @@ func (s *state) isWanted(grant uint8) bool {
 func (s *state) isWatched(ver uint8) bool {
 	for i := range s.cl {
 		c := &s.cl[i]
-		if c.waits() && c.base.ver == ver || c.io == answered && c.reply.ver == ver || c.io == confirmed && c.wver == ver {
+		if c.waits() && c.base.lastWrite() == ver || c.io == answered && c.reply.lastWrite() == ver || c.io == confirmed && c.wver == ver {
 			return true
 		}
 	}
 	return false
 }
 
+// relabel gives the holders' writes that records name names which do not depend on what was
+// asked before: which records name the same one is all that counts, unless its holder still
+// waits to hear of it. The first of those records is then as good as that write.
+func (s *state) relabel() {
+	records := [...]*record{&s.cl[0].base, &s.cl[0].reply, &s.cl[1].base, &s.cl[1].reply, &s.reg}
+	var names, first [len(records)]uint8
+	marked := false
+	for i, r := range records {
+		if names[i] = r.lastWrite(); r.kind == broken && i != 0 && i != 2 {
+			names[i] = r.broke
+		} else {
+			first[i] = r.ver
+		}
+		marked = marked || r.mark != 0
+	}
+	if !marked {
+		return
+	}
+	rename := func(old uint8) uint8 {
+		if old == 0 || s.isAwaited(old) {
+			return old
+		}
+		for i := range records {
+			if names[i] == old && first[i] != 0 {
+				return first[i]
+			}
+		}
+		return old
+	}
+	s.was.ver = rename(s.was.ver)
+	for i, r := range records {
+		name := rename(names[i])
+		switch {
+		case first[i] == 0:
+			r.broke = name
+		case name == r.ver:
+			r.mark = 0
+		default:
+			r.mark = name
+		}
+	}
+}
+
+// isAwaited says whether a client waits to hear of a write, or knows it as one of unknown
+// outcome.
+func (s *state) isAwaited(ver uint8) bool {
+	return slices.ContainsFunc(s.cl[:], func(c client) bool {
+		return c.wver == ver || slices.ContainsFunc(c.att[:c.n], func(a attempt) bool { return a.ver == ver })
+	})
+}
+
 // reduceClient zeroes what client i cannot use any more, or makes it alike.
 func (m *machine) reduceClient(s *state, i int) {
 	c := &s.cl[i]
 	if c.base.kind != none { // all else is in c.wait, c.grant and c.tok
-		base := record{ver: c.base.ver, kind: absent, tok: c.base.tok}
+		base := record{ver: c.base.ver, kind: absent, tok: c.base.tok, mark: c.base.mark}
 		if former := c.base.formerlyOf(i); c.wait > 0 && (former || c.base.pres != 0) {
 			base.kind, base.owner, base.pres = c.base.kind, uint8(i), c.base.pres
 			if !former {
@@ -283,7 +349,7 @@ func (m *machine) reduceReply(s *state, i int) {
 	if r.ver != s.reg.ver {
 		r.tok = lowToken
 	}
-	if !c.waits() || r.broke != c.base.ver {
+	if !c.waits() || r.broke != c.base.lastWrite() {
 		r.broke = 0
 	}
 	if r.kind == brokenNow {
@@ -294,7 +360,7 @@ func (m *machine) reduceReply(s *state, i int) {
 	case m.patience(i, *r) == 0:
 		*r = record{ver: r.ver, kind: free, tok: r.tok}
 	default:
-		less := record{ver: r.ver, kind: r.kind, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl, pres: r.pres, broke: r.broke}
+		less := record{ver: r.ver, kind: r.kind, owner: 1 - uint8(i), tok: r.tok, ttl: r.ttl, pres: r.pres, broke: r.broke, mark: r.mark}
 		if r.formerlyOf(i) {
 			less.owner = r.owner
 		}
@@ -326,7 +392,7 @@ func (s *state) buryAttempts(c *client) (all bool) {
 }
 
 func (s *state) canBeSeen(c *client, ver uint8) bool {
-	if ver == s.reg.ver || ver == c.wver || c.io == answered && ver == c.reply.ver {
+	if ver == s.reg.ver || ver == s.reg.mark || ver == c.wver || c.io == answered && (ver == c.reply.ver || ver == c.reply.mark) {
 		return true
 	}
 	for i := range s.n {
@@ -462,13 +528,16 @@ func (s *state) rename() {
 	}
 	ver(&s.reg.ver)
 	ver(&s.reg.broke)
+	ver(&s.reg.mark)
 	ver(&s.was.ver)
 	grant(&s.reg.grant)
 	for i := range s.cl {
 		c := &s.cl[i]
 		grant(&c.grant)
 		ver(&c.base.ver)
+		ver(&c.base.mark)
 		ver(&c.reply.ver)
+		ver(&c.reply.mark)
 		ver(&c.reply.broke)
 		grant(&c.reply.grant)
 		ver(&c.wver)
@@ -487,6 +556,7 @@ func (s *state) rename() {
 	for i := range s.n {
 		r := &s.flight[i]
 		ver(&r.rec.ver)
+		ver(&r.rec.mark)
 		ver(&r.pred)
 		grant(&r.rec.grant)
 		grant(&r.grant)
@@ -518,5 +588,5 @@ func (s *state) hash() uint64 {
 }
 
 func (r *record) append(b []byte) []byte {
-	return append(b, r.ver, r.kind<<4|r.pres<<2|r.owner, r.grant, r.tok<<4|r.ttl, r.broke, r.stood<<4|r.age)
+	return append(b, r.ver, r.kind<<4|r.pres<<2|r.owner, r.grant, r.tok<<4|r.ttl, r.broke, r.stood<<4|r.age, r.mark)
 }

@@ -25,6 +25,7 @@ const (
 	opApply
 	opBreak
 	opBreakNow
+	opAskHolder
 	opTick
 	opJump
 	opDetach
@@ -75,6 +76,9 @@ func (x *expansion) expand(s *state) []edge {
 			x.try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
 		}
 	}
+	if x.m.Ask {
+		x.try(step{op: opAskHolder}, func(w *world) bool { return w.sendAsk() })
+	}
 	x.ticks()
 	return x.out
 }
@@ -119,7 +123,7 @@ func (x *expansion) quiet(c int) {
 	who := uint8(c)
 	if x.m.Fault == WaitFromSending {
 		x.try(step{op: opAsk, who: who}, func(w *world) bool { w.cl[c].io = asked; return true })
-	} else if cl.mode != holding || cl.n > 0 {
+	} else if cl.mode != holding || cl.n > 0 || x.m.Ask {
 		x.try(step{op: opRead, who: who}, func(w *world) bool { w.snapshot(c); return true })
 	}
 	switch cl.mode {

@@ -188,7 +188,7 @@ func (w *world) settleTicket(c int, rec record) {
 		w.note(SettledNotApplied)
 	case own && cl.mode == attaching:
 		w.note(SettledOurs)
-		w.adopt(c, rec.ver)
+		w.adopt(c, rec.ver, 0)
 	case own:
 		w.note(SettledOurs)
 		w.renewedTicket(c, rec.ver)

@@ -32,7 +32,7 @@ func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"
 
 func (t *tracer) tok(v uint8) int { return t.token + int(v) - topToken }
 
-var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket"}
+var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "ask"}
 
 // describe tells one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
@@ -104,6 +104,8 @@ func (t *tracer) describeWorld(e *edge) string {
 		return "the operator sends a break"
 	case opBreakNow:
 		return "the operator sends a break with --now"
+	case opAskHolder:
+		return "an asker sends an ask"
 	}
 	rate := [3]string{"slow", "fast", "asleep"}
 	clocks := fmt.Sprintf("a tick goes by: A %s, B %s", rate[e.Step.who], rate[e.Step.arg&3])
