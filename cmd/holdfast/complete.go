@@ -41,7 +41,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"on-ask":  {askTerm, askIgnore},
 		"on-lost": {"kill", "warn"},
 		"per":     {"hour", "day", "week", "month", "year"},
-		"state":   {"held", "free", "broken", "unreadable"},
+		"state":   {"held", "shared", "free", "broken", "unreadable"},
 		"store":   schemes(),
 		"also":    schemes(),
 	}

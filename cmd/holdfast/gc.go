@@ -36,6 +36,8 @@ held, broken or unreadable stay, those kept for later (run --at-least, run --per
 whose token is ahead of the clock: it is below the Unix time in microseconds unless
 something is wrong.
 
+Without a prefix it also removes the records of sessions that ended that long ago.
+
 What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
 version comes again: that is never removed. What a "bench" or "doctor" has left that was
 killed is removed without a trace; in a database of SQLite or PostgreSQL the tombstones of

@@ -24,6 +24,16 @@ func TestJSONGolden(t *testing.T) {
 		TTL: 30 * time.Second, Granted: at, Renewed: at.Add(10 * time.Second), Data: []byte("step 3"),
 	}
 	lock := viewOf(lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
+	member := lease.Member{Session: "S", Grant: "S.1", TTL: 30 * time.Second, Since: at, Token: 1795220270042}
+	reader, slot, waiter := member, member, member
+	reader.Mode, slot.Mode, slot.Slot, waiter.Mode, waiter.Token = lease.ModeShared, lease.ModeSlot, 2, lease.ModeExclusive, 0
+	read := record
+	read.State, read.Data, read.Holders, read.Queue = lease.Shared, nil, []lease.Member{reader}, []lease.Member{waiter}
+	slots := read
+	slots.Slots, slots.Holders, slots.Queue = 5, []lease.Member{slot}, nil
+	under := record
+	under.Session, under.Linger = "S", time.Minute
+	under.Ask = &lease.Ask{Grant: "S.1", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"}
 	locks := []heldLock{{"file:/var/lib/holdfast", "jobs/nightly", 1795220270042}}
 	acquired := at.Add(time.Second)
 	stored := object.Info{
@@ -35,7 +45,12 @@ func TestJSONGolden(t *testing.T) {
 	stat.Conditions = []conditionView{{Ability: "put if absent", By: "reservation", Own: true}, {Ability: "copy", By: "none", Why: "why"}}
 	stat.ConditionsUnknown, stat.Reservations = "why", "dynamodb://table"
 	for name, v := range map[string]any{
-		"lock":  lock,
+		"lock": lock,
+
+		"readers":   viewOf(lease.Info{Record: read}, "file:/x"),
+		"slots":     viewOf(lease.Info{Record: slots}, "file:/x"),
+		"insession": viewOf(lease.Info{Record: under}, "file:/x"),
+
 		"watch": watchLine{at, lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
 		"asked": askView{"jobs/nightly", 7, "ada", true, askedView{By: "bob", Reason: "why", At: &at, Heard: true, Refused: "no"}, "file:/x"},

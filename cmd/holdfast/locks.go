@@ -20,7 +20,7 @@ import (
 // lockView is a lock as ls and show print it with --json. Its fields are stable.
 type lockView struct {
 	Name     string     `json:"name"`
-	State    string     `json:"state"` // held, free, broken, or unreadable
+	State    string     `json:"state"` // held, shared, free, broken, or unreadable
 	Token    uint64     `json:"token"`
 	Holder   string     `json:"holder"`
 	Liveness string     `json:"liveness"` // of the holder's process: alive, dead, orphans or unknown
@@ -36,6 +36,112 @@ type lockView struct {
 	Orphans  []int      `json:"orphans,omitempty"` // processes that the dead holder has left running
 	Store    string     `json:"store"`
 	Error    string     `json:"error,omitempty"` // why it is unreadable
+
+	Session string       `json:"session,omitempty"`   // that its holder is under; the times of renewal are the session's
+	Slots   int          `json:"slots,omitempty"`     // of a semaphore
+	Holders []memberView `json:"holders,omitempty"`   // readers, or those that hold slots
+	Queue   []memberView `json:"queue,omitempty"`     // those that wait in order
+	Asked   *askedView   `json:"asked,omitempty"`     // to give way
+	Linger  int64        `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
+
+	over bool // its session was closed or fenced
+}
+
+// memberView is one of several holders of a lock, or of those that wait for it.
+type memberView struct {
+	Mode     string     `json:"mode"`            // shared, slot or exclusive
+	Slot     int        `json:"slot,omitempty"`  // its number
+	Token    uint64     `json:"token,omitempty"` // of a holder
+	Since    *time.Time `json:"since"`           // by its own clock
+	Session  string     `json:"session"`
+	Holder   string     `json:"holder,omitempty"`   // of the session
+	Liveness string     `json:"liveness,omitempty"` // of its process: alive, dead or unknown
+	Expired  string     `json:"expired,omitempty"`  // of the session: certain or likely
+}
+
+func viewsOf(members []lease.Member) []memberView {
+	var views []memberView
+	for _, m := range members {
+		v := memberView{Mode: string(m.Mode), Slot: m.Slot, Token: m.Token, Session: m.Session}
+		if !m.Since.IsZero() {
+			v.Since = &m.Since
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// sessions are the records of sessions that were read for a listing.
+type sessions map[string]lease.Info
+
+// look reads the record of a session once. A session without a record is as good as none: the
+// result is the zero Info.
+func (s sessions) look(ctx context.Context, client *lease.Client, id string) (lease.Info, error) {
+	if info, ok := s[id]; ok || id == "" {
+		return info, nil
+	}
+	info, err := client.InspectSession(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrKey) {
+		info, err = lease.Info{}, nil
+	}
+	if err == nil {
+		s[id] = info
+	}
+	return info, err
+}
+
+// lived returns what is known of the process of a session.
+func lived(info lease.Info) string {
+	if info.Record.State == lease.Free || info.Record.State == lease.Fenced {
+		return store.Dead.String()
+	}
+	return info.Liveness.String()
+}
+
+// under adds what the records of sessions say of their locks.
+func (v *lockView) under(ctx context.Context, client *lease.Client, read sessions) error {
+	info, err := read.look(ctx, client, v.Session)
+	if err != nil {
+		return err
+	}
+	if r := info.Record; v.State == string(lease.Held) && r.Name != "" {
+		v.Liveness, v.over = lived(info), r.State != lease.Held
+		v.Renewed, v.Expires, v.Expired = renewal(info)
+	}
+	for _, members := range [][]memberView{v.Holders, v.Queue} {
+		for i := range members {
+			m := &members[i]
+			if info, err = read.look(ctx, client, m.Session); err != nil {
+				return err
+			}
+			m.Holder, m.Liveness = info.Record.Holder, lived(info)
+			_, _, m.Expired = renewal(info)
+		}
+	}
+	return nil
+}
+
+// renewal returns when a lease was renewed, when it ends unless it is renewed again, and what
+// is known of its having expired.
+func renewal(info lease.Info) (renewed, expires *time.Time, expired string) {
+	r := info.Record
+	if r.Renewed.IsZero() {
+		return nil, nil, ""
+	}
+	renewed = &r.Renewed
+	if r.State == lease.Held || r.State == lease.Broken && !r.Now {
+		end := r.Renewed.Add(r.TTL)
+		expires = &end
+	}
+	over := time.Duration(float64(r.TTL) * expiryFactor)
+	switch {
+	case r.State != lease.Held || info.Liveness != store.LivenessUnknown:
+	case info.Age >= over:
+		expired = "certain"
+	case time.Since(r.Renewed) >= over:
+		expired = "likely"
+	}
+	return renewed, expires, expired
 }
 
 // expiryFactor is the allowance for clocks that waiters add to a holder's TTL, by default.
@@ -50,21 +156,12 @@ func viewOf(info lease.Info, url string) lockView {
 	if !r.Granted.IsZero() {
 		v.Granted = &r.Granted
 	}
-	if !r.Renewed.IsZero() {
-		v.Renewed = &r.Renewed
-		if r.State != lease.Free && !r.Now {
-			end := r.Renewed.Add(r.TTL)
-			v.Expires = &end
-			over := time.Duration(float64(r.TTL) * expiryFactor)
-			switch {
-			case r.State != lease.Held || info.Liveness != store.LivenessUnknown:
-			case info.Age >= over:
-				v.Expired = "certain"
-			case time.Since(r.Renewed) >= over:
-				v.Expired = "likely"
-			}
-		}
+	v.Renewed, v.Expires, v.Expired = renewal(info)
+	if r.Session != "" { // its session is renewed, and this record is not
+		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
+	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
+	v.Asked, v.Linger = viewOfAsk(r.Ask), r.Linger.Milliseconds()
 	if !r.NotBefore.IsZero() {
 		v.After = &r.NotBefore
 	}
@@ -73,8 +170,9 @@ func viewOf(info lease.Info, url string) lockView {
 	return v
 }
 
-// inspect reads one lock. For a lock that cannot be read it returns a view, too.
-func inspect(ctx context.Context, client *lease.Client, st store.Store, name, url string) (lockView, error) {
+// inspect reads one lock, and the sessions that its record names. For a lock that cannot be
+// read it returns a view, too.
+func inspect(ctx context.Context, client *lease.Client, st store.Store, read sessions, name, url string) (lockView, error) {
 	info, err := client.Inspect(ctx, name)
 	if errors.Is(err, store.ErrCorrupt) {
 		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: oneLine(err)}, nil
@@ -83,6 +181,9 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 		return lockView{}, err
 	}
 	v := viewOf(info, url)
+	if err := v.under(ctx, client, read); err != nil {
+		return lockView{}, err
+	}
 	if files, ok := store.As[interface {
 		Orphans(ctx context.Context, announcement string) ([]int, bool)
 	}](st); ok && info.Liveness == store.Alive {
@@ -106,7 +207,9 @@ name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
 "held (dead)" where it can tell that it does not, and "held (orphans)" where it is dead
 and processes that it has started go on. "expired" is a lock that was not renewed for
 longer than its TTL by the store's clock, "expired?" one of which only the clocks of its
-holder and of this machine say so: to --state these are held. "free after" is a lock that
+holder and of this machine say so: to --state these are held. "shared by 3" is a lock with
+three readers, "2 of 5 slots" a semaphore; "asked" says that a client has asked the holder to
+give way, "1 waits" that there is a queue. "free after" is a lock that
 no holder takes before that time. SINCE is by the holder's clock, and so is LAST RUN, which
 is there if a lock has one (see "holdfast help periods"). On a
 terminal lines are cut to its width; in a pipe they are whole.`,
@@ -120,14 +223,14 @@ terminal lines are cut to its width; in a pipe they are whole.`,
 				prefix = strings.TrimSuffix(args[0], "/")
 			}
 			switch state {
-			case "", "held", "free", "broken", "unreadable":
+			case "", "held", "shared", "free", "broken", "unreadable":
 			default:
-				return usagef("--state is held, free, broken or unreadable, not %q", state)
+				return usagef("--state is held, shared, free, broken or unreadable, not %q", state)
 			}
 			return a.ls(cmd.Context(), prefix, state)
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, free, broken or unreadable")
+	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }
 
@@ -171,7 +274,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	}
 	fmt.Fprintf(w, "NAME\tSTATE\tTOKEN\tSINCE\t%sHOLDER\n", run("LAST RUN"))
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), run(v.LastRun.short()), printable.Text(v.Holder))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s%s\n", out.name(printable.Text(v.Name)), v.shortState(), v.Token, v.since(time.Now()), run(v.LastRun.short()), printable.Text(v.whose()))
 	}
 	return errors.Join(w.Flush(), out.Close(), err)
 }
@@ -180,9 +283,9 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 // names. With an error that matches [store.ErrCorrupt] it also returns the locks that could
 // be read.
 func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]lockView, error) {
-	views, bad := []lockView{}, []error(nil)
+	views, bad, read := []lockView{}, []error(nil), sessions{}
 	look := func(name string) error {
-		view, err := inspect(ctx, client, st, name, url)
+		view, err := inspect(ctx, client, st, read, name, url)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil // it never existed, or another process has deleted it
 		}
@@ -215,9 +318,45 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 	return views, errors.Join(bad...)
 }
 
-// shortState returns the state, and what is known of the holder's process.
+// shortState returns the state, what is known of the holder's process, and who wants the lock.
 func (v *lockView) shortState() string {
+	state := v.plainState()
+	if v.Asked != nil && v.State != "free" {
+		state += ", asked"
+	}
+	switch n := len(v.Queue); n {
+	case 0:
+	case 1:
+		state += ", 1 waits"
+	default:
+		state += fmt.Sprintf(", %d wait", n)
+	}
+	return state
+}
+
+// whose returns who holds the lock, or held it last.
+func (v *lockView) whose() string {
+	if len(v.Holders) == 0 {
+		return v.Holder
+	}
+	const most = 3
+	var names []string
+	for _, m := range v.Holders[:min(most, len(v.Holders))] {
+		names = append(names, cmp.Or(m.Holder, m.Session))
+	}
+	if more := len(v.Holders) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// plainState returns the state, and what is known of the holder's process.
+func (v *lockView) plainState() string {
 	switch {
+	case v.State == string(lease.Shared) && v.Slots > 0:
+		return fmt.Sprintf("%d of %d slots", len(v.Holders), v.Slots)
+	case v.State == string(lease.Shared):
+		return fmt.Sprintf("shared by %d", len(v.Holders))
 	case v.Expired == "certain":
 		return "expired"
 	case v.Expired != "":
@@ -244,6 +383,8 @@ func (v *lockView) explained() string {
 		return fmt.Sprintf("its holder is dead, and processes that it has started go on: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
 		return "its holder is dead, and processes that it has started go on"
+	case v.State == "held" && v.over:
+		return "its session is over: the next one that asks can take it"
 	case v.State == "held" && v.Liveness == "dead":
 		return "its holder is dead: the next one that asks can take it"
 	}
@@ -265,6 +406,9 @@ func (v *lockView) since(now time.Time) string {
 	at := v.Granted
 	if v.State != "held" {
 		at = v.Renewed
+	}
+	if len(v.Holders) > 0 && v.Holders[0].Since != nil {
+		at = v.Holders[0].Since
 	}
 	if at == nil {
 		return "-"
@@ -319,13 +463,51 @@ has removed it.`,
 	}
 }
 
+// line tells of a member.
+func (m *memberView) line() string {
+	text := cmp.Or(m.Holder, "session "+m.Session)
+	if m.Token == 0 {
+		text += map[string]string{string(lease.ModeShared): ", to read", string(lease.ModeExclusive): ", alone"}[m.Mode]
+	} else {
+		text += fmt.Sprintf(", token %d", m.Token)
+	}
+	if m.Since != nil {
+		text += ", for " + ago(time.Since(*m.Since))
+	}
+	switch {
+	case m.Expired != "":
+		text += ", not renewed in time"
+	case m.Liveness != "" && m.Liveness != store.LivenessUnknown.String():
+		text += ", " + m.Liveness
+	}
+	return text
+}
+
+// line tells of an ask. A holder under a session does not write that it has heard.
+func (v *askedView) line(plain bool) string {
+	text := "by " + v.By
+	if v.At != nil {
+		text += ", " + ago(time.Since(*v.At)) + " ago"
+	}
+	switch {
+	case v.Refused != "":
+		text += ", refused (" + v.Refused + ")"
+	case plain && !v.Heard:
+		text += ", the holder has not heard of it yet"
+	}
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	return text
+}
+
 func (a *app) show(ctx context.Context, name string) error {
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	v, err := inspect(ctx, client, st.Store, name, st.url)
+	v, err := inspect(ctx, client, st.Store, sessions{}, name, st.url)
 	if err != nil {
 		return err
 	}
@@ -347,7 +529,31 @@ func (a *app) show(ctx context.Context, name string) error {
 		line("", "%s", what)
 	}
 	line("token", "%d", v.Token)
-	line("holder", "%s", v.Holder)
+	if len(v.Holders) == 0 {
+		line("holder", "%s", v.Holder)
+	}
+	if v.Session != "" {
+		line("session", "%s", v.Session)
+	}
+	if v.Slots > 0 {
+		line("slots", "%d, of which %d are free", v.Slots, max(0, v.Slots-len(v.Holders)))
+	}
+	for _, m := range v.Holders {
+		label := "reader"
+		if m.Mode == string(lease.ModeSlot) {
+			label = fmt.Sprintf("slot %d", m.Slot)
+		}
+		line(label, "%s", m.line())
+	}
+	for i, m := range v.Queue {
+		line(fmt.Sprintf("waits, %d.", i+1), "%s", m.line())
+	}
+	if v.Asked != nil && v.State != "free" {
+		line("asked", "%s", v.Asked.line(v.Session == ""))
+	}
+	if v.Linger > 0 {
+		line("kept", "for %v after its work, unless it is asked for", time.Duration(v.Linger)*time.Millisecond)
+	}
 	if v.Granted != nil {
 		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), ago(time.Since(*v.Granted)))
 	}

@@ -407,12 +407,19 @@ func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock,
 			continue
 		}
 		info, err := client.Inspect(ctx, name)
-		if err != nil || info.Record.State != lease.Held || info.Record.Token != held.Token || info.Liveness == store.Dead {
+		if err != nil || !holds(info.Record, held.Token) || info.Liveness == store.Dead {
 			continue
 		}
 		return &statusError{statusBusy, fmt.Errorf("lock %q on %s is held by the command that started this one (token %d): waiting for it would never end", name, url, held.Token)}
 	}
 	return nil
+}
+
+// holds reports whether a grant with this token holds the lock, alone or beside others. A
+// second grant beside it would wait for ever as soon as another process waits to be alone.
+func holds(r lease.Record, token uint64) bool {
+	return r.State == lease.Held && r.Token == token ||
+		r.State == lease.Shared && slices.ContainsFunc(r.Holders, func(m lease.Member) bool { return m.Token == token })
 }
 
 // presenceFiler is a store on which a child can keep the holder's presence up.
@@ -553,7 +560,7 @@ func (e *busyError) Unwrap() error { return e.HeldError }
 func overdue(held *lease.HeldError) string {
 	r := held.Record
 	over := time.Since(r.Renewed.Add(r.TTL))
-	if r.State != lease.Held || over < 0 {
+	if r.State != lease.Held || r.Session != "" || over < 0 { // a session's own record tells of it
 		return ""
 	}
 	return fmt.Sprintf("; it was not renewed in time (%v too late, by two clocks), and is to be taken in %v unless it is", over.Round(time.Second), held.Wait.Round(100*time.Millisecond))
@@ -563,7 +570,7 @@ func overdue(held *lease.HeldError) string {
 func breakHint(held *lease.HeldError, on string) string {
 	line := fmt.Sprintf("holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
 	switch r := held.Record; {
-	case r.State == lease.Held:
+	case r.State == lease.Held, r.State == lease.Shared:
 		return fmt.Sprintf("; to end its work, and free the lock when it has stopped (at most %v later): %s; add --now only if it is dead for certain: one that lives would work on beside the next holder", r.TTL, line)
 	case r.State == lease.Free && r.NotBefore.After(time.Now()):
 		return "; to let it be taken now: " + line

@@ -112,7 +112,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 			return
 		}
 		line := watchLine{time.Now(), viewOf(info, url)}
-		state := info.Record.Grant + " " + string(info.Record.State)
+		state := stateOf(info.Record)
 		switch {
 		case err != nil:
 			line.State, line.Error = "unreadable", oneLine(err)
@@ -136,16 +136,52 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 	}
 }
 
+// stateOf tells apart what watch tells of: who holds a lock, who waits, who asks.
+func stateOf(r lease.Record) string {
+	state := r.Grant + " " + string(r.State)
+	for _, members := range [][]lease.Member{r.Holders, r.Queue} {
+		for _, m := range members {
+			state += " " + m.Grant
+		}
+		state += ";"
+	}
+	if r.Ask != nil {
+		state += fmt.Sprint(" asked ", r.Ask.Heard, r.Ask.Refused)
+	}
+	return state
+}
+
 func (a *app) watchLine(line watchLine) error {
 	if a.json {
 		return printable.JSON(a.stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.State, line.Token, printable.Text(line.Holder))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.whose()))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// told returns the state of a lock as it stands in the record, for people.
+func (v *lockView) told() string {
+	state := v.State
+	switch {
+	case v.State == string(lease.Shared):
+		state = v.plainState()
+	case v.Slots > 0:
+		state += fmt.Sprintf(" (%d slots)", v.Slots)
+	}
+	if v.Asked != nil && v.State != "free" {
+		state += ", asked by " + printable.Text(v.Asked.By)
+		if v.Asked.Refused != "" {
+			state += " (refused)"
+		}
+	}
+	if n := len(v.Queue); n > 0 {
+		state += fmt.Sprintf(", queue of %d", n)
+	}
+	return state
 }
 
 // untilSignal returns a context that ends when a signal asks this program to end.
