@@ -21,26 +21,26 @@ import (
 
 // startEtcd builds and starts a server with its data in dir. It ends with the returned
 // function, or with this process.
-func startEtcd(dir string) (endpoint string, server *exec.Cmd, end func(), err error) {
+func startEtcd(dir string) (endpoint string, end func(), err error) {
 	bin := filepath.Join(dir, "etcdserver")
 	build := exec.Command("go", "build", "-o", bin, ".")
 	build.Dir, build.Stderr = "etcdserver", os.Stderr // bench runs in its own directory
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if err := build.Run(); err != nil {
-		return "", nil, nil, fmt.Errorf("build etcd: %w", err)
+		return "", nil, fmt.Errorf("build etcd: %w", err)
 	}
-	server = exec.Command(bin, dir)
+	server := exec.Command(bin, dir)
 	server.Stderr = os.Stderr
 	in, err := server.StdinPipe()
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	out, err := server.StdoutPipe()
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	end = func() {
 		in.Close()
@@ -49,9 +49,9 @@ func startEtcd(dir string) (endpoint string, server *exec.Cmd, end func(), err e
 	endpoint, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		end()
-		return "", nil, nil, fmt.Errorf("etcd did not start: %w", err)
+		return "", nil, fmt.Errorf("etcd did not start: %w", err)
 	}
-	return strings.TrimSpace(endpoint), server, end, nil
+	return strings.TrimSpace(endpoint), end, nil
 }
 
 // etcdMember is a program that coordinates through etcd: a client with a connection and a

@@ -167,7 +167,13 @@ func measure(only, dir string, size int64, r *run) error {
 			ends = append(ends, server.Kill)
 			return postgres(ctx, os.Stdout, server, r)
 		}},
-		{"sessions", func() error { return coordination(ctx, os.Stdout, temp, r) }},
+		{"sessions", func() error {
+			server, err := set.StartVersityGW(ctx)
+			if err != nil {
+				return err
+			}
+			return coordination(ctx, os.Stdout, dir, server, r)
+		}},
 		{"", func() error { return r.finish(os.Stdout) }},
 	} {
 		if only != "" && part.name != "" && only != part.name {

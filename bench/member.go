@@ -28,6 +28,7 @@ const (
 	fair
 	shared
 	slots
+	linger
 )
 
 // semaphore is how many hold a lock at once in the mode slots.
@@ -58,6 +59,7 @@ type place struct {
 	// on one host. Without it they are as on several.
 	Presence bool
 
+	store           store.Store   // where the members meet, if it is no directory
 	requests, beats *atomic.Int64 // all, and those that only keep what is held
 }
 
@@ -71,11 +73,14 @@ func (p *place) join(ctx context.Context) (member, error) {
 	if p.System == systemEtcd {
 		return joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
 	}
-	files, err := filestore.Open(p.Where, nil)
-	if err != nil {
-		return nil, err
+	st := p.store
+	if st == nil {
+		var err error
+		if st, err = filestore.Open(p.Where, nil); err != nil {
+			return nil, err
+		}
 	}
-	st := store.Intercept(files, func(ctx context.Context, op *store.Op, next store.Handler) error {
+	st = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		switch op.Kind {
 		case store.OpPutVolatile: // what only has to survive the program: a renewal
 			p.beats.Add(1)
@@ -90,23 +95,62 @@ func (p *place) join(ctx context.Context) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plainMember{c}, nil
+	m := &leaseMember{c: c, handles: map[string]*lease.Handle{}}
+	if p.System == systemSession {
+		m.s, err = c.OpenSession(ctx)
+	}
+	return m, err
 }
 
-type plainMember struct{ c *lease.Client }
+// leaseMember is a program that coordinates by leases, under a session if it has one.
+type leaseMember struct {
+	c *lease.Client
+	s *lease.Session
 
-func (m *plainMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
-	if mode != exclusive {
-		return nil, errAbsent
+	mu      sync.Mutex
+	handles map[string]*lease.Handle // of the locks that are taken again and again
+}
+
+func (m *leaseMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
+	h, err := m.handle(name, mode)
+	if err != nil {
+		return nil, err
 	}
-	g, err := m.c.Acquire(ctx, name)
+	g, err := h.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return func() error { return g.Release(ctx) }, nil
 }
 
-func (m *plainMember) leave() error { return m.c.Close(context.Background()) }
+func (m *leaseMember) handle(name string, mode mode) (*lease.Handle, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.handles[name]; h != nil {
+		return h, nil
+	}
+	o := &lease.HandleOptions{Fair: mode == fair, Shared: mode == shared}
+	switch {
+	case mode == slots:
+		o.Slots = semaphore
+	case mode == linger:
+		o.Linger = time.Minute
+	}
+	with := m.c.HandleWith
+	if m.s != nil {
+		with = m.s.HandleWith
+	} else if mode != exclusive && mode != linger {
+		return nil, errAbsent
+	}
+	h, err := with(name, o)
+	if err != nil {
+		return nil, err
+	}
+	m.handles[name] = h
+	return h, err
+}
+
+func (m *leaseMember) leave() error { return m.c.Close(context.Background()) }
 
 // errand is what a member does that is a process of its own.
 type errand struct {
@@ -123,7 +167,7 @@ type errand struct {
 // holding is what holding locks costs.
 type holding struct {
 	Took     time.Duration // to acquire all
-	Memory   int64         // of the Go runtime, in use, more than before
+	Memory   int64         // live objects and stacks, more than before
 	Resident int64         // of the process, more than before
 	CPU      time.Duration // in the window
 	Beats    int64         // in the window
@@ -172,7 +216,7 @@ func (e *errand) hold(ctx context.Context, m member, kept []func() error) (*hold
 		debug.FreeOSMemory()
 		var s runtime.MemStats
 		runtime.ReadMemStats(&s)
-		return int64(s.HeapInuse + s.StackInuse), rss(os.Getpid())
+		return int64(s.HeapAlloc + s.StackInuse), rss(os.Getpid())
 	}
 	inUse, resident := memory()
 	requests := e.Place.requests.Load()

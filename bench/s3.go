@@ -52,13 +52,8 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	if err != nil {
 		return err
 	}
-	c, n := client()
-	peer := &subject{name: "litestream", requests: n, claimant: func(lock string) (claimant, error) {
-		l := litestreams3.NewLeaser()
-		l.SetClient(c)
-		l.Bucket, l.Path, l.Owner = bucket, lock, rand.Text()
-		return &litestreamLease{leaser: l}, nil
-	}}
+	claimants, n := litestreamClaimants(server, bucket)
+	peer := &subject{name: "litestream", requests: n, claimant: claimants}
 	// How long a waiter pauses is as on DynamoDB, where it is measured.
 	on := on{title: "S3: " + server.Name, unit: "requests", raw: rawS3(server.Client(), bucket)}
 	if err := remote(ctx, w, on, []*subject{normal, fresh, peer}, r); err != nil {
@@ -136,6 +131,18 @@ func rawS3(c *awss3.Client, bucket string) func(context.Context) error {
 		}
 		return err
 	}
+}
+
+// litestreamClaimants returns claimants of litestream whose requests are counted.
+func litestreamClaimants(server servers.S3, bucket string) (func(lock string) (claimant, error), *counter) {
+	n := &counter{}
+	c := server.Client(func(o *awss3.Options) { o.HTTPClient = n })
+	return func(lock string) (claimant, error) {
+		l := litestreams3.NewLeaser()
+		l.SetClient(c)
+		l.Bucket, l.Path, l.Owner = bucket, lock, rand.Text()
+		return &litestreamLease{leaser: l}, nil
+	}, n
 }
 
 // litestreamLease is the leaser of litestream. It does not wait.

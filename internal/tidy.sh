@@ -22,4 +22,4 @@ for mod in $(git ls-files --cached --others --exclude-standard '*/go.mod' | grep
     go mod edit "${drop[@]}"
   )
 done
-(cd bench && GOWORK=off go mod tidy)
+for dir in bench bench/etcdserver; do (cd "$dir" && GOWORK=off go mod tidy); done

@@ -784,27 +784,35 @@ func TestLeaderUnderASession(t *testing.T) {
 
 // The lock passes on between the look at it and the look at the session that had it.
 func TestLeaderThatFollowsInTheMiddle(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, nil))
-		mustCampaign(t, electionIn(t, s, "job"), "the last")
-		next := election(t, client(t, st, nil), "job")
-		var g *lease.Guard
-		w := newWire(st)
-		w.set(func(op *store.Op) fault {
-			if op.Key == sessionKey(s) && g == nil {
-				_ = s.Close(t.Context())
-				g = mustCampaign(t, next, "the next")
+	for _, removed := range []bool{true, false} { // the session's record
+		bubble(t, func(t *testing.T, st store.Store) {
+			holder := newWire(st)
+			s := open(t, client(t, holder, nil))
+			if !removed {
+				holder.set(func(op *store.Op) fault {
+					if op.Kind == store.OpDelete {
+						return fail
+					}
+					return pass
+				})
 			}
-			return pass
+			mustCampaign(t, electionIn(t, s, "job"), "the last")
+			next := election(t, client(t, st, nil), "job")
+			var g *lease.Guard
+			w := newWire(st)
+			w.set(func(op *store.Op) fault {
+				if op.Key == sessionKey(s) && g == nil {
+					_ = s.Close(t.Context())
+					g = mustCampaign(t, next, "the next")
+				}
+				return pass
+			})
+			l, err := client(t, w, nil).Leader(t.Context(), "job")
+			if err != nil || g == nil || string(l.Value) != "the next" || l.Token != g.Token() {
+				t.Errorf("the leader is %q (token %d), %v; want the next", l.Value, l.Token, err)
+			}
 		})
-		l, err := client(t, w, nil).Leader(t.Context(), "job")
-		if g == nil || err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatalf("Leader: %v", err)
-		}
-		if string(l.Value) != "the next" || l.Token != g.Token() {
-			t.Errorf("the leader is %q (token %d), %v; want %q (token %d)", l.Value, l.Token, err, "the next", g.Token())
-		}
-	})
+	}
 }
 
 // The loss of the session ends a candidate under it, and neither [Session.Lead], which goes on
@@ -858,17 +866,21 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 	}
 }
 
-// The session outlives the leadership, and so do its other locks.
+// The lock of the election is broken: the session lives, and so do its other locks.
 func TestLeadUnderASessionThatLives(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		other := mustTryIn(t, s, "other")
 		terms := 0
 		err := s.Lead(t.Context(), "job", nil, func(ctx context.Context, g *lease.Guard) error {
-			terms++
-			return errWork
+			if terms++; terms == 3 {
+				return errWork
+			}
+			breaks(t, st, g)
+			<-ctx.Done()
+			return ctx.Err()
 		})
-		if !errors.Is(err, errWork) || errors.Is(err, lease.ErrLost) || terms != 1 || other.Err() != nil {
+		if !errors.Is(err, errWork) || errors.Is(err, lease.ErrLost) || terms != 3 || other.Err() != nil {
 			t.Errorf("Lead: %v after %d terms, %v", err, terms, other.Err())
 		}
 		for _, ends := range []func(){func() { _ = s.Close(context.Background()) }, func() {}} { // closed before, too

@@ -3,11 +3,9 @@ package dynamostore_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,21 +267,6 @@ func TestFaultyCounter(t *testing.T) {
 	}, newServer, trusted)
 }
 
-// cut shortens the bodies of answers, and nothing tells that they are short.
-type cut struct {
-	inner http.RoundTripper
-	left  atomic.Int64 // bytes; negative means all
-}
-
-func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.inner.RoundTrip(r)
-	if n := c.left.Load(); err == nil && n >= 0 {
-		resp.ContentLength = -1
-		resp.Body = io.NopCloser(io.LimitReader(resp.Body, n))
-	}
-	return resp, err
-}
-
 // TestCutAnswers: whatever is left of an answer, what is there is not said to be
 // absent, and no write is said to have failed that was applied.
 func TestCutAnswers(t *testing.T) {
@@ -291,14 +274,13 @@ func TestCutAnswers(t *testing.T) {
 	for left := int64(0); left < 200; left += 1 + left/8 {
 		synctest.Test(t, func(t *testing.T) {
 			d := newServer()
-			c := &cut{inner: d}
-			c.left.Store(-1)
+			c := awstest.NewShortened(d)
 			s, err := dynamostore.New(d.Client(func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: c} }), "table", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := registertest.Put(t, s, key, "", strings.Repeat("x", 200))
-			c.left.Store(left)
+			c.Left.Store(left)
 			if _, _, err := s.Get(t.Context(), key); !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%d bytes left: get: %v", left, err)
 			}
@@ -311,7 +293,7 @@ func TestCutAnswers(t *testing.T) {
 			if store.OutcomeOf(err) == store.NotApplied {
 				t.Errorf("%d bytes left: put: %v", left, err)
 			}
-			c.left.Store(-1)
+			c.Left.Store(-1)
 			if value, now, readErr := s.Get(t.Context(), key); err == nil && (readErr != nil || now != w || string(value) != "new") {
 				t.Errorf("%d bytes left: put gave %q; then %s %q, %v", left, w, value, now, readErr)
 			}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,37 +274,21 @@ func TestAbsentOnlyIfAnswered(t *testing.T) {
 	}
 }
 
-// cut shortens the bodies of answers, and nothing tells that they are short.
-type cut struct {
-	server http.RoundTripper
-	left   atomic.Int64 // bytes; negative means all
-}
-
-func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.server.RoundTrip(r)
-	if n := c.left.Load(); err == nil && n >= 0 {
-		resp.ContentLength = -1
-		resp.Body = io.NopCloser(io.LimitReader(resp.Body, n))
-	}
-	return resp, err
-}
-
 // TestCutAnswers: whatever is left of an answer, what is there is not said to be absent, and
 // no write is said to have failed that was applied.
 func TestCutAnswers(t *testing.T) {
 	for left := int64(0); left < 200; left += 1 + left/4 {
 		synctest.Test(t, func(t *testing.T) {
 			d := awstest.NewDynamoDB()
-			c := &cut{server: d}
-			c.left.Store(-1)
+			c := awstest.NewShortened(d)
 			table, key := newTable(t, d, shapes["text"], func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: c} }), mustKey(t, "p")
 			item := attributes{"n": largeitem.Number("1"), "long": strings.Repeat("x", 250)}
 			for op, write := range writes {
-				c.left.Store(-1)
+				c.Left.Store(-1)
 				if _, err := table.Put(t.Context(), key, item, nil); err != nil {
 					t.Fatal(err)
 				}
-				c.left.Store(left)
+				c.Left.Store(left)
 				if got, err := table.Get(t.Context(), key, nil); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("%d bytes left: get: %v, %v", left, got, err)
 				}

@@ -12,7 +12,7 @@ import (
 // electionCases are the rules of candidates and of those who ask for the leader.
 func electionCases() []testCase {
 	return []testCase{
-		{"Election", "One candidate leads at a time, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},
+		{"Election", "One candidate leads at a time, under a session or not, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},
 		{"Observe", "An observer is told of every leader and of every value in order, each with the token of its term.", caseObserve},
 		{"LeadAgain", "A leader that has lost its lease campaigns again, with a higher token.", caseLeadAgain},
 	}
@@ -45,7 +45,14 @@ func caseElection(e *env) {
 		if i%2 == 1 {
 			st = e.b
 		}
-		candidate, reader := e.election(e.client(st, nil)), e.client(e.b, nil)
+		c, reader := e.client(st, nil), e.client(e.b, nil)
+		candidate := e.election(c)
+		if i%4 < 2 {
+			session, err := c.OpenSession(e.ctx)
+			e.must("OpenSession", err)
+			candidate, err = session.Election(job)
+			e.must("Election", err)
+		}
 		value := fmt.Sprint("candidate ", i)
 		candidates.Go(func() {
 			g, err := candidate.Campaign(e.ctx, []byte(value))
