@@ -73,7 +73,7 @@ func (s *state) isNamed(reg uint8) bool {
 		}
 	}
 	for l := range locks {
-		if s.reg[l].kind == held && s.reg[l].under == reg {
+		if s.reg[l].isTaken() && s.reg[l].under == reg {
 			return true
 		}
 	}
@@ -140,7 +140,7 @@ func (m *machine) reduceState(s *state) {
 // reduce zeroes what no client looks at.
 func (r *record) reduce() {
 	switch {
-	case r.kind == held && isSession(r.under):
+	case r.isTaken() && isSession(r.under):
 		r.mark = 0 // its session's counts
 	case r.kind == free, r.kind == fenced, r.kind == closed:
 		*r = record{ver: r.ver, kind: r.kind, tok: r.tok, grant: r.grant}
@@ -266,7 +266,7 @@ func (s *state) renameSessions() {
 		}
 	}
 	for l := range locks {
-		if s.reg[l].kind == held {
+		if s.reg[l].isTaken() {
 			name(s.reg[l].under)
 		}
 	}
@@ -295,14 +295,14 @@ func (s *state) renameSessions() {
 		}
 	}
 	for l := range locks {
-		if s.reg[l].kind == held {
+		if s.reg[l].isTaken() {
 			s.reg[l].under = to[s.reg[l].under]
 		}
 	}
 	for i := range s.n {
 		r := &s.flight[i]
 		r.reg = to[r.reg]
-		if r.rec.kind == held {
+		if r.rec.isTaken() {
 			r.rec.under = to[r.rec.under]
 		}
 	}

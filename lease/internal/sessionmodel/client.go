@@ -218,7 +218,7 @@ func (w *world) mayClaim(c, l int) bool {
 		return false
 	}
 	r := &w.reg[l]
-	if r.kind != held {
+	if !r.isTaken() || r.kind == broken && w.Fault == BrokenIsFree {
 		return true
 	}
 	watch, s := &cl.watch[r.under], &w.reg[r.under]
@@ -301,11 +301,45 @@ func (w *world) settleClaim(c, l int) bool {
 		return w.settle(c)
 	}
 	r := &w.reg[l]
-	if r.kind != held || r.grant != uint8(c)+1 {
+	if !r.isOf(c) {
 		return false // not applied yet, see hearRefusals
+	}
+	if r.kind == broken {
+		return w.hearBreak(c, l)
 	}
 	w.note(ClaimSettledOurs)
 	w.granted(c, l, r.ver)
+	return true
+}
+
+// sendBreak lets an operator break a lock under a session. The record keeps its holder.
+func (w *world) sendBreak(l int) bool {
+	r := request{reg: uint8(l), what: toBreak, pred: w.reg[l].ver, rec: w.reg[l]}
+	if r.rec.kind != held || !isSession(r.rec.under) || int(w.n) == w.Flight {
+		return false
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toBreak && int(q.reg) == l {
+			return false
+		}
+	}
+	r.rec.kind, r.rec.mark = broken, 0
+	r.rec.tok++
+	return w.send(operator, r)
+}
+
+// hearBreak is a holder that reads that its lock was broken: its belief ends, and the lock is
+// to be freed, since its session lives on.
+func (w *world) hearBreak(c, l int) bool {
+	h, r := &w.cl[c].hold[l], &w.reg[l]
+	if r.kind != broken || !r.isOf(c) {
+		return false
+	}
+	w.note(HeardBreak)
+	h.mode, h.base = freeing, r.ver
+	if w.Fault == BreakForgotten {
+		w.end(c, l, false)
+	}
 	return true
 }
 
@@ -351,7 +385,7 @@ func (w *world) freeAgain(c, l int) bool {
 func (w *world) settleFree(c, l int) bool {
 	h := &w.cl[c].hold[l]
 	r := &w.reg[l]
-	if h.base == r.ver || r.kind != held || r.grant != uint8(c)+1 {
+	if h.base == r.ver || !r.isOf(c) {
 		return false // see hearRefusals
 	}
 	if w.Fault == GiveUpOnConflict {
@@ -370,7 +404,7 @@ func (w *world) hearRefusals() {
 	for c := range w.cl {
 		for l := range w.cl[c].hold {
 			h, r := &w.cl[c].hold[l], &w.reg[l]
-			lost := h.base != r.ver && !(r.kind == held && r.grant == uint8(c)+1)
+			lost := h.base != r.ver && !r.isOf(c)
 			if lost && (h.mode == freeing || h.mode == claiming && !w.plain(c)) {
 				w.note(Refused)
 				w.end(c, l, true)
@@ -383,7 +417,7 @@ func (w *world) hearRefusals() {
 // lives: a lock names it that the client has nothing to do with.
 func (s *state) isWaiter(m *machine, c int, reg uint8) bool {
 	for l := range m.Locks {
-		if r := &s.reg[l]; r.kind == held && r.under == reg && s.cl[c].hold[l].mode == idle {
+		if r := &s.reg[l]; r.isTaken() && r.under == reg && s.cl[c].hold[l].mode == idle {
 			return true
 		}
 	}

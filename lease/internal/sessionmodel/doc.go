@@ -21,6 +21,9 @@
 // copy all else, the mark of the holder's own last write included. A holder that meets an ask
 // over its own write goes on. Waiters time the mark.
 //
+// Breaks of locks under sessions: the record keeps its holder, and waiters treat it as held by
+// the session, until the holder hears of it and frees it, or its session is fenced.
+//
 // Client B may take plain leases instead, whose records tell by their own writes whether
 // their holder lives: so each kind waits for the other.
 //
@@ -72,8 +75,8 @@
 // # What is not modelled
 //
 // The register itself; conflicts are never one's own. The margin before a deadline. Sleeping
-// machines, jumping clocks, presence, the age by the store's clock, breaks and tickets, which
-// the model of the plain lease has. Definite failures. Three clients or more. A re-entrant
+// machines, jumping clocks, presence, the age by the store's clock, tickets, and breaks of plain
+// leases or at once, which the model of the plain lease has. Definite failures. Three clients or more. A re-entrant
 // handle. The work under the lock, for which the token is.
 //
 // Bounds: how many writes of one session may be unresolved at a time, and how many writes that

@@ -41,6 +41,9 @@ const (
 
 	TookLease
 
+	Broke
+	HeardBreak
+
 	LateOpening
 
 	eventCount
@@ -77,6 +80,9 @@ var eventTexts = [eventCount]string{
 	Poked:           "an ask is applied",
 	HeardAsk:        "a holder hears that it was asked, and goes on",
 	SeenThroughPoke: "a waiter goes on with its watch of a mark through an ask",
+
+	Broke:      "a lock is broken",
+	HeardBreak: "a holder hears that its lock was broken, and goes on to free it",
 
 	TookLease: "a plain lease is taken over",
 }

@@ -41,6 +41,9 @@ const (
 	PokeOfAnEarlierWrite
 	AskIsLoss
 
+	BrokenIsFree
+	BreakForgotten
+
 	faults
 )
 
@@ -80,6 +83,9 @@ var faultTexts = [faults]struct{ name, why string }{
 	PokeMarksItself:      {"PokeMarksItself", "an ask does not copy the mark of the holder's last write"},
 	PokeOfAnEarlierWrite: {"PokeOfAnEarlierWrite", "an ask that met a beat, and is sent again over it, carries the mark of the write before"},
 	AskIsLoss:            {"AskIsLoss", "a holder that meets an ask over its own write takes itself for fenced"},
+
+	BrokenIsFree:   {"BrokenIsFree", "a broken lock is taken at once, although its session lives"},
+	BreakForgotten: {"BreakForgotten", "a holder that hears of a break does not free the lock"},
 }
 
 // String returns the name of the fault.

@@ -18,6 +18,7 @@ var (
 	oddRemoval  = sessionmodel.Config{Locks: 1, Flight: 1, TTL: [2]int{3, 2}, Remove: true}
 	askWorld    = sessionmodel.Config{Locks: 1, Flight: 1, Poke: true}
 	askRace     = sessionmodel.Config{Locks: 1, Flight: 2, Poke: true}
+	breakWorld  = sessionmodel.Config{Locks: 1, Flight: 1, Break: true}
 	probedWorld = sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Probe: 1}
 )
 
@@ -73,6 +74,10 @@ var catches = []struct {
 	{sessionmodel.PokeOfAnEarlierWrite, askRace, sessionmodel.NoFalseLoss, 10},
 	{sessionmodel.PokeOfAnEarlierWrite, askRace, sessionmodel.FencedBelieves, 13},
 	{sessionmodel.AskIsLoss, askWorld, sessionmodel.NoFalseLoss, 8},
+
+	// Break.
+	{sessionmodel.BrokenIsFree, breakWorld, sessionmodel.Exclusion, 10},
+	{sessionmodel.BreakForgotten, breakWorld, sessionmodel.Known, 7},
 }
 
 // only returns c with all properties but p out of sight.

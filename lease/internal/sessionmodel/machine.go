@@ -27,8 +27,9 @@ type Config struct {
 
 	// What may happen besides: a client that forgets everything at any moment; records of
 	// sessions that are removed by hand, and those of fenced and closed ones by programs;
-	// waiters that ask the holders, by a poke of their sessions.
-	Crash, Remove, Poke bool
+	// waiters that ask the holders, by a poke of their sessions; locks under sessions that
+	// are broken.
+	Crash, Remove, Poke, Break bool
 
 	// Lease: client B has no sessions, it takes plain leases, one at a time.
 	Lease bool
@@ -162,7 +163,7 @@ func (w *world) judge() {
 // client takes itself to have nothing there: nobody would ever free it.
 func (w *world) judgeKnown(l int) {
 	r := &w.reg[l]
-	if r.kind == held {
+	if r.isTaken() {
 		w.judgeOwner(r, l)
 	}
 	for i := range w.n {
@@ -230,6 +231,9 @@ func (w *world) apply(i int, heard bool) {
 
 // cares says whether the sender of a request still waits for its outcome.
 func (w *world) cares(r *request) bool {
+	if r.by == operator {
+		return false
+	}
 	cl := &w.cl[r.by]
 	t := &cl.term
 	mine := t.mode != none && t.reg == r.reg && slices.ContainsFunc(t.att[:t.n], func(a attempt) bool { return a.ver == r.rec.ver })
@@ -262,14 +266,17 @@ func (w *world) checkApply(r *request, old *record) {
 		w.max[l] = max(w.max[l], r.rec.tok)
 		w.noteClaim(r, old)
 	case toFree:
-		if r.pred != old.ver && (old.kind != held || old.grant != r.rec.grant || r.rec.grant == 0) {
+		if r.pred != old.ver && (!old.isTaken() || old.grant != r.rec.grant || r.rec.grant == 0) {
 			w.fail(OwnRelease)
 		}
-		if old.kind == held && old.grant == r.rec.grant && r.rec.grant != 0 {
+		if old.isTaken() && old.grant == r.rec.grant && r.rec.grant != 0 {
 			w.note(Freed)
 		} else {
 			w.note(FreedPredecessor)
 		}
+	case toBreak:
+		w.max[r.reg] = max(w.max[r.reg], r.rec.tok)
+		w.note(Broke)
 	case toFence:
 		w.note(Fenced)
 	case toStandIn:

@@ -1,6 +1,7 @@
 package sessionmodel_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
@@ -13,7 +14,7 @@ func explore(t *testing.T, c sessionmodel.Config) sessionmodel.Result {
 }
 
 // everything is a world in which all may happen that the model knows.
-var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, Remove: true, Poke: true}
+var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, Remove: true, Poke: true, Break: true}
 
 // TestProtocol visits all states of a world with one lock, in which a fence and a beat, a
 // claim and a release are under way at the same time.
@@ -42,7 +43,7 @@ func TestEverythingHappens(t *testing.T) {
 	c.Locks, c.Flight, c.TTL = 1, 1, [2]int{2, 2}
 	r := explore(t, c)
 	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, append(sessionmodel.RemoveEvents(), sessionmodel.AskEvents()...))
+	exploretest.Happens(t, r, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.AskEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak}))
 }
 
 // TestProtocolAtLength visits all states of worlds with one lock: with records that are
@@ -56,6 +57,7 @@ func TestProtocolAtLength(t *testing.T) {
 		{sessionmodel.Config{Locks: 1, Flight: 2, Crash: true}, 300_000},
 		{sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Remove: true}, 400_000},
 		{sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Poke: true}, 1_000_000},
+		{sessionmodel.Config{Locks: 1, Flight: 2, Break: true}, 400_000},
 		{sessionmodel.Config{TTL: [2]int{3, 2}, Locks: 1, Flight: 2, Attempts: 2, Lease: true, Crash: true, Poke: true}, 1_000_000},
 	} {
 		t.Logf("%+v", w.config)

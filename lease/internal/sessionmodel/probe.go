@@ -175,7 +175,7 @@ func (w *world) eager(c, want int) {
 		}
 	}
 	if want < w.Locks && w.cl[c].hold[want].mode == idle {
-		if r := &w.reg[want]; r.kind == held {
+		if r := &w.reg[want]; r.isTaken() {
 			if isSession(r.under) {
 				w.do(func() bool { return w.standIn(c, want) })
 			}

@@ -9,7 +9,7 @@ const (
 	registers = formerAt + 4
 
 	nowhere  = 255 // no register
-	operator = 2   // the one who removes records, in request.by and in record.owner
+	operator = 2   // who removes records and breaks locks, in request.by and in record.owner
 )
 
 // What a register says.
@@ -17,6 +17,7 @@ const (
 	absent uint8 = iota
 	free
 	held   // a lock
+	broken // a lock, by a program that is not its holder
 	open   // a session
 	fenced // a session that others ended
 	closed // a session that its client ended
@@ -46,6 +47,7 @@ const (
 	toPoke
 	toClaim
 	toFree
+	toBreak
 )
 
 // request is a write that was sent and that the store may still apply, now, at any later
@@ -152,5 +154,11 @@ func start() state {
 	}
 	return s
 }
+
+// isTaken says whether a lock has a holder, be it broken.
+func (r *record) isTaken() bool { return r.kind == held || r.kind == broken }
+
+// isOf says whether a lock's record is of the present grant of client c.
+func (r *record) isOf(c int) bool { return r.isTaken() && r.grant == uint8(c)+1 }
 
 func isSession(reg uint8) bool { return reg >= firstSess && reg < registers }

@@ -27,6 +27,8 @@ const (
 	opAsk
 	opPoke
 	opCrash
+	opBreak
+	opHearBreak
 )
 
 // step names what happened, for the trace. By raised the largest tokens rose.
@@ -71,6 +73,11 @@ func (x *expansion) expand(s *state) []edge {
 			for saw := range 4 {
 				x.try(opRemove, saw, reg, func(w *world) bool { return w.remove(uint8(reg), uint8(saw)) })
 			}
+		}
+	}
+	for l := range x.m.Locks {
+		if x.m.Break {
+			x.try(opBreak, operator, l, func(w *world) bool { return w.sendBreak(l) })
 		}
 	}
 	for c := range s.cl {
@@ -157,7 +164,7 @@ func (x *expansion) lock(c, l int) {
 	case idle:
 		r := &x.from.reg[l]
 		try(opClaim, func(w *world) bool { return w.mayClaim(c, l) && w.claim(c, l) })
-		if r.kind != held {
+		if !r.isTaken() {
 			return
 		}
 		if isSession(r.under) {
@@ -175,6 +182,9 @@ func (x *expansion) lock(c, l int) {
 		try(opGiveUp, func(w *world) bool { return w.giveUp(c, l) })
 	case holding:
 		try(opRelease, func(w *world) bool { return w.release(c, l) })
+		if x.m.Break {
+			try(opHearBreak, func(w *world) bool { return w.hearBreak(c, l) })
+		}
 	case freeing:
 		try(opFreeAgain, func(w *world) bool { return w.freeAgain(c, l) })
 		try(opSettleFree, func(w *world) bool { return w.settleFree(c, l) })

@@ -43,9 +43,9 @@ func place[T int | uint8](reg T) string {
 	return "former session " + string(rune('P'+int(reg-formerAt)))
 }
 
-var kinds = [...]string{absent: "absent", free: "free", held: "held", open: "open", fenced: "fenced", closed: "closed"}
+var kinds = [...]string{absent: "absent", free: "free", held: "held", broken: "broken", open: "open", fenced: "fenced", closed: "closed"}
 
-var purposes = [...]string{toOpen: "opening", toBeat: "beat", toClose: "close", toFence: "fence", toStandIn: "stand-in", toPoke: "ask", toClaim: "claim", toFree: "free"}
+var purposes = [...]string{toOpen: "opening", toBeat: "beat", toClose: "close", toFence: "fence", toStandIn: "stand-in", toPoke: "ask", toClaim: "claim", toFree: "free", toBreak: "break"}
 
 // describe tells one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
@@ -96,6 +96,10 @@ func (t *tracer) describe(e *edge) string {
 		return who + " asks for " + place(arg) + " in its record"
 	case opPoke:
 		return who + " asks for " + place(arg) + " in its session's record"
+	case opBreak:
+		return "an operator breaks " + place(arg)
+	case opHearBreak:
+		return who + " hears that " + place(arg) + " was broken"
 	}
 	return who + " forgets everything"
 }
@@ -126,9 +130,12 @@ func (t *tracer) shape() string {
 	for l := range t.m.Locks {
 		r := &t.at.reg[l]
 		what := "free"
-		if r.kind == held {
+		if r.isTaken() {
 			if what = place(r.under); !isSession(r.under) {
 				what = name(r.owner) + "'s lease"
+			}
+			if r.kind == broken {
+				what += " (broken)"
 			}
 		}
 		fmt.Fprintf(&b, "| %d %s ", t.token[l]+int(r.tok)-topToken, what)
