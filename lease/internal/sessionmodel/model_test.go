@@ -74,7 +74,7 @@ func TestProtocolAtLength(t *testing.T) {
 // TestTwoLocksAtLength visits all states of a world with two locks.
 func TestTwoLocksAtLength(t *testing.T) {
 	exploretest.Torture(t)
-	r := explore(t, sessionmodel.Config{Flight: 1, Probe: 256})
+	r := explore(t, sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 1, Probe: 1024})
 	exploretest.NoViolation(t, r)
 	exploretest.VisitsAll(t, r, 20_000_000)
 }
