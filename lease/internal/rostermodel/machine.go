@@ -190,7 +190,7 @@ func (w *world) check(r *request, old *record) {
 			w.note(HandedOver)
 		}
 		w.checkOrder(e, now, old)
-		if e.mode == slotted && e.slot > now.slots {
+		if e.mode == slotted && (e.slot > now.slots || count(&now.holders) > int(now.slots)) {
 			w.fail(TooMany)
 		}
 	}

@@ -1,5 +1,7 @@
 package rostermodel
 
+import "slices"
+
 // The rules of a record with several holders, as functions on the record.
 
 // grantable says whether an entry could be a holder beside those who are.
@@ -20,28 +22,23 @@ func (m *machine) grantable(r *record, e *entry) bool {
 	return false
 }
 
-// freeSlot returns the lowest free slot, or 0.
+// freeSlot returns the lowest free slot, or 0. There is none as long as there are as many
+// holders as slots, be it that some have slots above a number that was made smaller.
 func (m *machine) freeSlot(r *record) uint8 {
 	n := uint8(count(&r.holders))
-	if m.Fault == SlotByCount {
-		if n < r.slots {
-			return n + 1
-		}
+	switch {
+	case n == r.slots && m.Fault == OneSlotTooMany:
+		return n + 1
+	case n >= r.slots:
 		return 0
-	}
-	for s := uint8(1); s <= r.slots; s++ {
-		free := true
-		for i := range r.holders {
-			free = free && r.holders[i].slot != s
-		}
-		if free {
-			return s
-		}
-	}
-	if m.Fault == OneSlotTooMany && n == r.slots {
+	case m.Fault == SlotByCount:
 		return n + 1
 	}
-	return 0
+	slot := uint8(1)
+	for slices.ContainsFunc(r.holders[:n], func(e entry) bool { return e.slot == slot }) {
+		slot++
+	}
+	return slot
 }
 
 // grant makes an entry a holder. All but readers get a token of their own.
