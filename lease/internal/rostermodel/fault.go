@@ -35,7 +35,7 @@ var faultTexts = [faults]struct{ name, why string }{
 	WriterBesideReader:      {"WriterBesideReader", "a writer is admitted beside readers"},
 	TailFirst:               {"TailFirst", "a release hands over to the last of the queue"},
 	ReleaseHandsNothingOver: {"ReleaseHandsNothingOver", "a release does not hand over, and no waiter looks whether it could be granted"},
-	OnlyTheHeadJudges:       {"OnlyTheHeadJudges", "a waiter that is not the head of the queue judges nobody, not the one directly ahead of it either"},
+	OnlyTheHeadJudges:       {"OnlyTheHeadJudges", "a waiter that is not the head of the queue does not judge the one directly ahead of it either"},
 	SlotByCount:             {"SlotByCount", "a slot is numbered by how many are taken"},
 	OneSlotTooMany:          {"OneSlotTooMany", "one more slot is granted than there are"},
 	FullDropsOldest:         {"FullDropsOldest", "a record that is full drops its oldest waiter for a new entry"},

@@ -10,9 +10,8 @@ const (
 // The session of an entry. That a session is fenced only when its deadline has passed is
 // what the model of sessions shows.
 const (
-	nobody uint8 = iota
-	living       // the present one of its client
-	lost         // its deadline has passed, or its client has forgotten it
+	living uint8 = iota + 1 // the present one of its client
+	lost                    // its deadline has passed, or its client has forgotten it
 	fenced
 )
 

@@ -64,8 +64,8 @@ func (c *client) tidy() {
 	}
 }
 
-// isNamed says whether a session can still be of use to a client: it is somebody's present
-// one, a lock names it, or a claim under way does.
+// isNamed says whether a session can still be of use to a client: it is the present
+// one of a client, a lock names it, or a claim under way does.
 func (s *state) isNamed(reg uint8) bool {
 	for c := range s.cl {
 		if t := &s.cl[c].term; t.mode != none && t.reg == reg {
@@ -281,6 +281,12 @@ func (s *state) renameSessions() {
 	if same {
 		return
 	}
+	s.moveSessions(&to)
+}
+
+// moveSessions moves the registers of sessions to new places; those without one are named
+// by nothing.
+func (s *state) moveSessions(to *[registers]uint8) {
 	old := *s
 	for reg := firstSess; reg < registers; reg++ {
 		s.reg[reg], s.ended[reg] = record{}, 0

@@ -67,14 +67,14 @@
 // An absent session was to be created as fenced by the waiter that came across it, which
 // was to wait for TTL x f from the reply. But others see it fenced, and take the locks at
 // once, while the owner still trusts in its last beat: two holders, after eleven steps
-// (AbsentIsFenced). Hence the stand-in, which everybody times.
+// (AbsentIsFenced). Hence the stand-in, which every waiter times.
 //
 // That nothing is acquired while the outcome of the last beat is unknown is not needed for
 // exclusion: in the model clients do so, as long as the deadline has not passed.
 //
 // # What is not modelled
 //
-// The register itself; conflicts are never one's own. The margin before a deadline. Sleeping
+// The register itself; a conflict is never with the sender's own write. The margin before a deadline. Sleeping
 // machines, jumping clocks, presence, the age by the store's clock, tickets, and breaks of plain
 // leases or at once, which the model of the plain lease has. Definite failures. Three clients or more. A re-entrant
 // handle. The work under the lock, for which the token is.

@@ -160,7 +160,7 @@ func (w *world) judge() {
 }
 
 // judgeKnown fails if a living session holds lock l, or may yet come to hold it, and its
-// client takes itself to have nothing there: nobody would ever free it.
+// client takes itself to have nothing there: it would never be freed.
 func (w *world) judgeKnown(l int) {
 	r := &w.reg[l]
 	if r.isTaken() {

@@ -1,0 +1,107 @@
+package sessionmodel
+
+// What a waiter does with the sessions that hold what it wants.
+
+// isWaiter says whether client c has a use for the register that tells whether a holder
+// lives: a lock names it that the client has nothing to do with.
+func (s *state) isWaiter(m *machine, c int, reg uint8) bool {
+	for l := range m.Locks {
+		if r := &s.reg[l]; r.isTaken() && r.under == reg && s.cl[c].hold[l].mode == idle {
+			return true
+		}
+	}
+	return false
+}
+
+// look lets client c read the register that tells whether a holder lives.
+func (w *world) look(c int, reg uint8) bool {
+	seen := &w.cl[c].watch[reg]
+	r := &w.reg[reg]
+	before := *seen
+	if r.kind != open && r.kind != held {
+		return false // that it is absent, or over, is read when it is acted on
+	}
+	mark := r.mark
+	if w.Fault == PokeIsALife {
+		mark = r.ver
+	}
+	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, r.ttl), saw: r.mark}
+	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitAnewEachLook {
+		if before.ver != r.ver {
+			w.note(SeenThroughPoke)
+		}
+		now.wait = before.wait
+	}
+	if before.kind == timed && before.saw == r.mark && now.wait > before.wait {
+		w.fail(NotDelayed)
+	}
+	*seen = now
+	return now != before
+}
+
+// fence sends the fence of a session that stood for long enough.
+func (w *world) fence(c int, reg uint8) bool {
+	seen := &w.cl[c].watch[reg]
+	if seen.kind != timed || seen.wait > 0 || !isSession(reg) {
+		return false
+	}
+	r := request{reg: reg, what: toFence, pred: seen.ver, rec: w.reg[reg]}
+	r.rec.kind, r.rec.mark, r.rec.attend = fenced, 0, 0
+	switch w.Fault {
+	case BlindFence:
+		r.blind = 1
+	case FenceAssumed:
+		seen.kind = dead
+	}
+	if seen.ver != w.reg[reg].ver && w.Fault != BlindFence && w.Fault != FenceAssumed {
+		return false // it would be refused
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toFence && q.by == uint8(c) && q.reg == reg {
+			return false // one is on the way
+		}
+	}
+	return w.send(c, r)
+}
+
+// standIn sends a record for a session that a lock names and that is absent: it has a
+// grant that no client renews, and keeps a late opening out.
+func (w *world) standIn(c, l int) bool {
+	reg := w.reg[l].under
+	if w.reg[reg].kind != absent {
+		return false
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toStandIn && q.by == uint8(c) && q.reg == reg {
+			return false
+		}
+	}
+	r := request{reg: reg, what: toStandIn, rec: record{kind: open, owner: operator, ttl: w.reg[l].ttl}}
+	switch w.Fault {
+	case StandInOwnTTL:
+		r.rec.ttl = w.ttl[c]
+	case AbsentIsFenced:
+		r.rec.kind = fenced
+	}
+	return w.send(c, r)
+}
+
+// ask sends an ask on a lock's record, or on that of the session that holds it. All else
+// is copied, the holder's mark too. One stands for each grant, and each write of a session.
+func (w *world) ask(c int, l int, reg uint8) bool {
+	bit := uint8(1) << l
+	if w.reg[reg].attend&bit != 0 || w.reg[reg].kind != held && w.reg[reg].kind != open {
+		return false
+	}
+	for i := range w.n {
+		if q := &w.flight[i]; q.what == toPoke && q.by == uint8(c) && q.reg == reg {
+			return false
+		}
+	}
+	r := request{reg: reg, what: toPoke, pred: w.reg[reg].ver, rec: w.reg[reg]}
+	r.rec.attend |= bit
+	if w.Fault == PokeMarksItself {
+		r.rec.mark = 0
+	}
+	return w.send(c, r)
+}
