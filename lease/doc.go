@@ -72,6 +72,35 @@
 // the fencing token is Kleppmann's name (How to do distributed locking, 2016) for
 // what Chubby calls a sequencer (Burrows, 2006).
 //
+// # Sessions
+//
+// A [Session] is one lease for any number of locks. It has a register of its own, below
+// Options.KeyPrefix with ".session" appended, which alone is renewed. The records of its locks
+// name it, and repeat its TTL.
+//
+//   - A lock under a session is believed until the session's deadline, whenever its own write
+//     was sent or answered.
+//   - A waiter that finds a lock under a session judges the session's record as it would judge
+//     a lock's: it looks at most six times in a TTL, for all who wait in its client. If the
+//     session is over, it fences it, by one write over the version that it judged. It takes a
+//     lock of the session only after it has seen or written fenced or closed, by a write over
+//     the version of the lock's record that it read.
+//   - A session whose record is absent is not known to be dead. The waiter reads the lock
+//     again. If that still names the session, it puts an open record in its place that no one
+//     renews, which every waiter watches for the TTL before it fences it. The session meets it
+//     with its next renewal, and is lost. One that cannot be read is neither dead nor absent:
+//     its locks have to be broken with immediate effect.
+//   - A fenced or closed session never returns; another one has another random id. Nothing is
+//     acquired while the outcome of the last renewal is not known ([ErrDoubtful]).
+//   - A claim that was given up, or a release, whose outcome is not known would hold its lock
+//     for as long as the session lives. So the session goes on with it after each renewal.
+//   - Close ends all contexts, then writes closed, then frees the records of the locks.
+//
+// So a session costs one request to open, one for each renewal whatever the number of its
+// locks, and two to close besides one for each lock that is held. Acquiring and releasing
+// under it cost what they cost without. To take over all locks of a dead session costs one
+// request for the session, and for each lock what it costs to take one that is free.
+//
 // # Contexts
 //
 // The context of an acquire bounds the wait alone: cancelling it later does not
@@ -168,7 +197,8 @@
 //
 // # Goroutines
 //
-// A grant owns one goroutine, for renewals (none with Options.Manual), and a timer. One that
+// A grant under a session owns no goroutine and no timer: the session has one of each.
+// Every other grant owns one goroutine, for renewals (none with Options.Manual), and a timer. One that
 // is kept (see HandleOptions.Linger) owns another where the store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine

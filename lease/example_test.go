@@ -152,6 +152,33 @@ func ExampleHandle_Do() {
 	// Output: <nil>
 }
 
+// One renewal keeps all locks of a session.
+func ExampleClient_OpenSession() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	defer client.Close(ctx)
+	session, err := client.OpenSession(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"shard-1", "shard-2"} {
+		if _, err := session.Acquire(ctx, name); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	_, err = client.TryAcquire(ctx, "shard-2")
+	fmt.Println(errors.Is(err, lease.ErrHeld))
+	fmt.Println(session.Close(ctx)) // gives both back
+	guard, err := client.TryAcquire(ctx, "shard-2")
+	fmt.Println(err, guard.Err())
+	// Output:
+	// true
+	// <nil>
+	// <nil> <nil>
+}
+
 // Work that is skipped while another process does it.
 func ExampleClient_TryDo() {
 	ctx := context.Background()
