@@ -52,7 +52,7 @@ type grant struct {
 	before    *Run                // the last run before that of this grant; see [Client.HandleOnce]
 	ending    atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.End]
 	finishing atomic.Bool         // a release is under way
-	finished  chan struct{}       // closed when the release is over
+	finished  chan struct{}       // closed when the release is over; see over
 	result    error
 }
 
@@ -62,7 +62,7 @@ func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duratio
 		data:  now.rec.Data,
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
 		tries: h.over(now.version, now.rec),
-		stop:  make(chan struct{}), finished: make(chan struct{}),
+		stop:  make(chan struct{}),
 	}
 	if h.job != nil {
 		g.before = h.job.before[g.id]
@@ -208,6 +208,17 @@ func (g *grant) halt(cause error) bool {
 func mayBeTaken(cause error) bool {
 	lost, ok := cause.(*LostError)
 	return !ok || lost.Reason != ErrExpired && (lost.Reason != ErrBroken || lost.now)
+}
+
+// over is closed when the release of the grant is over. Few grants are waited for so, so that
+// it is made when it is asked for.
+func (g *grant) over() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.finished == nil {
+		g.finished = make(chan struct{})
+	}
+	return g.finished
 }
 
 func (g *grant) isDetached() bool {

@@ -350,7 +350,7 @@ func (h *Handle) join(ctx context.Context) (*Guard, error) {
 		return nil, nil
 	}
 	select {
-	case <-g.finished:
+	case <-g.over():
 		return nil, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))

@@ -331,9 +331,9 @@ func (g *grant) release(ctx context.Context, reason error) error {
 	if g.finishing.CompareAndSwap(false, true) {
 		g.result = g.finish(ctx, reason)
 		g.c.remove(g)
-		close(g.finished)
+		close(g.over())
 	}
-	<-g.finished
+	<-g.over()
 	return g.result
 }
 

@@ -256,7 +256,7 @@ func (s *Session) cause() error { return s.grant().cause() }
 func (s *Session) isClosed() bool {
 	g := s.grant()
 	select {
-	case <-g.finished:
+	case <-g.over():
 		return g.result == nil
 	default:
 		return false

@@ -96,9 +96,9 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	if g.finishing.CompareAndSwap(false, true) {
 		g.drain()
 		g.c.remove(g)
-		close(g.finished)
+		close(g.over())
 	}
-	<-g.finished
+	<-g.over()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout/2)
 	defer cancel()
 	idle := false // whether no write is in flight
