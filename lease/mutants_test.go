@@ -333,8 +333,8 @@ func TestMutants(t *testing.T) {
 			" && s.rec.State == Broken {\n",
 			"TestBreakAfterARenewal"},
 		{"a release stops at a break", "renew.go",
-			", ours && now.rec.State == Broken:\n",
-			":\n",
+			", ours && now.rec.State == Broken,\n",
+			",\n",
 			"TestReleaseOfABrokenLease"},
 
 		{"another's write is the holder's", "record.go",
@@ -417,8 +417,8 @@ func TestMutants(t *testing.T) {
 			"	if asked, stands := r.asked(); stands {",
 			"TestLingerAskThenAsk"},
 		{"a kept lease that is lost stays with the client", "grant.go",
-			"	if idle { // no guard",
-			"	if false && idle { // no guard",
+			"; idle && (s == nil",
+			"; false && idle && (s == nil",
 			"TestLingerLost"},
 
 		// What a session hears of its locks.

@@ -30,7 +30,7 @@ var (
 // TestSimulation lets contenders with drifting clocks fight for locks over networks
 // that fail in every way, in virtual time. Their options are drawn at random from those
 // that are accepted, their handlers of events block, calls of their stores ignore their
-// contexts, and they break, detach, attach (with copies of tickets, too), write data and
+// contexts, they take locks plain and under sessions, and they break, detach, attach (with copies of tickets, too), write data and
 // close at any time. At no instant do two of them believe; tokens rise; a fenced register
 // never goes back; data that was stored is there; no lease is lost on a healthy store;
 // and when the network heals, all get their turn. HOLDFAST_TORTURE=1 runs 100,000
@@ -65,6 +65,7 @@ func TestSimulation(t *testing.T) {
 	}
 	if *simSeed == 0 && slices.Contains([]int{
 		total.takeovers, total.lost, total.stale, total.faults, total.attached, total.broken, total.closed, total.data, total.deaf, total.calm,
+		total.sessions, total.fenced, total.under,
 	}, 0) {
 		t.Errorf("the simulation is vacuous: %v", total)
 	}
@@ -85,6 +86,9 @@ type simStats struct {
 	closed    int // clients, with or without a lease
 	data      int
 	calm      int // grants on a healthy store
+	sessions  int // opened
+	fenced    int // of these, by another client
+	under     int // grants under them
 }
 
 func (s *simStats) add(o simStats) {
@@ -101,11 +105,14 @@ func (s *simStats) add(o simStats) {
 	s.closed += o.closed
 	s.data += o.data
 	s.calm += o.calm
+	s.sessions += o.sessions
+	s.fenced += o.fenced
+	s.under += o.under
 }
 
 func (s simStats) String() string {
-	return fmt.Sprintf("%.0f lease-hours, %d grants (%d on a healthy store), %d taken over, %d lost, %d stale writes refused, %d faults (%d calls that ignored their contexts), %d tickets attached and %d refused, %d broken, %d clients closed, %d times data",
-		s.hours, s.grants, s.calm, s.takeovers, s.lost, s.stale, s.faults, s.deaf, s.attached, s.refused, s.broken, s.closed, s.data)
+	return fmt.Sprintf("%.0f lease-hours, %d grants (%d on a healthy store), %d taken over, %d lost, %d stale writes refused, %d faults (%d calls that ignored their contexts), %d tickets attached and %d refused, %d broken, %d clients closed, %d times data, %d sessions opened and %d fenced, %d grants under them",
+		s.hours, s.grants, s.calm, s.takeovers, s.lost, s.stale, s.faults, s.deaf, s.attached, s.refused, s.broken, s.closed, s.data, s.sessions, s.fenced, s.under)
 }
 
 // sim is one fight for one lock.
@@ -208,8 +215,9 @@ type contender struct {
 	wire  *wire
 	clock *clocks
 
-	client *lease.Client
-	h      *lease.Handle
+	client  *lease.Client
+	session *lease.Session // that h is under, or nil
+	h       *lease.Handle
 
 	mu   sync.Mutex
 	bad  fault // what the network does now
@@ -274,6 +282,8 @@ func (c *contender) handler(e lease.Event) {
 			s.takeovers++
 		case lease.EventLost:
 			s.lost++
+		case lease.EventFenced:
+			s.fenced++
 		}
 	})
 	switch c.rnd.IntN(300) {
@@ -353,7 +363,17 @@ func (c *contender) restart(t *testing.T) {
 		c.close(t, c.client)
 	}
 	c.client = c.open(t, time.Duration(2+c.rnd.IntN(28))*time.Second*c.s.scale)
-	h, err := c.client.Handle("job")
+	c.session = nil
+	handle := c.client.Handle
+	if c.rnd.IntN(2) == 0 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
+		defer cancel()
+		if s, err := c.client.OpenSession(ctx); err == nil {
+			c.s.count(func(s *simStats) { s.sessions++ })
+			c.session, handle = s, s.Handle
+		}
+	}
+	h, err := handle("job")
 	if err != nil {
 		t.Error(err)
 	}
@@ -387,6 +407,9 @@ func (c *contender) live(t *testing.T, end time.Time) {
 			c.useTicket(t)
 		case 4:
 			c.breakIt(t)
+		}
+		if c.session != nil && c.session.Err() != nil {
+			c.restart(t)
 		}
 		c.turn(t, time.Duration(1+c.rnd.IntN(300))*time.Second*c.s.scale)
 	}
@@ -441,6 +464,9 @@ func (c *contender) turn(t *testing.T, patience time.Duration) {
 	if err != nil {
 		return
 	}
+	if c.session != nil {
+		c.s.count(func(s *simStats) { s.under++ })
+	}
 	c.s.acquired(t, c.id, g, false)
 	c.work(t, g, o)
 }
@@ -493,6 +519,14 @@ func (c *contender) work(t *testing.T, g *lease.Guard, o lease.Options) {
 	case 3:
 		c.restart(t)
 		began = time.Now()
+	case 4:
+		if c.session != nil {
+			_ = c.session.Close(t.Context())
+			if took := time.Since(began); took > bound {
+				t.Errorf("seed %d: Close of a session took %v; at most %v are allowed", s.seed, took, bound)
+			}
+			began = time.Now()
+		}
 	}
 	_ = g.Release(t.Context())
 	if took := time.Since(began); took > bound {
