@@ -28,6 +28,31 @@ func (b *backoff) pause() time.Duration {
 // wait sleeps for the next pause, or returns the reason why ctx ended.
 func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause()) }
 
+// crowding is the pause before another try where many write the same record.
+func (c *Client) crowding() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
+
+// crowd spreads the writes of many who change one record: each write that is applied makes
+// those of the others conflict.
+type crowd struct {
+	pause     *backoff
+	conflicts int
+}
+
+// freeConflicts is after how many conflicts in a row the next try waits.
+const freeConflicts = 2
+
+// met notes a conflict. After some it pauses, and returns what stands in the record then: what
+// the conflict told is old.
+func (c *crowd) met(ctx context.Context, h *Handle) (*seen, error) {
+	if c.conflicts++; c.conflicts <= freeConflicts {
+		return nil, nil
+	}
+	if err := c.pause.wait(ctx); err != nil {
+		return nil, err
+	}
+	return h.reread(ctx)
+}
+
 // pollJitter is by how much of itself a pause between two polls is shortened at random.
 const pollJitter = 0.1
 

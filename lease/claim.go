@@ -54,7 +54,7 @@ func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, 
 		f := t.send(settled, rec, at)
 		switch {
 		case f.fate == store.FateApplied:
-			return h.begin(ctx, base, f, reason)
+			return h.begin(ctx, base, f, Member{Grant: rec.Grant, Token: f.now.rec.Token}, reason)
 		case f.fate == store.FateNotYet: // the same again, on the same predecessor
 			if pause.wait(settled) != nil {
 				return nil, nil, errors.Join(f.err, h.giveUp(ctx, t, rec))
@@ -103,6 +103,34 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	if h.job != nil {
 		h.job.begin(rec)
 	}
+	if err := h.raiseToken(ctx, base, rec); err != nil {
+		return nil, err
+	}
+	c.sign(ctx, rec)
+	return rec, h.campaigns(rec)
+}
+
+// dress makes rec, which this client has granted to itself, what newRecord makes.
+func (h *Handle) dress(ctx context.Context, rec *Record) error {
+	rec.Granted, rec.Linger = rec.Renewed, h.opts.Linger
+	if h.c.set.AtLeast > 0 {
+		rec.NotBefore = rec.Granted.Add(h.c.set.AtLeast)
+	}
+	h.c.sign(ctx, rec)
+	return h.campaigns(rec)
+}
+
+// campaigns puts the value of a candidate into the record of its claim.
+func (h *Handle) campaigns(rec *Record) error {
+	if value := h.campaign.Load(); value != nil {
+		return rec.setData(*value)
+	}
+	return nil
+}
+
+// raiseToken makes the token of rec, which follows base, one that is above all that were shown.
+func (h *Handle) raiseToken(ctx context.Context, base *seen, rec *Record) error {
+	c := h.c
 	h.mu.Lock()
 	abandoned := base.rec != nil && h.abandoned[base.rec.Grant]
 	h.mu.Unlock()
@@ -117,7 +145,7 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 				err = rec.raise(floor)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("lock %q: floor of tokens: %w", h.name, err)
+				return fmt.Errorf("lock %q: floor of tokens: %w", h.name, err)
 			}
 		}
 	}
@@ -126,24 +154,15 @@ func (h *Handle) newRecord(ctx context.Context, base *seen) (*Record, error) {
 	h.mu.Unlock()
 	if g != nil {
 		if err := rec.raise(g.token); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	// A claim that lost, or whose reply was lost, may have shown its token.
 	mark, err := store.HighestMark(ctx, c.st, h.key)
 	if err != nil {
-		return nil, fmt.Errorf("lock %q: %w", h.name, err)
+		return fmt.Errorf("lock %q: %w", h.name, err)
 	}
-	if err := rec.raise(mark); err != nil {
-		return nil, err
-	}
-	c.sign(ctx, rec)
-	if value := h.campaign.Load(); value != nil {
-		if err := rec.setData(*value); err != nil {
-			return nil, err
-		}
-	}
-	return rec, nil
+	return rec.raise(mark)
 }
 
 // sign makes rec name who holds the lease from now on: this process, and nothing of
@@ -157,16 +176,17 @@ func (c *Client) sign(ctx context.Context, rec *Record) {
 }
 
 // begin makes the grant that was written, and its first guard.
-func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string) (*Guard, *seen, error) {
+func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, reason string) (*Guard, *seen, error) {
 	c, now, sent := h.c, f.now, f.try.at
 	// late is what follows if the reply took so long that no trust is left, or the session has
 	// ended meanwhile. No guard of this grant was handed out, so that the next grant may follow
 	// at once.
 	late := func(now *seen) (*Guard, *seen, error) {
-		h.abandon(now.rec.Grant)
+		h.abandon(m.Grant)
 		switch {
 		case h.under != nil:
-			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
+			l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: m.Grant, free: h.without(m.Grant)}
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.name, h.under.Err()), h.withdraw(ctx, l))
 		case h.kind == KindSession: // it is never handed out
 			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.over(now.version, now.rec), now.rec))
 		}
@@ -175,7 +195,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, reason string
 	if h.under == nil && c.clock.look() >= sent+c.set.trust || h.under != nil && h.under.Err() != nil {
 		return late(now)
 	}
-	g := newGrant(ctx, h, base, now, sent, f.durable)
+	g := newGrant(ctx, h, base, now, m, sent, f.durable)
 	guard := g.guard(ctx)
 	if guard == nil { // stopped here until the trust was over
 		g.drain()
@@ -227,7 +247,7 @@ func (h *Handle) giveUp(ctx context.Context, t *tries, rec *Record) error {
 	h.abandon(rec.Grant)
 	ctx, cancel := h.c.ending(ctx)
 	defer cancel()
-	l := &leftover{h: h, t: t, rec: rec, free: func(r *Record) Record {
+	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *Record) Record {
 		free := h.c.unbegun(r)
 		if h.job != nil {
 			free.Run = h.job.before[rec.Grant]

@@ -166,6 +166,33 @@
 // make a job run too early or too late; they never make two run at the same time, since the
 // lease does not depend on them.
 //
+// # Locks with several holders
+//
+// Under a [Session] a lock can be held by many readers or one writer
+// ([Session.AcquireShared]), and a semaphore by as many holders as it has slots
+// ([Session.Semaphore], [Guard.Slot]). All of them stand in the lock's record. Since each of
+// them writes it, its version tells nothing of their lives: each is believed until the
+// deadline of its own session, and is taken out by others after they have seen or written that
+// its session is over. A dead reader is not kept alive by the others.
+//
+// The record has a queue, too. Readers that a writer keeps out enter it, writers that readers
+// keep out, and every handle with HandleOptions.Fair. It is served in the order of arrival, and
+// none that comes later overtakes those in it: a writer is not starved by new readers, nor a
+// reader by writers. Who releases the lock makes the head of the queue its holder in the same
+// write. The head believes that when it has read it, within its session's deadline. A head that
+// died costs the others the TTL of its session. A plain lease stands in no queue: where readers
+// come and go all the time it may wait for ever.
+//
+// A grant of a writer, and of a slot, has a token above all before it. A reader has the token of
+// the last writer before it: a store that refuses lower tokens refuses what readers send from
+// before that writer, and not the other readers.
+//
+// A lock has at most [MaxMembers] holders and waiters in its record; the next one gets
+// [ErrFull]. What has holders is used in one way at a time: a semaphore that is used as a lock,
+// or the other way round, tells [ErrKind], and one of another number of slots a [*SlotsError];
+// see [Client.Resize]. A reader that asks for the same lock as a writer in its own
+// [Handle.Do] would wait for itself, and is refused with [store.ErrInvalid].
+//
 // # Elections
 //
 // A candidate ([Client.Election]) leads while it holds the lock of the election's name. Its

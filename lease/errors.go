@@ -98,7 +98,7 @@ var (
 
 	// ErrFull: the lock has [MaxMembers] holders and waiters already, or its record has no room
 	// for another one.
-	ErrFull = store.NewSentinel("no room for another holder", store.NotApplied)
+	ErrFull = store.NewSentinel("no room for another holder", store.NotApplied, store.ErrPermanent)
 
 	// ErrKind: the lock is a semaphore and was used as a lock, or the other way round.
 	ErrKind = store.NewSentinel("a lock of another kind", store.NotApplied, store.ErrPermanent)

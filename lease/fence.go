@@ -60,17 +60,22 @@ func (c *Client) newRival(id string) (*rival, error) {
 	return &rival{h: h, turn: make(chan struct{}, 1)}, nil
 }
 
-// vacantUnder decides whether the lock may be taken whose record s names a session. It may
+// vacantUnder decides whether the lock may be taken whose record s names a session.
+func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
+	return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)
+}
+
+// sessionOver decides whether what the lock's record has under a session is over. It is
 // only after the session's record was seen or written as fenced or closed. A session that has
 // not renewed its record for its TTL, or whose process is dead, is fenced here.
 //
 // Another client may write between any two steps. The fence names the version of the session's
 // record that was judged, so that a renewal makes it fail; and the session can renew no more
 // when the fence is applied. The claim that follows names the version of s.
-func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
-	c, id := h.c, s.rec.Session
+func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) verdict {
+	c := h.c
 	if c.trusts(id) {
-		return verdict{wait: c.set.expiry(s.rec.TTL)} // no look is needed
+		return verdict{wait: c.set.expiry(ttl)} // no look is needed
 	}
 	failed := func(err error) verdict { return verdict{err: fmt.Errorf("lock %q: %w", h.name, err)} }
 	r, err := c.rival(id)
@@ -84,7 +89,7 @@ func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
 		return failed(context.Cause(ctx))
 	}
 	for range maxRounds {
-		now, err := r.look(ctx, s.rec.TTL)
+		now, err := r.look(ctx, ttl)
 		if err != nil {
 			return failed(err)
 		}
@@ -96,13 +101,13 @@ func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
 			if err != nil {
 				return failed(err)
 			}
-			if next.rec == nil || next.rec.Session != id {
+			if next.rec == nil || !next.rec.namesSession(id) {
 				return verdict{next: next}
 			}
 			// A record that nobody renews takes its place: every waiter watches it for the TTL
 			// before it fences the session, which can renew no more.
 			standIn := &Record{
-				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: s.rec.TTL,
+				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: ttl,
 				Granted: c.clock.wall(), Renewed: c.clock.wall(),
 			}
 			_, err = r.write(ctx, now, standIn)

@@ -15,7 +15,8 @@ type grant struct {
 	c          *Client
 	id         string
 	token      uint64
-	continuous bool // the grant before it was this handle's, too
+	member     *Member // of a lock with several holders, nil for others
+	continuous bool    // the grant before it was this handle's, too
 
 	mu        sync.Mutex    // never held across I/O
 	sent      time.Duration // when the last write known to be applied was sent
@@ -56,13 +57,16 @@ type grant struct {
 	result    error
 }
 
-func newGrant(ctx context.Context, h *Handle, base, now *seen, sent time.Duration, firm bool) *grant {
+func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent time.Duration, firm bool) *grant {
 	g := &grant{
-		h: h, c: h.c, id: now.rec.Grant, token: now.rec.Token, sent: sent,
+		h: h, c: h.c, id: m.Grant, token: m.Token, sent: sent,
 		data:  now.rec.Data,
 		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
 		tries: h.over(now.version, now.rec),
 		stop:  make(chan struct{}),
+	}
+	if m.Mode == ModeShared || m.Mode == ModeSlot {
+		g.member = &m
 	}
 	if h.job != nil {
 		g.before = h.job.before[g.id]

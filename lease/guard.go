@@ -104,13 +104,17 @@ func (g *Guard) Data() []byte {
 }
 
 // SetData stores data in the record, durably, where every client can read it with
-// [Client.Inspect]; nil removes it. It lasts beyond the grant. The write renews
+// [Client.Inspect]; nil removes it. Readers and holders of slots are refused, with
+// [store.ErrInvalid]. It lasts beyond the grant. The write renews
 // the lease, too. More than [MaxData] bytes are refused with [store.ErrTooLarge]. An
 // error that is no [ErrLost] leaves it open whether the data was or will be stored,
 // unless [store.OutcomeOf] says that it was not.
 func (g *Guard) SetData(ctx context.Context, data []byte) error {
 	if err := g.Err(); err != nil {
 		return err
+	}
+	if g.g.beside() {
+		return fmt.Errorf("%w: lock %q: its data belongs to a holder that has it alone", store.ErrInvalid, g.Name())
 	}
 	data = bytes.Clone(data)
 	return g.rewrite(ctx, func(r *Record) error { return r.setData(data) }, func() bool { return bytes.Equal(g.Data(), data) })
@@ -181,6 +185,9 @@ func (g *Guard) Release(ctx context.Context) error {
 	gr := g.g
 	most := gr.h.lingers()
 	gr.mu.Lock()
+	if gr.rec.Linger == 0 { // it was handed over: others do not know that asking pays
+		most = 0
+	}
 	if !g.released {
 		g.cancel(ErrReleased)
 		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })

@@ -40,8 +40,12 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	crowded   bool            // others were met when the lock was taken last
 
+	entry   string // the grant under which the handle stands in the lock's queue
+	shown   *seen  // what another handle of the client has seen of that; see shows
+	waiting int    // goroutines that wait
+
 	job  *job          // of [Client.HandleOnce], or nil
-	opts HandleOptions // of [Client.HandleWith]
+	opts HandleOptions // of [Client.HandleWith] and [Session.HandleWith]
 
 	// campaign is the data that a claim writes, for the handle of an [Election]. Any other
 	// claim keeps the data that it finds.
@@ -68,8 +72,12 @@ func (h *Handle) same(other *Handle) bool {
 	return id == otherID && key == otherKey
 }
 
-// maxRounds bounds how often one attempt begins anew after others were faster.
-const maxRounds = 8
+// maxRounds bounds how often one attempt begins anew after others were faster, and maxCrowd
+// where the lock has several holders, who all write its record.
+const (
+	maxRounds = 8
+	maxCrowd  = 64
+)
 
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead,
 // and does not wait for it. If another handle holds it the error is a [*HeldError].
@@ -82,7 +90,7 @@ const maxRounds = 8
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	guard, err := h.attempt(ctx)
+	guard, err := h.attempt(ctx, false)
 	if err != nil && ctx.Err() != nil {
 		err = cancelled(ctx, h.name, err)
 	}
@@ -100,7 +108,7 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // cost the requests of one, and each has the lock in its turn. Between clients there is
 // no such order. A handle that has met others leaves them a chance before it takes the
 // lock again; see Tuning.Yield.
-func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
+func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err
 	}
@@ -125,8 +133,17 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	if guard, _ := h.join(ctx); guard != nil {
 		return guard, nil
 	}
+	h.waits(1)
+	defer func() {
+		if left := h.leaveQueue(ctx); err != nil {
+			err = errors.Join(err, left)
+		}
+	}()
 	l, w := h.c.enter(ctx, h)
 	defer h.c.leave(l, w)
+	if guard, err := h.lineUp(ctx, w); guard != nil || err != nil {
+		return guard, err
+	}
 	for {
 		select {
 		case <-w.turn:
@@ -134,6 +151,9 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 		case <-w.wake:
 			if guard, _ := h.join(ctx); guard != nil {
 				return guard, nil
+			}
+			if guard, err := h.woken(ctx); guard != nil || err != nil {
+				return guard, err
 			}
 		case <-ctx.Done():
 			return nil, cancelled(ctx, h.name, h.ended(ctx, l.held.Load()))
@@ -163,7 +183,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		l.until = time.Time{}
 		var guard *Guard
 		h.c.asks(l)
-		guard, err = h.attempt(ctx)
+		guard, err = h.attempt(ctx, true)
 		l.last = h.known()
 		if err == nil || errors.Is(err, ErrHeld) {
 			h.c.answered(l)
@@ -183,7 +203,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		case ctx.Err() != nil:
 			return nil, cancelled(ctx, h.name, err)
 		case held != nil:
-			if id := held.Record.Grant; l.notified != id || id == "" {
+			if id := held.Record.possession(); l.notified != id || id == "" {
 				l.notified = id
 				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
 				e := h.event(EventWaiting)
@@ -252,8 +272,46 @@ func cancelled(ctx context.Context, name string, err error) error {
 	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
 }
 
-// attempt takes the lock if that is possible now.
-func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
+// lineUp enters the lock's queue at once, though it is not the handle's turn to look at the
+// store, where the order of arrival counts. It returns an error only if waiting is of no use.
+func (h *Handle) lineUp(ctx context.Context, w *waiter) (*Guard, error) {
+	if !h.opts.Fair && !h.opts.Shared {
+		return nil, nil
+	}
+	select {
+	case <-w.turn:
+		return nil, nil
+	default:
+	}
+	for pause := h.c.crowding(); ; {
+		guard, err := h.attempt(ctx, true)
+		if err == nil || store.Permanent(err) {
+			return guard, err
+		}
+		if !errors.Is(err, ErrHeld) || h.entered() != "" || pause.wait(ctx) != nil {
+			return nil, nil
+		}
+	}
+}
+
+// woken takes the lock if another handle of the client has seen that it was handed over.
+func (h *Handle) woken(ctx context.Context) (*Guard, error) {
+	h.mu.Lock()
+	shown := h.shown != nil
+	h.mu.Unlock()
+	if !shown {
+		return nil, nil
+	}
+	guard, err := h.attempt(ctx, true)
+	if err == nil || store.Permanent(err) {
+		return guard, err
+	}
+	return nil, nil // its turn will come
+}
+
+// attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
+// that and the handle needs it.
+func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 	select {
 	case h.slot <- struct{}{}:
 		defer func() { <-h.slot }()
@@ -272,8 +330,12 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 		}
 	}
 	now, fresh := h.known(), false
-	for range maxRounds {
-		if now == nil || !fresh && (h.job != nil || now.rec != nil && now.rec.Session != "") {
+	if shown := h.takeShown(); shown != nil {
+		now, fresh = shown, true
+	}
+	others := crowd{pause: h.c.crowding()}
+	for round := 0; round < maxRounds || h.several(now) && round < maxCrowd; round++ {
+		if now == nil || !fresh && h.entered() != "" || !fresh && (h.job != nil || now.rec != nil && now.rec.Session != "") {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
@@ -284,6 +346,30 @@ func (h *Handle) attempt(ctx context.Context) (*Guard, error) {
 				}
 				fresh = true
 			}
+		}
+		if h.several(now) || h.entered() != "" {
+			guard, next, wait, err := h.enter(ctx, now, queue)
+			switch {
+			case guard != nil || err != nil:
+				return guard, err
+			case next != nil:
+				now, fresh = next, true
+				newer, err := others.met(ctx, h)
+				if err != nil {
+					return nil, fmt.Errorf("lock %q: %w", h.name, err)
+				}
+				if newer != nil {
+					now = newer
+				}
+				continue
+			case fresh:
+				return nil, h.held(now, wait)
+			}
+			if now, err = h.look(ctx); err != nil {
+				return nil, err
+			}
+			fresh = true
+			continue
 		}
 		verdict := h.judge(ctx, now)
 		if verdict.err != nil {
@@ -485,6 +571,7 @@ func (h *Handle) note(s *seen) *seen {
 	released := s.rec != nil && s.rec.State == Free && (h.abandoned[s.rec.Grant] || h.grant != nil && h.grant.id == s.rec.Grant)
 	h.mu.Unlock()
 	h.keep(s)
+	h.c.show(h, s)
 	if released {
 		h.c.freed(h)
 	}

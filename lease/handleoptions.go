@@ -12,11 +12,13 @@ type HandleOptions struct {
 	// Shared makes the handle take the lock beside other readers. It needs a session.
 	Shared bool
 
-	// Slots makes the lock a semaphore of that many slots. It needs a session.
+	// Slots makes the lock a semaphore of that many slots, from 1 to [MaxMembers], of which
+	// the handle takes one. It needs a session.
 	Slots int
 
 	// Fair makes the handle wait in the lock's queue, in the order of arrival. It needs a
-	// session.
+	// session. The others take the lock, when it is free and the queue is empty, in no order.
+	// Shared, Slots and Fair do not go with Linger or Options.AtLeast.
 	Fair bool
 
 	// Linger is for how long a lease is kept after its last guard was released. An Acquire or
@@ -55,29 +57,42 @@ func (c *Client) HandleWith(name string, o *HandleOptions) (*Handle, error) {
 	if err != nil || o == nil {
 		return h, err
 	}
-	bad := func(format string, args ...any) (*Handle, error) {
-		return nil, fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, name, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case o.Shared || o.Slots != 0 || o.Fair:
-		return bad("a handle that is shared, fair or of a semaphore needs a session")
-	case o.Linger < 0 || o.Linger > MaxLinger || o.Linger%time.Millisecond != 0:
-		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, MaxLinger)
-	case o.Linger > 0 && (c.set.Manual || c.set.AtLeast > 0):
-		return bad("it cannot be kept with Options.Manual or Options.AtLeast")
-	case o.OnAsk != StepDown && o.OnAsk != IgnoreAsks:
-		return bad("a policy for asks of %d", o.OnAsk)
-	}
 	h.opts = *o
-	return h, nil
+	return h, h.checkOptions()
 }
 
 // HandleWith is [Session.Handle] with options. A nil o means all defaults.
 func (s *Session) HandleWith(name string, o *HandleOptions) (*Handle, error) {
-	h, err := s.c.HandleWith(name, o)
-	if err != nil {
-		return nil, err
+	h, err := s.Handle(name)
+	if err != nil || o == nil {
+		return h, err
 	}
-	h.under = s
-	return h, nil
+	h.opts = *o
+	return h, h.checkOptions()
+}
+
+// checkOptions refuses options that do not go together, or with those of the client.
+func (h *Handle) checkOptions() error {
+	o, set := &h.opts, h.c.set
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.name, fmt.Sprintf(format, args...))
+	}
+	several := o.Shared || o.Slots != 0 || o.Fair
+	switch {
+	case several && h.under == nil:
+		return bad("a handle that is shared, fair or of a semaphore needs a session")
+	case o.Shared && o.Slots != 0:
+		return bad("a handle is either shared or of a semaphore")
+	case o.Slots != 0 && checkSlots(o.Slots) != nil:
+		return fmt.Errorf("lock %q: %w", h.name, checkSlots(o.Slots))
+	case several && (o.Linger > 0 || set.AtLeast > 0):
+		return bad("neither Linger nor Options.AtLeast goes with a handle that is shared, fair or of a semaphore")
+	case o.Linger < 0 || o.Linger > MaxLinger || o.Linger%time.Millisecond != 0:
+		return bad("it is kept for %v; it can be from 0 to %v, in whole milliseconds", o.Linger, MaxLinger)
+	case o.Linger > 0 && (set.Manual || set.AtLeast > 0):
+		return bad("it cannot be kept with Options.Manual or Options.AtLeast")
+	case o.OnAsk != StepDown && o.OnAsk != IgnoreAsks:
+		return bad("a policy for asks of %d", o.OnAsk)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -121,6 +120,11 @@ type BreakOptions struct {
 // written into the session's record, too: the session hears of it with its next renewal,
 // and frees the lock when its holder has had Options.Grace to stop. If that write fails the
 // record is returned with an error: break the lock again.
+//
+// The break of a lock with several holders, readers or those of slots, ends the grants of all
+// of them. The token is that of the record, which [Client.Inspect] tells. Others enter it when
+// each of the holders has released its grant or its session is over; with Now at once. To end
+// one holder alone, end its process: its session is fenced when it is not renewed.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
 	now := o != nil && o.Now
 	h, err := c.Handle(name)
@@ -143,7 +147,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	// Again, too, if it is broken already: a session that was not told holds on to it.
-	told := c.pokeAll(ctx, cmp.Or(broken, asIs))
+	told := c.pokeAll(ctx, asIs)
 	if now && errors.Is(told, store.ErrCorrupt) {
 		told = nil // a session whose record cannot be read ends by its deadline
 	}
@@ -171,6 +175,9 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 		return Record{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
 	}
 	next := *r
+	if r.State == Shared || len(r.Holders) > 0 {
+		return breakAll(next, now)
+	}
 	raised, err := r.nextToken()
 	if err != nil {
 		return Record{}, err
@@ -185,6 +192,22 @@ func breakable(name string, s *seen, token uint64, now bool) (Record, error) {
 	}
 	next.Mark, next.Ask, next.Linger = "", nil, 0
 	next.Stood = r.stoodFor(s.age)
+	return next, nil
+}
+
+// breakAll breaks a lock with several holders.
+func breakAll(next Record, now bool) (Record, error) {
+	raised, err := next.nextToken()
+	if err != nil {
+		return Record{}, err
+	}
+	for _, m := range next.Holders {
+		next.TTL = max(next.TTL, m.TTL)
+	}
+	next.State, next.Token, next.NotBefore, next.Nonce = Broken, raised, time.Time{}, rand.Text()
+	if now {
+		next.vacate()
+	}
 	return next, nil
 }
 

@@ -52,6 +52,9 @@ func (h *Handle) vacant(ctx context.Context, s *seen) verdict {
 	case s.rec.State == Broken && s.rec.Now:
 		return verdict{open: true, reason: "broken with immediate effect"}
 	}
+	if len(s.rec.Holders) > 0 {
+		return h.vacantBeside(ctx, s)
+	}
 	if over, ours := h.ours(s.rec); over {
 		return verdict{open: true, reason: "this handle's own earlier grant"}
 	} else if ours > 0 {

@@ -118,6 +118,22 @@ func (c *Client) freed(h *Handle) {
 	}
 }
 
+// show wakes those who wait in the lock's queue and have been made its holders, as h has seen.
+func (c *Client) show(h *Handle, s *seen) {
+	if s.rec == nil || h.kind == KindSession {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.lines[h.key]; l != nil {
+		for _, w := range l.waiters {
+			if w.h != h && w.h.shows(s) {
+				w.stir()
+			}
+		}
+	}
+}
+
 func (w *waiter) stir() {
 	select {
 	case w.wake <- struct{}{}:

@@ -285,6 +285,9 @@ func (g *grant) rests(version store.Version, rec *Record, firm bool) {
 // whether that settles it: the lease was renewed after all, or it is lost. If others have
 // written, and left the grant as it was, the grant goes on over that, and no try is left.
 func (g *grant) found(now *seen, found store.Settlement) (over bool, _ error) {
+	if g.beside() {
+		return g.foundBeside(now)
+	}
 	lost := &LostError{Reason: ErrStolen}
 	f := g.tries.judge(now, found)
 	switch {
@@ -410,6 +413,9 @@ func (g *grant) free(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
+	if g.beside() {
+		return g.h.depart(ctx, &seen{version: g.version, rec: g.rec}, g.id)
+	}
 	t := g.h.over(g.version, g.rec)
 	var last error
 	for pause := g.c.settling(); ; {
@@ -417,7 +423,13 @@ func (g *grant) free(ctx context.Context) error {
 			g.leave(t)
 			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		rec := g.freeing(g.rec)
+		base, err := g.h.marked(ctx, g.rec)
+		if err != nil {
+			last = err
+			_ = pause.wait(ctx)
+			continue
+		}
+		rec := g.freeing(base)
 		rec.Nonce = rand.Text()
 		f := t.send(ctx, &rec, g.c.clock.look())
 		if f.fate == store.FateNever && errors.Is(f.err, store.ErrTooLarge) {
@@ -452,7 +464,7 @@ func (g *grant) freeing(r *Record) Record {
 // as long as the session lives.
 func (g *grant) leave(t *tries) {
 	if s := g.h.under; s != nil {
-		s.remember(&leftover{h: g.h, t: t, rec: g.rec, free: g.freeing})
+		s.remember(&leftover{h: g.h, t: t, rec: g.rec, grant: g.id, free: g.freeing})
 	}
 }
 

@@ -146,10 +146,11 @@ func (r *Record) exclusive() bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// fits reports whether another one of that mode can hold the lock beside those who do.
+// fits reports whether another one of that mode can hold the lock beside those who do, and the
+// next grant may begin; see [Record.NotBefore].
 func (r *Record) fits(mode Mode) bool {
 	switch {
-	case r.State == Held || r.State == Broken:
+	case r.State == Held || r.State == Broken || r.State == Free && !r.NotBefore.IsZero():
 		return false
 	case mode == ModeSlot:
 		return len(r.Holders) < r.Slots
@@ -159,15 +160,14 @@ func (r *Record) fits(mode Mode) bool {
 	return len(r.Holders) == 0
 }
 
-// admit makes holders of those at the head of the queue, as long as they fit. It leaves them
-// where they are as long as the next grant may not begin; see [Record.NotBefore].
+// admit makes holders of those at the head of the queue, as long as they fit.
 func (r *Record) admit() {
 	if r.State == Free {
 		r.Session, r.Presence, r.Now, r.Broke, r.Stood = "", "", false, "", 0
 		r.Mark, r.Ask, r.Linger = "", nil, 0
 		r.Run = r.lastRun()
 	}
-	for len(r.Queue) > 0 && r.NotBefore.IsZero() && r.fits(r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
+	for len(r.Queue) > 0 && r.fits(r.Queue[0].Mode) && r.grantTo(r.Queue[0]) == nil {
 		r.Queue = r.Queue[1:]
 	}
 }
@@ -190,7 +190,7 @@ func (r *Record) grantTo(m Member) error {
 	if m.Mode == ModeSlot {
 		m.Slot = r.lowestSlot()
 	}
-	r.State = Shared
+	r.State, r.Grant = Shared, "" // that of the last writer says nothing any more
 	r.Holders = append(slices.Clone(r.Holders), m)
 	return nil
 }
@@ -204,6 +204,14 @@ func (r *Record) lowestSlot() int {
 		}
 	}
 	return 1 + slices.Index(taken[1:], false)
+}
+
+// possession tells one time for which the lock is held from another.
+func (r *Record) possession() string {
+	if r.State == Shared {
+		return fmt.Sprintf("shared %d", r.Token)
+	}
+	return r.Grant
 }
 
 // ahead returns those whose end a waiter waits for: the holders if it stands at the head of

@@ -93,7 +93,7 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	s.h.own = s
-	if _, err = s.h.attempt(ctx); err != nil {
+	if _, err = s.h.attempt(ctx, false); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -356,10 +356,11 @@ func (s *Session) drain(ctx context.Context) bool {
 // leftover is a claim or a release whose outcome is not known and which nothing waits for any
 // more. Its grant, which no guard holds, may stand in the record, or come to stand there.
 type leftover struct {
-	h    *Handle
-	t    *tries               // what was sent
-	rec  *Record              // of the grant
-	free func(*Record) Record // frees the lock where that stands
+	h     *Handle
+	t     *tries  // what was sent
+	rec   *Record // where the grant stands, or was to stand
+	grant string
+	free  func(*Record) Record // takes it out of there
 }
 
 // maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
@@ -372,6 +373,7 @@ const maxLeftoverTries = 16
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
+	others := crowd{pause: h.c.crowding()}
 	for pause := h.c.settling(); ; {
 		free := l.free(l.rec)
 		free.Nonce = rand.Text()
@@ -386,9 +388,18 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		case now == nil && f.fate != store.FateNever:
 			return fmt.Errorf("%w; the lock may be taken for %v: %w", ErrUnresolved, h.c.set.expiry(l.rec.TTL), f.err)
 		case now == nil: // refused, and to be sent again
-		case now.rec != nil && now.rec.State != Free && now.rec.Grant == l.rec.Grant:
+		case now.names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
-			l.t, l.rec = h.over(now.version, now.rec), now.rec
+			// It is sent at once: the longer it waits, the more have written meanwhile.
+			if newer, err := others.met(ctx, h); err == nil && newer != nil {
+				now = newer
+			}
+			if !now.names(l.grant) {
+				return nil
+			}
+			if l.t, l.rec = h.over(now.version, now.rec), now.rec; ctx.Err() == nil {
+				continue
+			}
 		default:
 			h.note(now)
 			return nil
@@ -401,7 +412,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 
 // stands reports whether the grant stands in the state that the tries are over.
 func (l *leftover) stands() bool {
-	return l.t.rec != nil && l.t.rec.State != Free && l.t.rec.Grant == l.rec.Grant
+	return (&seen{rec: l.t.rec}).names(l.grant)
 }
 
 // remember keeps a leftover: without that its lock would be taken for as long as the session

@@ -157,7 +157,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err := u.write(ctx); err != nil {
 		return nil, u.failed(ctx, err)
 	}
-	g := newGrant(ctx, u.h, before, u.base, u.at, u.firm)
+	g := newGrant(ctx, u.h, before, u.base, Member{Grant: u.base.rec.Grant, Token: u.base.rec.Token}, u.at, u.firm)
 	guard := g.guard(ctx)
 	if guard == nil {
 		g.drain()

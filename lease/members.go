@@ -1,0 +1,598 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// memberRoom is how much of a record members leave free, for what its holder may write.
+const memberRoom = 2048
+
+// AcquireShared takes the lock name under the session as a reader, beside other readers,
+// waiting until no writer holds it or waits for it, or ctx or the session ends. It is
+// [Handle.Acquire] on a new handle with HandleOptions.Shared.
+func (s *Session) AcquireShared(ctx context.Context, name string) (*Guard, error) {
+	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
+	if err != nil {
+		return nil, err
+	}
+	return h.Acquire(ctx)
+}
+
+// TryAcquireShared takes the lock name under the session as a reader, if no writer holds it or
+// waits for it now. It is [Handle.TryAcquire] on a new handle with HandleOptions.Shared.
+func (s *Session) TryAcquireShared(ctx context.Context, name string) (*Guard, error) {
+	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
+	if err != nil {
+		return nil, err
+	}
+	return h.TryAcquire(ctx)
+}
+
+// Semaphore returns a handle on the semaphore name of that many slots, from 1 to
+// [MaxMembers]. It is [Session.HandleWith] with HandleOptions.Slots. Each handle holds at most
+// one slot.
+func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
+	if err := checkSlots(slots); err != nil {
+		return nil, fmt.Errorf("lock %q: %w", name, err)
+	}
+	return s.HandleWith(name, &HandleOptions{Slots: slots})
+}
+
+// Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
+// the record. With more slots those who wait in its queue hold them at once. With fewer, those
+// who hold a slot keep it, whatever its number, and a slot is given again when fewer are held
+// than there are. Handles that name another number are refused from then on, with a
+// [*SlotsError].
+//
+// The error matches [ErrKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
+// there is none, and [ErrUnresolved] if it could not be found out whether the write was
+// applied. The call takes at most two minutes.
+func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, error) {
+	h, err := c.Handle(name)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := checkSlots(slots); err != nil {
+		return Record{}, fmt.Errorf("%q: %w", name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*maxCall)
+	defer cancel()
+	base, err := h.inspect(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	resized, err := h.alter(ctx, base, func(s *seen) (*Record, error) {
+		if s.rec == nil {
+			return nil, fmt.Errorf("lock %q: %w", name, store.ErrNotFound)
+		}
+		next, err := h.amended(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		next.Nonce = rand.Text()
+		return &next, next.resize(slots)
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return *resized, nil
+}
+
+// Slot returns the number of the slot of a semaphore that the guard holds, from 1 on. No other
+// grant has it until the guard is released or lost. It is 0 for other locks.
+func (g *Guard) Slot() int {
+	if !g.g.beside() {
+		return 0
+	}
+	return g.g.member.Slot
+}
+
+// beside reports whether the grant holds the lock beside others: a reader's, or one of a slot.
+// Its release is a change of a record that others write, too.
+func (g *grant) beside() bool { return g.member != nil }
+
+// foundBeside is found for a grant beside others.
+func (g *grant) foundBeside(now *seen) (over bool, _ error) {
+	lost := &LostError{Reason: ErrStolen}
+	switch {
+	case now.rec == nil:
+		lost.Reason = ErrRemoved
+	case now.rec.State == Broken:
+		lost.Reason = ErrBroken
+	case now.names(g.id):
+		g.hear(now.rec)
+		return false, nil
+	}
+	g.lose(lost)
+	return true, g.cause()
+}
+
+// mode is what the handle takes.
+func (h *Handle) mode() Mode {
+	switch {
+	case h.opts.Shared:
+		return ModeShared
+	case h.opts.Slots > 0:
+		return ModeSlot
+	}
+	return ModeExclusive
+}
+
+// several reports whether the lock in the state s is taken by the rules of locks with several
+// holders: it has members, or the handle becomes one.
+func (h *Handle) several(s *seen) bool {
+	if h.kind == KindSession {
+		return false
+	}
+	if h.mode() != ModeExclusive || s.rec != nil && (s.rec.members() > 0 || s.rec.Slots > 0) {
+		return true
+	}
+	return h.opts.Fair && s.rec != nil && s.rec.State != Free
+}
+
+// amended returns the record of s as this client writes it for the changes of roster.go.
+func (h *Handle) amended(ctx context.Context, s *seen) (Record, error) {
+	next := Record{Name: h.name, State: Free, TTL: h.c.set.TTL}
+	token := &Record{Name: h.name}
+	if s.rec != nil {
+		next = *s.rec
+		var err error
+		if token.Token, err = next.nextToken(); err != nil {
+			return Record{}, err
+		}
+	}
+	// A grant that is made here has a token above all that were shown.
+	if err := h.raiseToken(ctx, s, token); err != nil {
+		return Record{}, err
+	}
+	if next.State == Held {
+		next = next.beside(s.age)
+	}
+	next.Token = max(next.Token, token.Token-1, 1)
+	next.Renewed = h.c.clock.wall()
+	return next, nil
+}
+
+// keepsHolder leaves what the holder of s has written for others to judge it by, if it is the
+// holder of next.
+func (r *Record) keepsHolder(s *seen) {
+	if s.rec != nil && s.rec.exclusive() && r.State == s.rec.State && r.Grant == s.rec.Grant {
+		r.Renewed, r.Token = s.rec.Renewed, s.rec.Token
+	} else {
+		r.Mark = ""
+	}
+}
+
+// vacantBeside is vacant for a lock with several holders: it is when all of their sessions are
+// over.
+func (h *Handle) vacantBeside(ctx context.Context, s *seen) (v verdict) {
+	over, v := h.sessionsOver(ctx, s.rec.Holders)
+	v.open = v.err == nil && v.next == nil && len(over) == len(s.rec.sessions())
+	return v
+}
+
+// sessionsOver judges the sessions of members, and returns those that are over; and how long it
+// will take at the most until another one is.
+func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[string]bool, v verdict) {
+	ttls := map[string]time.Duration{}
+	for _, m := range members {
+		ttls[m.Session] = max(ttls[m.Session], m.TTL)
+	}
+	var mu sync.Mutex
+	over = map[string]bool{}
+	_ = inParallel(slices.Collect(maps.Keys(ttls)), maxReleases, func(id string) error {
+		judged := h.sessionOver(ctx, id, ttls[id])
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case v.err != nil || v.next != nil:
+		case judged.err != nil || judged.next != nil:
+			v = judged
+		case judged.open:
+			over[id] = true
+		default:
+			v.wait = max(v.wait, judged.wait)
+		}
+		return nil
+	})
+	return over, v
+}
+
+// cleared takes out of next, the record of s, all that is over: the holder of the lock, and
+// the members whose sessions are. It reports whether that has changed anything; if not, wait
+// is how long it will take at the most until there is something.
+func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bool, v verdict) {
+	if s.rec == nil {
+		return false, v
+	}
+	var ahead []Member
+	for _, entry := range h.entries(s) {
+		for _, m := range s.rec.ahead(entry) {
+			if !slices.ContainsFunc(ahead, func(a Member) bool { return a.Grant == m.Grant }) {
+				ahead = append(ahead, m)
+			}
+		}
+	}
+	own := s.rec.exclusive() && slices.ContainsFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
+	if own {
+		ahead = slices.DeleteFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
+		v = h.judge(ctx, s)
+	} else if s.rec.State == Free {
+		v.wait = h.spaced(s)
+		v.open = v.wait <= 0
+	}
+	if v.err != nil || v.next != nil {
+		return false, v
+	}
+	if v.open {
+		next.NotBefore = time.Time{}
+		next.vacate()
+		changed = s.rec.State != Free || len(s.rec.Queue) > 0
+	}
+	over, judged := h.sessionsOver(ctx, ahead)
+	if judged.err != nil || judged.next != nil {
+		return false, judged
+	}
+	v.wait = max(v.wait, judged.wait)
+	if len(over) > 0 {
+		next.drop(func(session string) bool { return over[session] })
+		changed = true
+	}
+	return changed, v
+}
+
+// entries returns the entries in the lock's queue of those for whom the handle looks at it:
+// all that wait through this client. One that is in no queue waits for the holders.
+func (h *Handle) entries(s *seen) []string {
+	all := []string{h.entered()}
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	if l := h.c.lines[h.key]; l != nil {
+		for _, w := range l.waiters {
+			if entry := w.h.entered(); entry != "" && !slices.Contains(all, entry) {
+				if at, _ := s.rec.find(entry); at == waiting {
+					all = append(all, entry)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// entered returns the grant under which the handle stands in the lock's queue, empty if in
+// none.
+func (h *Handle) entered() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.entry
+}
+
+// enter takes the lock in the state s as a member, or enters its queue where queue allows
+// that; and takes out who is over. It returns one of four: the grant; the state to go on with;
+// an error; or none, and how long it will take at the most until the lock may be taken.
+func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next *seen, wait time.Duration, err error) {
+	entry := h.entered()
+	if entry != "" {
+		switch at, m := s.find(entry); {
+		case at == absent:
+			if final, err := h.certain(ctx, s); err != nil || final != s {
+				return nil, final, 0, err
+			}
+			h.forget(entry) // dropped with its session, or the record is another
+			entry = ""
+		case at == holding && s.rec.State != Broken:
+			guard, next, err := h.promote(ctx, s, m, "")
+			return guard, next, 0, err
+		}
+	}
+	rec, err := h.amended(ctx, s)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	newcomer := h.under != nil && entry == ""
+	changed, v := false, verdict{}
+	if !newcomer || len(rec.Queue) > 0 || !rec.fits(h.mode()) {
+		changed, v = h.cleared(ctx, s, &rec)
+		switch {
+		case v.err != nil:
+			return nil, nil, 0, v.err
+		case v.next != nil:
+			return nil, v.next, 0, nil
+		}
+	}
+	if err := rec.suits(h.opts.Slots); err != nil {
+		return nil, nil, 0, err
+	}
+	if h.opts.Slots > 0 {
+		rec.Slots = h.opts.Slots
+	}
+	if newcomer {
+		if entry, err = h.newcomer(ctx, &rec, queue); err != nil {
+			return nil, nil, 0, err
+		}
+		changed = changed || entry != ""
+	}
+	if !changed {
+		return nil, nil, v.wait, nil
+	}
+	rec.keepsHolder(s)
+	if len(rec.Holders)+len(rec.Queue) > s.members() {
+		if err := rec.hasRoom(); err != nil {
+			h.forget(entry)
+			return nil, nil, 0, err
+		}
+	}
+	guard, next, err := h.amend(ctx, s, &rec, entry, v.reason)
+	return guard, next, 0, err
+}
+
+// newcomer enters a new member into rec, as a holder or into the queue, and returns its grant,
+// empty if it may not enter.
+func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry string, _ error) {
+	m := Member{Session: h.under.ID(), TTL: h.c.set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
+	m.Grant = h.under.nextGrant()
+	at, err := rec.enter(m, queue && h.queues(rec))
+	if err != nil || at == absent {
+		return "", err
+	}
+	if at == holding && m.Mode == ModeExclusive {
+		if err := h.dress(ctx, rec); err != nil {
+			return "", err
+		}
+	}
+	// Until it has left, the session waits for it when it is closed.
+	if err := h.under.beginClaim(); err != nil {
+		return "", fmt.Errorf("lock %q: %w", h.name, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entry, h.shown = m.Grant, nil
+	return m.Grant, nil
+}
+
+// queues reports whether the handle waits for the lock in its queue. If it does not it looks at
+// the lock now and then. A queue is for all: none who comes later overtakes it.
+func (h *Handle) queues(r *Record) bool {
+	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil {
+		return false // who hands the lock over writes neither
+	}
+	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
+}
+
+// forget notes that a grant stands in the queue no more, or never did.
+func (h *Handle) forget(entry string) {
+	h.mu.Lock()
+	known := entry != "" && h.entry == entry
+	if known {
+		h.entry, h.shown = "", nil
+	}
+	h.mu.Unlock()
+	if known {
+		h.under.endClaim()
+	}
+}
+
+// amend writes rec over the state s, and finds out what became of it. The grant entry, if any,
+// enters the record with it: only this session writes it. So the record tells whether the
+// write was applied, and when another has replaced s without it, it never will be.
+func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason string) (*Guard, *seen, error) {
+	c := h.c
+	settled, cancel := context.WithTimeout(ctx, max(min(c.set.TTL, 4*maxCall), c.set.callTimeout()))
+	defer cancel()
+	t := h.over(s.version, s.rec)
+	t.noReadBack = c.set.traits.NoReadBack
+	for pause := c.settling(); ; {
+		rec.Nonce = rand.Text()
+		f := t.send(settled, rec, c.clock.look())
+		switch {
+		case f.fate == store.FateApplied:
+			if at, m := f.now.find(entry); at == holding {
+				return h.begun(ctx, f.now, m, reason)
+			}
+			return nil, h.note(f.now), nil
+		case f.fate == store.FateNotYet && pause.wait(settled) == nil: // the same again
+		case f.now != nil && f.fate != store.FateNotYet:
+			return nil, h.note(f.now), nil // it tells whether the entry is in it
+		default:
+			var err error
+			if entry != "" && f.fate != store.FateNever {
+				if t.noReadBack { // what was sent must not be adopted later
+					t = h.over(s.version, s.rec)
+				}
+				err = h.withdraw(ctx, &leftover{h: h, t: t, rec: rec, grant: entry, free: h.without(entry)})
+			}
+			h.forget(entry)
+			return nil, nil, errors.Join(f.err, err)
+		}
+	}
+}
+
+// promote makes the grant of a waiter that the record s names as a holder. It believes that only
+// after it has read it for certain.
+func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
+	if final, err := h.certain(ctx, s); err != nil || final != s {
+		return nil, final, err
+	}
+	return h.begun(ctx, s, m, reason)
+}
+
+// certain returns s if that stands in the store for certain, and else what does: where the
+// store has to settle, a look may have shown what never takes effect.
+func (h *Handle) certain(ctx context.Context, s *seen) (*seen, error) {
+	if _, peeks := store.As[store.Peeker](h.c.st); !peeks {
+		return s, nil
+	}
+	final, err := h.reread(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if final.version == s.version {
+		return s, nil
+	}
+	return final, nil
+}
+
+// begun makes the grant that stands in the record, and its first guard.
+func (h *Handle) begun(ctx context.Context, s *seen, m Member, reason string) (*Guard, *seen, error) {
+	defer h.forget(m.Grant)
+	return h.begin(ctx, &seen{age: -1}, finding{now: s, try: try{at: h.c.clock.look()}}, m, reason)
+}
+
+// without returns what takes a grant out of a record.
+func (h *Handle) without(grant string) func(*Record) Record {
+	return func(r *Record) Record {
+		next := *r
+		if next.State == Held {
+			next = r.beside(-1)
+		}
+		next.Renewed = h.c.clock.wall()
+		next.leave(grant)
+		next.keepsHolder(&seen{rec: r})
+		return next
+	}
+}
+
+// withdraw is leftover.withdraw; what cannot be settled now the session tries again later.
+func (h *Handle) withdraw(ctx context.Context, l *leftover) error {
+	ctx, cancel := h.c.ending(ctx)
+	defer cancel()
+	err := l.withdraw(ctx)
+	if err != nil {
+		h.under.remember(l)
+	}
+	return err
+}
+
+// depart takes a grant out of the record, in the time of ctx: a reader's, or that of a slot or
+// of the queue.
+func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
+	if last := h.known(); last != nil && last.names(grant) {
+		base = last
+	}
+	marked, err := h.marked(ctx, base.rec)
+	if err != nil {
+		return err
+	}
+	l := &leftover{h: h, t: h.over(base.version, base.rec), rec: marked, grant: grant, free: h.without(grant)}
+	if err := h.withdraw(ctx, l); err != nil {
+		return err
+	}
+	h.c.freed(h)
+	return nil
+}
+
+// marked returns r with a token from which a grant that is handed over follows: none that
+// stands in the store is above. Most stores have none.
+func (h *Handle) marked(ctx context.Context, r *Record) (*Record, error) {
+	if len(r.Queue) == 0 {
+		return r, nil
+	}
+	mark, err := store.HighestMark(ctx, h.c.st, h.key)
+	if err != nil || mark <= r.Token {
+		return r, err
+	}
+	next := *r
+	next.Token = mark
+	return &next, nil
+}
+
+// waits counts the goroutines that wait through the handle.
+func (h *Handle) waits(n int) (left int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting += n
+	return h.waiting
+}
+
+// leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through
+// it gives up. If it has been made a holder meanwhile, that is released.
+func (h *Handle) leaveQueue(ctx context.Context) error {
+	if h.waits(-1) > 0 || h.entered() == "" {
+		return nil
+	}
+	h.slot <- struct{}{} // an attempt ends with its context
+	defer func() { <-h.slot }()
+	entry := h.entered()
+	base := h.known()
+	if entry == "" || h.waits(0) > 0 || base == nil || base.rec == nil {
+		return nil
+	}
+	defer h.forget(entry)
+	if _, lost := h.under.Err().(*LostError); lost {
+		return nil // others drop it with the session
+	}
+	return h.depart(context.WithoutCancel(ctx), base, entry)
+}
+
+// shows tells a handle that waits in the queue that it has been made a holder, and reports
+// whether that is so.
+func (h *Handle) shows(s *seen) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.entry == "" {
+		return false
+	}
+	if at, _ := s.find(h.entry); at != holding {
+		return false // what is older than the entry does not name it
+	}
+	h.shown = s
+	return true
+}
+
+// takeShown returns what another handle of the client has seen of this one's entry, once.
+func (h *Handle) takeShown() *seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.shown
+	h.shown = nil
+	return s
+}
+
+// find tells where a grant stands in the record of s.
+func (s *seen) find(grant string) (standing, Member) {
+	if s.rec == nil || grant == "" {
+		return absent, Member{}
+	}
+	return s.rec.find(grant)
+}
+
+// names reports whether the record of s names a grant as one that holds the lock or waits.
+func (s *seen) names(grant string) bool {
+	if s.rec == nil {
+		return false
+	}
+	at, _ := s.rec.find(grant)
+	return at != absent || s.rec.exclusive() && s.rec.Grant == grant
+}
+
+// members is how many members the record of s names.
+func (s *seen) members() int {
+	if s.rec == nil {
+		return 0
+	}
+	return s.rec.members()
+}
+
+// hasRoom refuses a record that leaves its holder no room to write.
+func (r *Record) hasRoom() error {
+	value, err := r.whole()
+	if err == nil && len(value) > store.MaxValue-memberRoom {
+		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d members", r.Name, ErrFull, len(value), r.members())
+	}
+	return err
+}
+
+// namesSession reports whether the record names a session: as that of its holder, or of a member.
+func (r *Record) namesSession(id string) bool {
+	of := func(m Member) bool { return m.Session == id }
+	return r.exclusive() && r.Session == id || slices.ContainsFunc(r.Holders, of) || slices.ContainsFunc(r.Queue, of)
+}

@@ -1,0 +1,977 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// with returns a handle of a session.
+func with(t *testing.T, s *lease.Session, name string, o lease.HandleOptions) *lease.Handle {
+	t.Helper()
+	h, err := s.HandleWith(name, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// opened returns a session of a client of its own.
+func opened(t *testing.T, st store.Store) *lease.Session {
+	t.Helper()
+	return open(t, client(t, st, nil))
+}
+
+func mustTake(t *testing.T, h *lease.Handle) *lease.Guard {
+	t.Helper()
+	g, err := h.TryAcquire(t.Context())
+	if err != nil {
+		t.Fatalf("TryAcquire of %q: %v", h.Name(), err)
+	}
+	return g
+}
+
+func wantHeldBy(t *testing.T, h *lease.Handle) {
+	t.Helper()
+	if g, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+		t.Fatalf("TryAcquire = %v, %v; want ErrHeld", g, err)
+	}
+}
+
+// record reads the record of a lock.
+func record(t *testing.T, st store.Store, name string) lease.Record {
+	t.Helper()
+	value, _, err := st.Get(t.Context(), "lock/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := lease.Decode(name, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *rec
+}
+
+// pending is an Acquire that goes on in a goroutine of its own.
+type pending struct {
+	guard *lease.Guard
+	err   error
+	took  time.Duration
+	done  chan struct{}
+	end   context.CancelFunc
+}
+
+func acquiring(t *testing.T, h *lease.Handle) *pending {
+	ctx, end := context.WithCancel(t.Context())
+	a := &pending{done: make(chan struct{}), end: end}
+	began := time.Now()
+	go func() {
+		defer close(a.done)
+		a.guard, a.err = h.Acquire(ctx)
+		a.took = time.Since(began)
+	}()
+	synctest.Wait()
+	return a
+}
+
+func (a *pending) over() bool {
+	synctest.Wait()
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Many readers hold a lock together, and a writer excludes them and is excluded by them. A
+// reader has the token of the last writer before it, a writer one that is above all.
+func TestReadersAndWriters(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := opened(t, st), opened(t, st)
+		shared := lease.HandleOptions{Shared: true}
+		var readers []*lease.Guard
+		for _, s := range []*lease.Session{a, b, b} {
+			readers = append(readers, mustTake(t, with(t, s, "job", shared)))
+		}
+		for _, g := range readers {
+			if g.Token() != readers[0].Token() || g.Slot() != 0 || g.Err() != nil {
+				t.Errorf("token %d, slot %d, %v", g.Token(), g.Slot(), g.Err())
+			}
+		}
+		wantHeldBy(t, with(t, a, "job", lease.HandleOptions{}))
+		wantHeld(t, client(t, st, nil), "job")
+		for i, g := range readers {
+			if rec := record(t, st, "job"); rec.State != lease.Shared || len(rec.Holders) != 3-i {
+				t.Errorf("%+v", rec)
+			}
+			mustRelease(t, g)
+			if !errors.Is(g.Err(), lease.ErrReleased) {
+				t.Error(g.Err())
+			}
+		}
+		w := mustTake(t, with(t, a, "job", lease.HandleOptions{}))
+		if w.Token() <= readers[0].Token() {
+			t.Errorf("a writer's token %d after %d", w.Token(), readers[0].Token())
+		}
+		wantHeldBy(t, with(t, b, "job", shared))
+		mustRelease(t, w)
+		g := mustTake(t, with(t, b, "job", shared))
+		if g.Token() != w.Token() {
+			t.Errorf("a reader's token %d after a writer's %d", g.Token(), w.Token())
+		}
+		mustRelease(t, g)
+		plain := mustTry(t, client(t, st, nil), "job")
+		if plain.Token() <= g.Token() {
+			t.Errorf("token %d after %d", plain.Token(), g.Token())
+		}
+		wantHeldBy(t, with(t, b, "job", shared))
+		mustRelease(t, plain)
+	})
+}
+
+// A writer that waits keeps new readers out, and has the lock when the last reader before it
+// goes. The readers after it have it together when it goes.
+func TestWaitingWriterIsNotStarved(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		a, b := opened(t, st), opened(t, st)
+		shared := lease.HandleOptions{Shared: true}
+		first := mustTake(t, with(t, a, "job", shared))
+		w := acquiring(t, with(t, b, "job", lease.HandleOptions{}))
+		wantHeldBy(t, with(t, a, "job", shared))
+		var after []*pending
+		for range 5 {
+			after = append(after, acquiring(t, with(t, a, "job", shared)))
+			time.Sleep(time.Second)
+		}
+		if w.over() {
+			t.Fatal(w.err)
+		}
+		mustRelease(t, first)
+		<-w.done
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		if rec := record(t, st, "job"); rec.State != lease.Held || len(rec.Queue) != 5 || w.guard.Token() != rec.Token {
+			t.Errorf("%+v", rec)
+		}
+		for _, r := range after {
+			if r.over() {
+				t.Fatal(r.guard, r.err)
+			}
+		}
+		mustRelease(t, w.guard)
+		for _, r := range after {
+			<-r.done
+			if r.err != nil || r.guard.Token() != w.guard.Token() {
+				t.Fatal(r.err)
+			}
+		}
+		if rec := record(t, st, "job"); len(rec.Holders) != 5 {
+			t.Errorf("%+v", rec)
+		}
+		for _, r := range after {
+			mustRelease(t, r.guard)
+		}
+		if rec := record(t, st, "job"); rec.State != lease.Free {
+			t.Errorf("%+v", rec)
+		}
+	})
+}
+
+// dies makes a session that nobody renews any more, as after a crash of its process.
+func dies(t *testing.T, st store.Store) *lease.Session {
+	t.Helper()
+	return open(t, client(t, st, &lease.Options{Manual: true}))
+}
+
+// Each dead reader is fenced by its own session, and the renewals of the others do not keep it
+// alive.
+func TestDeadReaderIsFenced(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		shared := lease.HandleOptions{Shared: true}
+		live := opened(t, st)
+		g := mustTake(t, with(t, live, "job", shared))
+		dead := dies(t, st)
+		mustTake(t, with(t, dead, "job", shared))
+		w := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{}))
+		for range 4 {
+			time.Sleep(ttl / 2)
+			synctest.Wait()
+		}
+		rec := record(t, st, "job")
+		if len(rec.Holders) != 1 || rec.Holders[0].Session != live.ID() || len(rec.Queue) != 1 {
+			t.Fatalf("%+v", rec)
+		}
+		if g.Err() != nil || w.over() {
+			t.Fatal(g.Err(), w.err)
+		}
+		mustRelease(t, g)
+		<-w.done
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		mustRelease(t, w.guard)
+	})
+}
+
+// Whoever wants the lock takes out the readers that are dead: plain leases, too.
+func TestPlainLeaseAfterDeadReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		for range 3 {
+			mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{Shared: true}))
+		}
+		if took := takes(t, client(t, st, nil), "job"); took > expiry+soon {
+			t.Errorf("taken after %v", took)
+		}
+	})
+}
+
+// A semaphore has as many holders as slots, each with a slot and a token of its own.
+func TestSemaphore(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := opened(t, st)
+		slot := lease.HandleOptions{Slots: 3}
+		var guards []*lease.Guard
+		tokens := map[uint64]bool{}
+		for i := range 3 {
+			g := mustTake(t, with(t, s, "job", slot))
+			if g.Slot() != i+1 || tokens[g.Token()] {
+				t.Errorf("slot %d with the token %d", g.Slot(), g.Token())
+			}
+			tokens[g.Token()] = true
+			guards = append(guards, g)
+		}
+		wantHeldBy(t, with(t, s, "job", slot))
+		mustRelease(t, guards[1])
+		h, err := opened(t, st).Semaphore("job", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustTake(t, h)
+		if g.Slot() != 2 || tokens[g.Token()] {
+			t.Errorf("slot %d with the token %d", g.Slot(), g.Token())
+		}
+		again := mustTake(t, h)
+		if again.Slot() != 2 {
+			t.Errorf("the handle holds another slot: %d", again.Slot())
+		}
+		mustRelease(t, again)
+		guards[1] = g
+		for _, g := range guards {
+			mustRelease(t, g)
+		}
+		if rec := record(t, st, "job"); rec.State != lease.Free || rec.Slots != 3 {
+			t.Errorf("%+v", rec)
+		}
+	})
+}
+
+// A semaphore of 10 with 100 contenders: never more than 10 hold it, no slot is held twice,
+// and all have their turn; with a queue in the order of arrival and without.
+func TestSemaphoreContenders(t *testing.T) {
+	for _, fair := range []bool{false, true} {
+		t.Run(fmt.Sprint("fair ", fair), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				sessions := []*lease.Session{opened(t, st), opened(t, st), opened(t, st), opened(t, st), opened(t, st)}
+				var (
+					mu    sync.Mutex
+					slots = map[int]bool{}
+					last  uint64
+					wg    sync.WaitGroup
+				)
+				for i := range 100 {
+					h := with(t, sessions[i%5], "job", lease.HandleOptions{Slots: 10, Fair: fair})
+					wg.Go(func() {
+						if err := h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
+							mu.Lock()
+							if slots[g.Slot()] || len(slots) >= 10 || g.Slot() < 1 || g.Slot() > 10 {
+								t.Errorf("slot %d beside %v", g.Slot(), slots)
+							}
+							slots[g.Slot()] = true
+							last = max(last, g.Token())
+							mu.Unlock()
+							time.Sleep(time.Second)
+							mu.Lock()
+							delete(slots, g.Slot())
+							mu.Unlock()
+							return nil
+						}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if rec := record(t, st, "job"); rec.State != lease.Free || rec.Token != last {
+					t.Errorf("%+v, last %d", rec, last)
+				}
+			})
+		})
+	}
+}
+
+// What a semaphore refuses: numbers of slots that none has, another number than it has, and
+// its use as a lock; and a lock its use as a semaphore.
+func TestSemaphoreBadInput(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := opened(t, st)
+		for _, n := range []int{-1, 0, lease.MaxMembers + 1, 1_000_000} {
+			if h, err := s.Semaphore("job", n); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%d slots: %v, %v", n, h, err)
+			}
+			if _, err := client(t, st, nil).Resize(t.Context(), "job", n); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("resized to %d: %v", n, err)
+			}
+		}
+		if _, err := s.HandleWith("job", &lease.HandleOptions{Slots: 2, Shared: true}); !errors.Is(err, store.ErrInvalid) {
+			t.Error(err)
+		}
+		g := mustTake(t, with(t, s, "job", lease.HandleOptions{Slots: 2}))
+		for range 2 { // held, and free
+			for what, o := range map[string]lease.HandleOptions{"slots": {Slots: 3}, "shared": {Shared: true}, "exclusive": {}, "fair": {Fair: true}} {
+				h := with(t, s, "job", o)
+				_, tried := h.TryAcquire(t.Context())
+				_, waited := h.Acquire(t.Context())
+				for _, err := range []error{tried, waited} {
+					var slots *lease.SlotsError
+					if o.Slots > 0 && (!errors.As(err, &slots) || slots.Have != 2 || slots.Want != 3) || o.Slots == 0 && !errors.Is(err, lease.ErrKind) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+			}
+			if _, err := client(t, st, nil).TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrKind) {
+				t.Errorf("plain: %v", err)
+			}
+			mustRelease(t, g)
+		}
+		lock := mustTry(t, client(t, st, nil), "lock")
+		if _, err := with(t, s, "lock", lease.HandleOptions{Slots: 2}).Acquire(t.Context()); !errors.Is(err, lease.ErrKind) {
+			t.Error(err)
+		}
+		if _, err := client(t, st, nil).Resize(t.Context(), "lock", 2); !errors.Is(err, lease.ErrKind) {
+			t.Error(err)
+		}
+		mustRelease(t, lock)
+		mustRelease(t, mustTake(t, with(t, s, "lock", lease.HandleOptions{Slots: 2})))
+		if _, err := client(t, st, nil).Resize(t.Context(), "none", 2); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+// More slots are given to those who wait at once; of fewer those above stay until they are
+// released.
+func TestResize(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		slot := lease.HandleOptions{Slots: 2, Fair: true}
+		a, b := mustTake(t, with(t, s, "job", slot)), mustTake(t, with(t, s, "job", slot))
+		waits := acquiring(t, with(t, s, "job", slot))
+		rec, err := c.Resize(t.Context(), "job", 3)
+		if err != nil || rec.Slots != 3 || len(rec.Holders) != 3 {
+			t.Fatalf("%+v, %v", rec, err)
+		}
+		<-waits.done
+		if waits.err != nil || waits.guard.Slot() != 3 {
+			t.Fatal(waits.err)
+		}
+		if _, err := c.Resize(t.Context(), "job", 1); err != nil {
+			t.Fatal(err)
+		}
+		one := lease.HandleOptions{Slots: 1}
+		wantHeldBy(t, with(t, s, "job", one))
+		mustRelease(t, a)
+		mustRelease(t, b)
+		if waits.guard.Err() != nil || waits.guard.Slot() != 3 {
+			t.Error(waits.guard.Err(), waits.guard.Slot())
+		}
+		wantHeldBy(t, with(t, s, "job", one))
+		mustRelease(t, waits.guard)
+		if g := mustTake(t, with(t, s, "job", one)); g.Slot() != 1 {
+			t.Errorf("slot %d", g.Slot())
+		}
+		if _, err := with(t, s, "job", slot).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlots) {
+			t.Error(err)
+		}
+	})
+}
+
+// A queue of 100 keeps the order of arrival, whatever the session, and skips those who left
+// and those who died.
+func TestFairOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		holder := mustTake(t, with(t, opened(t, st), "job", fair))
+		sessions := []*lease.Session{opened(t, st), opened(t, st), opened(t, st), opened(t, st)}
+		var (
+			mu    sync.Mutex
+			order []int
+			all   []*pending
+		)
+		var done sync.WaitGroup
+		for i := range 100 {
+			h := with(t, sessions[i%4], "job", fair)
+			if i%20 == 7 {
+				h = with(t, dies(t, st), "job", fair)
+			}
+			a := acquiring(t, h)
+			all = append(all, a)
+			done.Go(func() {
+				<-a.done
+				if a.err != nil {
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				if err := a.guard.Release(context.Background()); err != nil && i%20 != 7 {
+					t.Error(i, err)
+				}
+			})
+		}
+		if rec := record(t, st, "job"); len(rec.Queue) != 100 {
+			t.Fatalf("%d wait", len(rec.Queue))
+		}
+		for i, a := range all {
+			if i%10 == 3 {
+				a.end() // it gives up
+				<-a.done
+				if !errors.Is(a.err, context.Canceled) {
+					t.Error(a.err)
+				}
+			}
+		}
+		if rec := record(t, st, "job"); len(rec.Queue) != 90 {
+			t.Fatalf("%d wait", len(rec.Queue))
+		}
+		time.Sleep(3 * ttl) // those whose session has ended are dropped
+		synctest.Wait()
+		if rec := record(t, st, "job"); len(rec.Queue) != 85 {
+			t.Fatalf("%d wait", len(rec.Queue))
+		}
+		mustRelease(t, holder)
+		done.Wait()
+		if !slices.IsSorted(order) || len(order) != 85 {
+			t.Errorf("%d had the lock: %v", len(order), order)
+		}
+	})
+}
+
+// nthOf makes a script that does f to the n-th write of a key, counted from 1, and tells whether
+// there was one.
+func nthOf(key string, n int, f fault) (script func(*store.Op) fault, met *bool) {
+	count := 0
+	met = new(bool)
+	return func(op *store.Op) fault {
+		if op.Key == key && op.Kind.Write() {
+			if count++; count == n {
+				*met = true
+				return f
+			}
+		}
+		return pass
+	}, met
+}
+
+// Whatever becomes of any one write: a waiter of each kind has the lock in the end or is told,
+// and afterwards nothing is held that nobody knows of, while all sessions live on.
+func TestMembersSurviveFaults(t *testing.T) {
+	kinds := map[string]struct{ holder, waiter lease.HandleOptions }{
+		"reader behind a writer":   {lease.HandleOptions{}, lease.HandleOptions{Shared: true}},
+		"writer behind a reader":   {lease.HandleOptions{Shared: true}, lease.HandleOptions{}},
+		"reader beside a reader":   {lease.HandleOptions{Shared: true}, lease.HandleOptions{Shared: true}},
+		"fair behind a writer":     {lease.HandleOptions{}, lease.HandleOptions{Fair: true}},
+		"slot":                     {lease.HandleOptions{Slots: 1}, lease.HandleOptions{Slots: 1}},
+		"fair slot":                {lease.HandleOptions{Slots: 1}, lease.HandleOptions{Slots: 1, Fair: true}},
+		"slot beside another slot": {lease.HandleOptions{Slots: 2}, lease.HandleOptions{Slots: 2}},
+	}
+	for name, kind := range kinds {
+		for _, f := range []fault{drop, fail, lose, repeat, hang, hangLate} {
+			for n := 1; n <= 3; n++ {
+				t.Run(fmt.Sprint(name, " ", f, " ", n), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						script, met := nthOf("lock/job", n, f)
+						first := opened(t, st)
+						g := mustTake(t, with(t, first, "job", kind.holder))
+						w := newWire(st)
+						second := open(t, client(t, w, nil))
+						w.set(script)
+						a := acquiring(t, with(t, second, "job", kind.waiter))
+						time.Sleep(3 * time.Second)
+						if err := g.Release(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						<-a.done
+						if a.err != nil {
+							t.Fatal(a.err)
+						}
+						if err := a.guard.Err(); err != nil {
+							t.Fatal(err)
+						}
+						if a.took > ttl {
+							t.Errorf("it took %v", a.took)
+						}
+						err := a.guard.Release(t.Context())
+						if *met && err != nil && !errors.Is(err, lease.ErrUnresolved) {
+							t.Errorf("release: %v", err)
+						}
+						time.Sleep(ttl) // a leftover is tried again after the next renewal
+						w.after.Wait()
+						synctest.Wait()
+						if rec := record(t, st, "job"); rec.State != lease.Free || len(rec.Queue) > 0 {
+							t.Errorf("left behind: %+v", rec)
+						}
+						if first.Err() != nil || second.Err() != nil {
+							t.Error(first.Err(), second.Err())
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A waiter that gives up leaves the queue, also where the outcome of that is not known at
+// first, and where it has been made the holder meanwhile.
+func TestLeavingTheQueue(t *testing.T) {
+	for _, f := range []fault{pass, drop, fail, lose, repeat, hang, hangLate} {
+		for _, promoted := range []bool{false, true} {
+			t.Run(fmt.Sprint(f, " ", promoted), func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					g := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+					w := newWire(st)
+					s := open(t, client(t, w, nil))
+					a := acquiring(t, with(t, s, "job", lease.HandleOptions{Fair: true}))
+					after := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+					if rec := record(t, st, "job"); len(rec.Queue) != 2 {
+						t.Fatalf("%+v", rec)
+					}
+					script, _ := nthOf("lock/job", 1, f)
+					w.set(func(op *store.Op) fault {
+						if op.Kind == store.OpWatch {
+							return hang // it does not hear of the hand-over
+						}
+						return script(op)
+					})
+					if promoted {
+						mustRelease(t, g)
+					}
+					a.end()
+					<-a.done
+					if a.err == nil && promoted {
+						if err := a.guard.Release(t.Context()); err != nil && !errors.Is(err, lease.ErrUnresolved) {
+							t.Errorf("release: %v", err)
+						}
+					} else if !errors.Is(a.err, context.Canceled) {
+						t.Fatal(a.err)
+					}
+					time.Sleep(ttl)
+					w.after.Wait()
+					synctest.Wait()
+					rec := record(t, st, "job")
+					if !promoted && (len(rec.Queue) != 1 || rec.Grant == "" || after.over()) {
+						t.Errorf("%+v", rec)
+					}
+					if !promoted {
+						mustRelease(t, g)
+					}
+					<-after.done
+					if after.err != nil {
+						t.Fatal(after.err)
+					}
+					mustRelease(t, after.guard)
+					if rec := record(t, st, "job"); rec.State != lease.Free || len(rec.Queue) > 0 {
+						t.Errorf("%+v", rec)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A waiter that dies after it was made the holder costs the others its session's TTL.
+func TestDeadHeadOfTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		g := mustTake(t, with(t, opened(t, st), "job", fair))
+		w := newWire(st)
+		a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
+		b := acquiring(t, with(t, opened(t, st), "job", fair))
+		w.set(everything(hang))
+		began := time.Now()
+		mustRelease(t, g)
+		<-b.done
+		if b.err != nil || time.Since(began) > expiry+soon {
+			t.Errorf("after %v: %v", time.Since(began), b.err)
+		}
+		if a.end(); a.over() && a.err == nil {
+			t.Error("the dead one has it")
+		}
+		w.set(nil)
+	})
+}
+
+// A head that reads late, after its session's deadline, does not believe.
+func TestHeadBelievesWithinItsSession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		g := mustTake(t, with(t, opened(t, st), "job", fair))
+		a := acquiring(t, with(t, dies(t, st), "job", fair))
+		time.Sleep(ttl * 7 / 10)
+		mustRelease(t, g)
+		<-a.done
+		if a.err == nil && a.guard.Err() == nil && a.guard.Trust() > ttl*3/10 {
+			t.Errorf("trust %v", a.guard.Trust())
+		}
+		time.Sleep(ttl)
+		if a.err == nil && !errors.Is(a.guard.Err(), lease.ErrLost) {
+			t.Error(a.guard.Err())
+		}
+	})
+}
+
+// The fair queue stands behind plain leases, too: their renewals go on over what those who wait
+// write, and their release hands over.
+func TestFairBehindAPlainLease(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g := mustTry(t, client(t, st, nil), "job")
+		var waiters []*pending
+		for range 3 {
+			waiters = append(waiters, acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true})))
+			time.Sleep(ttl / 2)
+		}
+		time.Sleep(2 * ttl)
+		if err := g.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.SetData(t.Context(), []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, g)
+		last := g.Token()
+		for _, a := range waiters {
+			<-a.done
+			if a.err != nil || a.guard.Token() <= last || string(a.guard.Data()) != "kept" {
+				t.Fatal(a.err)
+			}
+			last = a.guard.Token()
+			mustRelease(t, a.guard)
+		}
+	})
+}
+
+// The queue does not keep a plain lease alive whose holder is dead, and its head follows.
+func TestFairBehindADeadPlainLease(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
+		began := time.Now()
+		first := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+		for range 5 {
+			acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+			time.Sleep(5 * time.Second)
+		}
+		<-first.done
+		if first.err != nil || time.Since(began) > expiry+soon {
+			t.Errorf("after %v: %v", time.Since(began), first.err)
+		}
+	})
+}
+
+// A reader that asks for the lock as a writer waits for itself, and is told so at once.
+func TestUpgradeIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := opened(t, st)
+		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		err := reader.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
+			if err := reader.Do(ctx, func(context.Context, *lease.Guard) error { return nil }); err != nil {
+				t.Errorf("the same handle again: %v", err)
+			}
+			_, err := s.Acquire(ctx, "job")
+			return err
+		})
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+		if rec := record(t, st, "job"); rec.State != lease.Free || len(rec.Queue) > 0 {
+			t.Errorf("%+v", rec)
+		}
+	})
+}
+
+// The 501st is told, and has not entered.
+func TestFullLock(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		rec := full(false)
+		value, err := lease.Encode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Put(t.Context(), "lock/job", "", value); err != nil {
+			t.Fatal(err)
+		}
+		s := opened(t, st)
+		for _, o := range []lease.HandleOptions{{Shared: true}, {Fair: true}} {
+			if g, err := with(t, s, "job", o).Acquire(t.Context()); !errors.Is(err, lease.ErrFull) {
+				t.Errorf("%+v: %v, %v", o, g, err)
+			}
+		}
+		if rec := record(t, st, "job"); len(rec.Holders) != lease.MaxMembers || len(rec.Queue) != 0 {
+			t.Errorf("%+v", rec)
+		}
+	})
+}
+
+// A break ends all holders: none enters beside them any more, with Now they are gone at once.
+func TestBreakOfALockWithSeveralHolders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		shared := lease.HandleOptions{Shared: true}
+		a, b := mustTake(t, with(t, opened(t, st), "job", shared)), mustTake(t, with(t, opened(t, st), "job", shared))
+		if _, err := c.Break(t.Context(), "job", a.Token()+7, nil); !errors.Is(err, lease.ErrToken) {
+			t.Error(err)
+		}
+		rec, err := c.Break(t.Context(), "job", a.Token(), nil)
+		if err != nil || rec.State != lease.Broken || len(rec.Holders) != 2 || rec.Token <= a.Token() {
+			t.Fatalf("%+v, %v", rec, err)
+		}
+		wantHeldBy(t, with(t, opened(t, st), "job", shared))
+		w := acquiring(t, with(t, opened(t, st), "job", lease.HandleOptions{Fair: true}))
+		_ = a.Release(t.Context())
+		if w.over() {
+			t.Fatal("taken while a holder is left")
+		}
+		_ = b.Release(t.Context())
+		<-w.done
+		if w.err != nil || w.guard.Token() <= rec.Token {
+			t.Fatal(w.err)
+		}
+		mustRelease(t, w.guard)
+
+		mustTake(t, with(t, opened(t, st), "job", shared))
+		rec, err = c.Break(t.Context(), "job", w.guard.Token(), &lease.BreakOptions{Now: true})
+		if err != nil || len(rec.Holders) != 0 {
+			t.Fatalf("%+v, %v", rec, err)
+		}
+		mustRelease(t, mustTry(t, c, "job"))
+	})
+}
+
+// A session that is closed while it holds and waits in all ways leaves nothing behind.
+func TestCloseWithMembers(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		other := opened(t, st)
+		held := mustTake(t, with(t, other, "fair", lease.HandleOptions{Fair: true}))
+		s := opened(t, st)
+		mustTake(t, with(t, s, "shared", lease.HandleOptions{Shared: true}))
+		mustTake(t, with(t, s, "slots", lease.HandleOptions{Slots: 2}))
+		mustTake(t, with(t, other, "shared", lease.HandleOptions{Shared: true}))
+		a := acquiring(t, with(t, s, "fair", lease.HandleOptions{Fair: true}))
+		b := acquiring(t, with(t, s, "shared", lease.HandleOptions{}))
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, w := range []*pending{a, b} {
+			<-w.done
+			if !errors.Is(w.err, lease.ErrClosed) {
+				t.Error(w.err)
+			}
+		}
+		if rec := record(t, st, "fair"); len(rec.Queue) != 0 || held.Err() != nil {
+			t.Errorf("%+v", rec)
+		}
+		if rec := record(t, st, "shared"); len(rec.Queue) != 0 || len(rec.Holders) != 1 {
+			t.Errorf("%+v", rec)
+		}
+		if rec := record(t, st, "slots"); rec.State != lease.Free {
+			t.Errorf("%+v", rec)
+		}
+		if _, _, err := st.Get(t.Context(), sessionKey(s)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the session's record: %v", err)
+		}
+	})
+}
+
+// Who asks a lock of readers to give way waits for all of them, and is told when the last of
+// them is gone or dead; a reader that lives is not taken for dead because the record stands.
+func TestAskOfReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
+		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{Shared: true}))
+		done := make(chan error)
+		go func() {
+			_, err := client(t, st, nil).Ask(t.Context(), "job", &lease.AskOptions{Reason: "maintenance", Wait: true})
+			done <- err
+		}()
+		select {
+		case <-g.Asked():
+		case err := <-done:
+			t.Fatal(err)
+		}
+		time.Sleep(4 * ttl)
+		select {
+		case err := <-done:
+			t.Fatalf("over while a reader lives: %v", err)
+		default:
+		}
+		if asked, ok := g.Ask(); !ok || asked.Reason != "maintenance" {
+			t.Errorf("%+v, %v", asked, ok)
+		}
+		mustRelease(t, g)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What it costs: a reader and a slot what a lock costs, and a hand-over in a queue two requests:
+// the release, and one look for all that wait through a client.
+func TestMembersRequests(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		s := open(t, c)
+		want := func(what string, n int) {
+			t.Helper()
+			if got := w.requests(); got != n {
+				t.Errorf("%s took %d requests; want %d", what, got, n)
+			}
+		}
+		mustRelease(t, mustTry(t, c, "plain"))
+		plain := w.requests()
+		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 3}, {Fair: true}} {
+			mustRelease(t, mustTake(t, with(t, s, fmt.Sprint(o), o)))
+			want(fmt.Sprintf("%+v, acquired and released", o), plain-1) // the session is there already
+		}
+	})
+}
+
+// However many wait through one client, a hand-over takes two requests: the write of the
+// release, which makes the head the holder, and a look.
+func TestHandOverIsNoHerd(t *testing.T) {
+	for _, waiters := range []int{5, 50} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			fair := lease.HandleOptions{Fair: true}
+			w := newWire(st)
+			s := open(t, client(t, w, nil))
+			g := mustTake(t, with(t, s, "job", fair))
+			var all []*pending
+			for range waiters {
+				all = append(all, acquiring(t, with(t, s, "job", fair)))
+			}
+			w.requests()
+			mustRelease(t, g)
+			for _, a := range all {
+				<-a.done
+				if a.err != nil {
+					t.Fatal(a.err)
+				}
+				mustRelease(t, a.guard)
+			}
+			// Each is two, and a few more where a look comes between two writes.
+			if n := w.requests(); n > 3*waiters {
+				t.Errorf("%d hand-overs took %d requests", waiters, n)
+			}
+		})
+	}
+}
+
+// Many read together; a writer has the lock alone, with a higher token.
+func ExampleSession_AcquireShared() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	session, err := client.OpenSession(ctx)
+	if err != nil {
+		panic(err)
+	}
+	one, _ := session.AcquireShared(ctx, "config")
+	two, _ := session.AcquireShared(ctx, "config")
+	_, err = session.TryAcquire(ctx, "config")
+	fmt.Println(one.Token() == two.Token(), errors.Is(err, lease.ErrHeld))
+	_, _ = one.Release(ctx), two.Release(ctx)
+	writer, _ := session.Acquire(ctx, "config")
+	_, err = session.TryAcquireShared(ctx, "config")
+	fmt.Println(writer.Token() > one.Token(), errors.Is(err, lease.ErrHeld))
+	_ = session.Close(ctx)
+	// Output:
+	// true true
+	// true true
+}
+
+// A semaphore of two slots: each holder has one of its own.
+func ExampleSession_Semaphore() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	session, err := client.OpenSession(ctx)
+	if err != nil {
+		panic(err)
+	}
+	for range 3 {
+		handle, _ := session.Semaphore("gpu", 2)
+		guard, err := handle.TryAcquire(ctx)
+		if err != nil {
+			fmt.Println(errors.Is(err, lease.ErrHeld))
+			continue
+		}
+		fmt.Println("slot", guard.Slot())
+	}
+	_ = session.Close(ctx)
+	// Output:
+	// slot 1
+	// slot 2
+	// true
+}
+
+// The number of slots is changed by a call of its own. Who names another number is told.
+func ExampleClient_Resize() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	session, err := client.OpenSession(ctx)
+	if err != nil {
+		panic(err)
+	}
+	two, _ := session.Semaphore("gpu", 2)
+	guard, _ := two.Acquire(ctx)
+	_, err = client.Resize(ctx, "gpu", 3)
+	fmt.Println(err)
+	_ = guard.Release(ctx)
+	_, err = two.TryAcquire(ctx)
+	fmt.Println(err)
+	_ = session.Close(ctx)
+	// Output:
+	// <nil>
+	// semaphore "gpu": it has 3 slots, and the caller names 2: name the same number, or resize it
+}
+
+// A fair handle stands in the lock's queue and has the lock in the order of arrival.
+func ExampleSession_HandleWith() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	session, err := client.OpenSession(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fair, err := session.HandleWith("printer", &lease.HandleOptions{Fair: true})
+	if err != nil {
+		panic(err)
+	}
+	err = fair.Do(ctx, func(ctx context.Context, g *lease.Guard) error {
+		fmt.Println("printing")
+		return nil
+	})
+	fmt.Println(err)
+	_ = session.Close(ctx)
+	// Output:
+	// printing
+	// <nil>
+}
