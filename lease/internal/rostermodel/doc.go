@@ -40,5 +40,6 @@
 //
 // # Running it
 //
-// The tests visit some 400,000 states, and with HOLDFAST_TORTURE=1 (make torture) 4 million.
+// The tests visit some 400,000 states, and with HOLDFAST_TORTURE=1 (make torture) six
+// million more.
 package rostermodel

@@ -54,7 +54,7 @@
 //     of which its client does not know: it would be held for as long as the session beats.
 //   - A release frees its own grant's record, or the predecessor of a claim that was given
 //     up, and nothing else. A claim that is over for certain is never applied.
-//   - A client does not report as lost a session that is open.
+//   - A client does not report as lost a session that is open, unless records are removed.
 //   - An ask, however often it is repeated, makes no waiter wait longer.
 //   - From a sample of the states: a client that is left alone with a good network gets each
 //     lock, whether the other one is dead or lives and wants nothing; and keeps its session.
@@ -86,7 +86,9 @@
 // # Running it
 //
 // The tests visit about a million states. With HOLDFAST_TORTURE=1 (make torture) they visit
-// all of larger worlds:
+// all of larger worlds: 28,231,079 states and 275,699,351 transitions with two locks and
+// unequal TTLs, and 3.9 million with one lock, two writes under way and all else that may
+// happen. That takes some five minutes of two cores, and 2.5 GB:
 //
 //	HOLDFAST_TORTURE=1 go test -v -timeout 60m ./lease/internal/sessionmodel
 package sessionmodel

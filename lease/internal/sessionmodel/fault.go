@@ -144,7 +144,7 @@ var propertyTexts = [properties]string{
 	Known:           "a living session holds a lock, or may come to hold it, and its client does not know",
 	OwnRelease:      "a release frees what is not its grant's",
 	EndedStaysEnded: "a claim that was reported to be over for certain is applied",
-	NoFalseLoss:     "a client reports as lost a session that is open",
+	NoFalseLoss:     "a client reports as lost a session that is open, although no record was removed",
 	NotDelayed:      "an ask delays the takeover of a dead holder",
 	KeptAlone:       "a session that is left alone with a good network is lost",
 	Progress:        "a client that is left alone with a good network does not get the lock",

@@ -66,7 +66,13 @@ func TestProtocolAtLength(t *testing.T) {
 		exploretest.NoViolation(t, r)
 		exploretest.VisitsAll(t, r, w.least)
 	}
-	r := explore(t, sessionmodel.Config{Locks: 1, Flight: 1, Attempts: 2, Remove: true, MaxStates: 2_000_000})
+}
+
+// TestLateOpening visits the nearest states of a world in which an opening lands after its
+// session was fenced, and its record removed.
+func TestLateOpening(t *testing.T) {
+	exploretest.Torture(t)
+	r := explore(t, sessionmodel.Config{Locks: 1, Flight: 2, Attempts: 2, Remove: true, MaxStates: 2_000_000})
 	exploretest.NoViolation(t, r)
 	exploretest.Happens(t, r, []sessionmodel.Event{sessionmodel.LateOpening})
 }
