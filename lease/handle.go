@@ -90,9 +90,14 @@ const (
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
+	h.waits(1)
 	guard, err := h.attempt(ctx, false)
+	left := h.leaveQueue(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = cancelled(ctx, h.name, err)
+	}
+	if err != nil && left != nil {
+		err = errors.Join(err, left)
 	}
 	return guard, err
 }

@@ -283,6 +283,11 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	entry := h.entered()
 	if entry != "" {
 		switch at, m := s.find(entry); {
+		case at != waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
+			// It was broken before this handle believed in it: nobody has to be waited for.
+			err := h.depart(ctx, s, entry)
+			h.forget(entry)
+			return nil, h.known(), 0, err
 		case at == absent:
 			if final, err := h.certain(ctx, s); err != nil || final != s {
 				return nil, final, 0, err
@@ -523,12 +528,12 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	defer func() { <-h.slot }()
 	entry := h.entered()
 	base := h.known()
-	if entry == "" || h.waits(0) > 0 || base == nil || base.rec == nil {
+	if entry == "" || h.waits(0) > 0 {
 		return nil
 	}
 	defer h.forget(entry)
-	if _, lost := h.under.Err().(*LostError); lost {
-		return nil // others drop it with the session
+	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.rec == nil {
+		return nil // others drop it with the session; or the record was removed
 	}
 	return h.depart(context.WithoutCancel(ctx), base, entry)
 }

@@ -81,13 +81,12 @@ func (r *Record) enter(m Member, queue bool) (standing, error) {
 
 // leave takes a grant out of the record, and reports whether it stood there.
 func (r *Record) leave(grant string) bool {
-	at, _ := r.find(grant)
-	if at == absent {
-		return false
-	}
-	if r.State == Held && r.Grant == grant {
+	if r.exclusive() && r.Grant == grant {
 		r.vacate()
 		return true
+	}
+	if at, _ := r.find(grant); at == absent {
+		return false
 	}
 	r.remove(func(m Member) bool { return m.Grant == grant })
 	return true

@@ -1,0 +1,130 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A lock is handed over to the head of its queue, and broken before that has looked. The head,
+// whose session lives, does not wait for itself.
+func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
+	for what, o := range map[string]lease.HandleOptions{
+		"reader": {Shared: true},
+		"writer": {Fair: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				holder := opened(t, st)
+				g := mustTryIn(t, holder, "job")
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				got := make(chan *lease.Guard, 1)
+				h := with(t, s, "job", o)
+				go func() {
+					g, err := h.Acquire(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					got <- g
+				}()
+				time.Sleep(time.Second)
+				if rec := wantState(t, client(t, st, nil), "job", lease.Held); len(rec.Queue) != 1 {
+					t.Fatalf("in the queue: %v", rec.Queue)
+				}
+				w.set(func(op *store.Op) fault {
+					if op.Key == "lock/job" {
+						return drop
+					}
+					return pass
+				})
+				mustRelease(t, g)
+				c := client(t, st, nil)
+				info, err := c.Inspect(t.Context(), "job")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Break(t.Context(), "job", info.Record.Token, nil); err != nil {
+					t.Fatal(err)
+				}
+				w.set(nil)
+				select {
+				case g := <-got:
+					mustRelease(t, g)
+				case <-time.After(5 * ttl):
+					info, _ := c.Inspect(t.Context(), "job")
+					t.Fatalf("the head still waits: %+v", info.Record)
+				}
+			})
+		})
+	}
+}
+
+// A TryAcquire that ends in the midst of others leaves nothing behind: neither an entry in the
+// record nor a claim that the session waits for when it is closed.
+func TestSharedTryGivenUp(t *testing.T) {
+	for _, last := range []fault{pass, lose} {
+		t.Run("the last write: "+string(last), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				other := opened(t, st)
+				var guard *lease.Guard
+				toggle := func() {
+					var err error
+					if guard != nil {
+						err, guard = guard.Release(t.Context()), nil
+					} else {
+						guard, err = other.TryAcquireShared(t.Context(), "job")
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				writes := 0
+				w.set(func(op *store.Op) fault {
+					switch {
+					case op.Key != "lock/job":
+					case op.Kind.Write():
+						if writes++; writes < 3 || last == pass && writes == 3 {
+							toggle()
+						}
+						if writes == 3 && last == pass {
+							time.AfterFunc(1, cancel) // in the pause that follows
+						} else if writes == 3 {
+							return last
+						}
+					case writes == 3:
+						writes++
+						toggle()
+						time.AfterFunc(1, cancel)
+					}
+					return pass
+				})
+				g, err := s.TryAcquireShared(ctx, "job")
+				t.Logf("%v, %v after %d writes", g, err, writes)
+				if err == nil {
+					mustRelease(t, g)
+				}
+				w.set(nil)
+				if guard != nil {
+					toggle()
+				}
+				time.Sleep(ttl)
+				third := opened(t, st)
+				mustRelease(t, mustTryIn(t, third, "job"))
+				began := time.Now()
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("Close took %v", took)
+				}
+			})
+		})
+	}
+}
