@@ -355,6 +355,8 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 		if h.several(now) || h.entered() != "" {
 			guard, next, wait, err := h.enter(ctx, now, queue)
 			switch {
+			case !fresh && (errors.Is(err, ErrSlots) || errors.Is(err, ErrKind) || errors.Is(err, ErrFull)):
+				// What is remembered refuses nothing: the record may be another by now.
 			case guard != nil || err != nil:
 				return guard, err
 			case next != nil:

@@ -28,7 +28,7 @@ type completion = func(cmd *cobra.Command, args []string, begun string) ([]strin
 func (a *app) addCompletions(root *cobra.Command) {
 	locks, keys := a.completeStored(a.lockNames), a.completeStored(a.checkpointKeys)
 	all := map[string]completion{
-		"run": a.beforeDash(locks), "lead": a.beforeDash(locks), "ask": once(locks), "leader": once(locks), "hold": locks, "lock": locks,
+		"run": a.beforeDash(locks), "lead": a.beforeDash(locks), "ask": once(locks), "leader": once(locks), "resize": once(locks), "hold": locks, "lock": locks,
 		"ls": once(locks), "show": once(locks), "watch": once(locks), "break": once(locks), "gc": once(locks),
 		"checkpoint get": once(keys), "checkpoint advance": once(keys), "checkpoint reset": once(keys),
 		"checkpoint rm": once(keys), "checkpoint watch": once(keys),

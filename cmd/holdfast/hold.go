@@ -21,6 +21,7 @@ type holdLine struct {
 	ID       string    `json:"id,omitempty"` // with --lines: the caller's
 	Lock     string    `json:"lock,omitempty"`
 	Token    uint64    `json:"token,omitempty"`
+	Slot     int       `json:"slot,omitempty"` // of held: the number of the slot of a semaphore
 	Time     time.Time `json:"time"`
 	Deadline time.Time `json:"deadline,omitzero"` // until when the lock can be relied on if no renewal succeeds
 	Store    string    `json:"store,omitempty"`

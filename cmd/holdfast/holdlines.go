@@ -37,6 +37,9 @@ type lineCommand struct {
 	Data    *string `json:"data"`
 	Base64  []byte  `json:"data_base64"`
 	Reason  *string `json:"reason"`
+	Shared  bool    `json:"shared"`
+	Slots   *int    `json:"slots"`
+	Fair    bool    `json:"fair"`
 }
 
 // lineHolder holds any number of locks, under one session, for the program that writes its
@@ -232,8 +235,8 @@ func article(kind string) string {
 
 // lineFields are the fields that each command takes besides its id.
 var lineFields = map[string][]string{
-	"acquire": {"lock", "wait_ms"},
-	"try":     {"lock"},
+	"acquire": {"lock", "shared", "slots", "fair", "wait_ms"},
+	"try":     {"lock", "shared", "slots", "fair"},
 	"release": {},
 	"data":    {"data", "data_base64"},
 	"refuse":  {"reason"},
@@ -252,13 +255,19 @@ func (c *lineCommand) check() error {
 	case len(c.ID) > maxID:
 		return fmt.Errorf(`"id" has more than %d bytes`, maxID)
 	}
-	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil, "reason": c.Reason != nil} {
+	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil, "reason": c.Reason != nil, "shared": c.Shared, "slots": c.Slots != nil, "fair": c.Fair} {
 		if given && !slices.Contains(fields, field) {
 			return fmt.Errorf("%q does not belong to %s", field, c.Command)
 		}
 	}
 	if c.Data != nil && c.Base64 != nil {
 		return errors.New(`"data" and "data_base64" exclude each other`)
+	}
+	if c.Slots != nil && (*c.Slots < 1 || *c.Slots > lease.MaxMembers) {
+		return fmt.Errorf(`"slots" is from 1 to %d`, lease.MaxMembers)
+	}
+	if c.Slots != nil && c.Shared {
+		return errors.New(`"shared" and "slots" exclude each other`)
 	}
 	if c.WaitMS != nil && (*c.WaitMS < 0 || *c.WaitMS > maxSeconds*1000) {
 		return fmt.Errorf(`"wait_ms" is from 0 to %d`, int64(maxSeconds*1000))
@@ -292,7 +301,11 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 		ctx, cancel := context.WithCancelCause(h.ctx)
 		claimed = &claim{id: c.ID, lock: c.Lock, command: c.Command, cancel: cancel}
 		h.claims[c.ID] = claimed
-		h.wg.Go(func() { h.take(ctx, claimed, wait) })
+		beside := &lease.HandleOptions{Shared: c.Shared, Fair: c.Fair}
+		if c.Slots != nil {
+			beside.Slots = *c.Slots
+		}
+		h.wg.Go(func() { h.take(ctx, claimed, beside, wait) })
 	case claimed == nil:
 		h.failed(c.Command, &claim{id: c.ID}, &statusError{statusNotFound, fmt.Errorf("no lock has the id %q: it was never taken, or it was lost or released", c.ID)})
 	case claimed.releasing:
@@ -320,9 +333,9 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 }
 
 // take takes a lock, and tells what became of that.
-func (h *lineHolder) take(ctx context.Context, c *claim, wait time.Duration) {
+func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.HandleOptions, wait time.Duration) {
 	defer c.cancel(nil)
-	guard, err := h.acquire(ctx, c, wait)
+	guard, err := h.acquire(ctx, c, beside, wait)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.releasing { // the caller has given it up meanwhile
@@ -331,7 +344,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, wait time.Duration) {
 	}
 	if err == nil {
 		c.guard = guard
-		h.tell(c, holdLine{Event: "held", Deadline: guard.Deadline()})
+		h.tell(c, holdLine{Event: "held", Slot: guard.Slot(), Deadline: guard.Deadline()})
 		context.AfterFunc(guard.Context(), func() { h.lost(c) })
 		return
 	}
@@ -346,11 +359,11 @@ func (h *lineHolder) take(ctx context.Context, c *claim, wait time.Duration) {
 	h.tell(c, line)
 }
 
-func (h *lineHolder) acquire(ctx context.Context, c *claim, wait time.Duration) (*lease.Guard, error) {
+func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.HandleOptions, wait time.Duration) (*lease.Guard, error) {
 	if err := h.around(c.lock); err != nil {
 		return nil, err
 	}
-	handle, err := h.session.Handle(c.lock)
+	handle, err := h.session.HandleWith(c.lock, beside)
 	if err != nil {
 		return nil, err
 	}

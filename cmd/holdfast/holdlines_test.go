@@ -280,6 +280,11 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":-1}`, "x", `"wait_ms" is from 0`},
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":1e30}`, "x", `"wait_ms" is not to be`},
 		{`{"command":"acquire","id":"x","lock":"b","wait_ms":1000000000001}`, "x", `"wait_ms" is from 0`},
+		{`{"command":"try","id":"x","lock":"b","slots":0}`, "x", `"slots" is from 1 to 500`},
+		{`{"command":"try","id":"x","lock":"b","slots":501}`, "x", `"slots" is from 1 to 500`},
+		{`{"command":"try","id":"x","lock":"b","slots":1000000}`, "x", `"slots" is from 1 to 500`},
+		{`{"command":"try","id":"x","lock":"b","slots":2,"shared":true}`, "x", "exclude each other"},
+		{`{"command":"release","id":"used","fair":true}`, "used", `"fair" does not belong to release`},
 		{`{"command":"acquire","id":"x","lock":"b","wait":5}`, "x", `unknown field "wait"`},
 		{`{"command":"release","id":"used","lock":"a"}`, "used", `"lock" does not belong to release`},
 		{`{"command":"data","id":"used","data":"x","data_base64":"eA=="}`, "used", "exclude each other"},
@@ -293,7 +298,7 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 		n++
 		what := c.line[:min(len(c.line), 80)]
 		if err := h.schema.check("command", []byte(c.line)); err == nil && !strings.Contains(c.want, "in use") && !strings.Contains(c.want, "more than one") &&
-			!strings.Contains(c.want, "lock name") && !strings.Contains(c.want, "base64") && !strings.Contains(c.want, "UTF-8") {
+			!strings.Contains(c.want, "lock name") && !strings.Contains(c.want, "base64") && !strings.Contains(c.want, "exclude") && !strings.Contains(c.want, "UTF-8") {
 			t.Errorf("%s: the schema accepts it", what)
 		}
 		h.write(c.line + "\n")
@@ -475,4 +480,36 @@ func TestHoldLinesTellsOfTheSession(t *testing.T) {
 		t.Errorf("%v", lost)
 	}
 	h.end(statusLost)
+}
+
+// TestHoldLinesBesideOthers: readers, slots and those that wait in line, of one program.
+func TestHoldLinesBesideOthers(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	h := holdLines(t, dir)
+	h.next()
+	h.say(`{"command":"acquire","id":"r1","lock":"doc","shared":true}`, `{"command":"acquire","id":"r2","lock":"doc","shared":true}`)
+	h.want(holdLine{Event: "held", ID: "r1"}, holdLine{Event: "held", ID: "r2"})
+	h.say(`{"command":"try","id":"w","lock":"doc"}`)
+	h.want(holdLine{Event: "busy", ID: "w"})
+	h.say(`{"command":"acquire","id":"w","lock":"doc","fair":true}`, `{"command":"release","id":"r1"}`)
+	h.want(holdLine{Event: "released", ID: "r1"})
+	h.say(`{"command":"release","id":"r2"}`)
+	h.want(holdLine{Event: "released", ID: "r2"}, holdLine{Event: "held", ID: "w"})
+	h.say(`{"command":"try","id":"s1","lock":"pool","slots":2}`)
+	one := h.want(holdLine{Event: "held", ID: "s1"})[0]
+	h.say(`{"command":"try","id":"s2","lock":"pool","slots":2}`)
+	two := h.want(holdLine{Event: "held", ID: "s2"})[0]
+	if one.Slot != 1 || two.Slot != 2 || one.Token >= two.Token {
+		t.Errorf("%+v %+v", one, two)
+	}
+	h.say(`{"command":"try","id":"s3","lock":"pool","slots":2}`)
+	h.want(holdLine{Event: "busy", ID: "s3"})
+	h.say(`{"command":"try","id":"s3","lock":"pool","slots":3}`)
+	h.want(holdLine{Event: "failed", ID: "s3", Error: "it has 2 slots, and the caller names 3"})
+	h.in.Close()
+	h.want(holdLine{Event: "released", ID: "w"}, holdLine{Event: "released", ID: "s1"}, holdLine{Event: "released", ID: "s2"})
+	h.want(holdLine{Event: "closed"})
+	h.end(statusOK)
+	allFree(t, dir, "doc")
 }

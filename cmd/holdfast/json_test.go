@@ -34,7 +34,7 @@ func TestJSONGolden(t *testing.T) {
 	under := record
 	under.Session, under.Linger = "S", time.Minute
 	under.Ask = &lease.Ask{Grant: "S.1", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"}
-	locks := []heldLock{{"file:/var/lib/holdfast", "jobs/nightly", 1795220270042}}
+	locks := []heldLock{{Store: "file:/var/lib/holdfast", Name: "jobs/nightly", Token: 1795220270042}}
 	acquired := at.Add(time.Second)
 	stored := object.Info{
 		Key: "a b", Version: "17.NONCE", Size: 1 << 40, Modified: at, ContentType: "text/plain",

@@ -13,9 +13,10 @@ import (
 func TestEveryResultAsJSON(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
+	p.must(t, store, "run", "sem", "--slots", "2", "--", "true")
 	for _, line := range []string{
 		"version", "init", "lock job --handle h.json", "renew h.json", "show job", "ask job", "leader job", "ls", "break job --token TOKEN",
-		"lock other --handle o.json", "unlock o.json", "gc --older-than 24h", "bench --rounds 1",
+		"lock other --handle o.json", "unlock o.json", "resize sem --slots 3", "gc --older-than 24h", "bench --rounds 1",
 		"checkpoint advance orders 5", "checkpoint get orders", "checkpoint ls", "checkpoint export",
 		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",
 		"put export.json file:bucket/a", "stat file:bucket/a", "get file:bucket/a out", "cp file:bucket/a file:bucket/b",

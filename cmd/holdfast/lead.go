@@ -120,7 +120,7 @@ func (a *app) term(ctx context.Context, f *runFlags, election *lease.Election, o
 		return false, errors.Join(a.busy(f, nil, err), election.Resign(ctx))
 	}
 	guard := set.Guards()[0]
-	handle := &storeHandle{guard.Handle(), on.st.url, on.st.again}
+	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}
 	flush(on.Client) // write these messages before the command writes
 	status := 0
 	cmd, err := lookUp(argv)

@@ -79,7 +79,7 @@ func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
 	now := time.Now()
 	r.Acquired = &now
 	for _, g := range set.Guards() {
-		r.Locks = append(r.Locks, heldLock{url(g), g.Name(), g.Token()})
+		r.Locks = append(r.Locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
 	}
 }
 

@@ -37,6 +37,7 @@ type runFlags struct {
 	retries    int
 	waitGroup  bool
 	killGroup  bool
+	beside     lease.HandleOptions // of a lock that several can hold, or wait for in order
 	onLost     string
 	onAsk      string
 	stopping   bool // a signal asked this process to end
@@ -79,6 +80,12 @@ release, lost), and its output goes to stderr. --on-acquire is waited for, under
 command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and
 store.
 
+With --shared any number of readers hold the lock at the same time, and a run without it
+holds it alone; readers that come after it wait for it. With --slots N up to N commands run
+at the same time; all name the same N, and each finds the number of its slot, from 1 on, in
+HOLDFAST_SLOT. --fair is first come, first served; without it those that wait try now and then. These locks
+are under a session, a record of their own that is renewed in their place.
+
 When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
 is released when it has ended; with --on-ask ignore the command goes on, and who asks is
 told so.
@@ -109,6 +116,9 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 			if cmd.Flags().Changed("retries") && f.per == "" {
 				return usagef("--retries belongs to --per")
 			}
+			if cmd.Flags().Changed("slots") && f.beside.Slots == 0 {
+				return usagef("--slots is at least 1")
+			}
 			if emptyFlag(cmd.Flags(), "metrics") {
 				return usagef("--metrics is empty: name a file, or leave it out")
 			}
@@ -122,6 +132,9 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
 	flags.StringVar(&f.per, "per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
 	flags.IntVar(&f.retries, "retries", 0, "with --per: how often a run that failed or died is tried again in its period")
+	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, beside other readers")
+	flags.IntVar(&f.beside.Slots, "slots", 0, "hold one of that many slots of the lock: up to that many commands run at a time")
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the lock goes to those that wait with --fair in the order in which they came")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "what to do when the lease is lost: kill or warn, or a program to start while the command is ended")
@@ -173,6 +186,12 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("name the command: holdfast run NAME -- COMMAND")
 	case f.busyStatus < 0 || f.busyStatus > 255:
 		return usagef("-E is a status from 0 to 255, not %d", f.busyStatus)
+	case f.beside.Shared && f.beside.Slots != 0:
+		return usagef("--shared and --slots exclude each other")
+	case f.beside.Slots < 0 || f.beside.Slots > lease.MaxMembers:
+		return usagef("--slots is from 1 to %d, not %d", lease.MaxMembers, f.beside.Slots)
+	case f.inSession() && (f.atLeast != 0 || f.per != ""):
+		return usagef("neither --at-least nor --per goes with --shared, --slots or --fair")
 	case f.atLeast < 0, f.atMost < 0:
 		return usagef("--at-least and --max are not negative")
 	case f.waitGroup && f.killGroup:
@@ -211,14 +230,21 @@ func (f *runFlags) check(names, argv []string) error {
 	return nil
 }
 
+// inSession reports whether the locks need a session.
+func (f *runFlags) inSession() bool { return f.beside != lease.HandleOptions{} }
+
 // heldLock is one element of HOLDFAST_LOCKS.
 type heldLock struct {
 	Store string `json:"store"`
 	Name  string `json:"name"`
 	Token uint64 `json:"token"`
+	Slot  int    `json:"slot,omitempty"` // of a semaphore
 }
 
-const locksVariable = "HOLDFAST_LOCKS"
+const (
+	locksVariable = "HOLDFAST_LOCKS"
+	slotVariable  = "HOLDFAST_SLOT"
+)
 
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
@@ -388,11 +414,21 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
 				return nil, all, nil, err
 			}
-			h, err := f.handle(client, name)
-			if err != nil {
+			h := &storeHandle{url: st.url, again: st.again}
+			if f.inSession() {
+				h.open = func(ctx context.Context, open map[*lease.Client]*lease.Session) (err error) {
+					if open[client] == nil {
+						if open[client], err = client.OpenSession(ctx); err != nil {
+							return err
+						}
+					}
+					h.Handle, err = open[client].HandleWith(name, &f.beside)
+					return err
+				}
+			} else if h.Handle, err = f.handle(client, name); err != nil {
 				return nil, all, nil, err
 			}
-			handles = append(handles, &storeHandle{h, st.url, st.again})
+			handles = append(handles, h)
 		}
 	}
 	return handles, all, presence, nil
@@ -435,19 +471,31 @@ type storeHandle struct {
 	*lease.Handle
 	url   string
 	again string // the URL of the store, with its parameters
+
+	// open makes the handle of a lock under a session, of which each client opens one. It is
+	// nil for other locks, whose handle is there.
+	open func(context.Context, map[*lease.Client]*lease.Session) error
 }
 
 // acquire takes the locks, as awaited says.
 func (a *app) acquire(ctx context.Context, f *runFlags, handles []*storeHandle, signals chan os.Signal) (*lease.Set, error) {
-	plain := make([]*lease.Handle, len(handles))
-	for i, h := range handles {
-		plain[i] = h.Handle
-	}
 	take := lease.All
 	if f.wait == 0 {
 		take = lease.TryAll
 	}
-	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.Set, error) { return take(ctx, plain...) })
+	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.Set, error) {
+		sessions := map[*lease.Client]*lease.Session{}
+		plain := make([]*lease.Handle, len(handles))
+		for i, h := range handles {
+			if h.open != nil {
+				if err := h.open(ctx, sessions); err != nil {
+					return nil, err
+				}
+			}
+			plain[i] = h.Handle
+		}
+		return take(ctx, plain...)
+	})
 }
 
 // awaited calls take. It waits for as long as the flags say, or until a signal comes. A
@@ -599,12 +647,17 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 // an outer run.
 func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	// A report belongs to one run: an inner run would overwrite it.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, variable("report")+"=") })
+	// A report belongs to one run: an inner run would overwrite it. So does a slot.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, variable("report")+"=") || strings.HasPrefix(e, slotVariable+"=")
+	})
 	for _, g := range set.Guards() {
-		locks = append(locks, heldLock{url(g), g.Name(), g.Token()})
+		locks = append(locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
 		if g.Handle() == first.Handle {
 			cmd.Env = append(cmd.Env, "HOLDFAST_LOCK="+g.Name(), fmt.Sprintf("HOLDFAST_TOKEN=%d", g.Token()), "HOLDFAST_STORE="+first.again)
+			if g.Slot() != 0 {
+				cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", slotVariable, g.Slot()))
+			}
 		}
 	}
 	if all, err := json.Marshal(locks); err == nil {

@@ -104,6 +104,10 @@ func (s *schema) apply(defs map[string]*schema, v any) error {
 			_, err := time.Parse(time.RFC3339, text)
 			return err
 		}
+	case "boolean":
+		if _, ok := v.(bool); !ok {
+			return fmt.Errorf("%v is neither true nor false", v)
+		}
 	case "integer":
 		number, _ := v.(json.Number)
 		n, err := number.Int64()

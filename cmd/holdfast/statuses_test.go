@@ -129,7 +129,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 // new there.
 var onStore = map[string]string{
 	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",
-	"ask": "ask new", "leader": "leader new", "watch": "watch", "break": "break new --token 1", "gc": "gc --older-than 24h",
+	"ask": "ask new", "leader": "leader new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "gc": "gc --older-than 24h",
 	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
 	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
 	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",
@@ -170,7 +170,7 @@ func TestStatuses(t *testing.T) {
 		want  int
 		lines []string
 	}{
-		{"not found", 66, []string{"show new", "ask new", "leader new", "leader free", "break new --token 1", "renew new.json", "unlock new.json", "checkpoint get new",
+		{"not found", 66, []string{"show new", "ask new", "leader new", "resize new --slots 2", "leader free", "break new --token 1", "renew new.json", "unlock new.json", "checkpoint get new",
 			"checkpoint import new.json", "checkpoint --file new.json restore"}},
 		{"condition", 73, []string{"break held --token 1", "break free --token 1", "ask free",
 			"checkpoint reset orders 1 --expect 16 --fence 9", "checkpoint rm orders --expect 16 --fence 9"}},

@@ -141,7 +141,7 @@ const (
 // makes lists the commands that make less, or more, than the last directory.
 var makes = map[string]making{
 	"holdfast ls": makesNone, "holdfast show": makesNone, "holdfast watch": awaits, "holdfast break": makesNone, "holdfast gc": makesNone,
-	"holdfast ask": makesNone, "holdfast leader": makesNone,
+	"holdfast ask": makesNone, "holdfast leader": makesNone, "holdfast resize": makesNone,
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
 	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast sweep": makesNone,

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/lease"
+)
+
+func (a *app) resizeCommand() *cobra.Command {
+	slots := 0
+	cmd := &cobra.Command{
+		Use:     "resize NAME --slots N",
+		Short:   "Give a semaphore another number of slots",
+		GroupID: groupLocks,
+		Long: `Give a semaphore, which "holdfast run --slots" has made, another number of slots.
+
+With more of them, those that wait with --fair hold them at once. With fewer, those that
+hold a slot keep it. A run that names another number is refused from then on, with status 73.
+The exit status is 66 if there is no lock of that name, 73 if it is in use and no semaphore.`,
+		Example: `  holdfast resize downloads --slots 8`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if slots < 1 || slots > lease.MaxMembers {
+				return usagef("--slots is from 1 to %d", lease.MaxMembers)
+			}
+			return a.resize(cmd.Context(), args[0], slots)
+		},
+	}
+	cmd.Flags().IntVar(&slots, "slots", 0, "how many there are to be")
+	return cmd
+}
+
+func (a *app) resize(ctx context.Context, name string, slots int) error {
+	if err := checkLockName(name); err != nil {
+		return err
+	}
+	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{{client, st}}.close(ctx)
+	rec, err := client.Resize(ctx, name, slots)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(viewOf(lease.Info{Record: rec}, st.url))
+	}
+	a.notef("%q on %s has %d slots, of which %d are held", name, st.url, rec.Slots, len(rec.Holders))
+	return nil
+}
