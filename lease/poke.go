@@ -99,9 +99,15 @@ func (s *Session) attendNow() {
 func (s *Session) attendOnce(ctx context.Context, names map[string]bool, claims bool) (left []string) {
 	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[attendsAll] && !names[g.h.name] })
 	errs := inParallel(all, maxReleases, func(g *grant) error { return g.attendOf(ctx) })
-	again := map[string]bool{}
+	again, others := map[string]bool{}, []string{}
 	for name := range names {
 		again[name] = claims
+		if name != attendsAll && !slices.ContainsFunc(all, func(g *grant) bool { return g.h.name == name }) {
+			others = append(others, name)
+		}
+	}
+	for i, err := range inParallel(others, maxReleases, func(name string) error { return s.disown(ctx, name) }) {
+		again[others[i]] = again[others[i]] || err != nil
 	}
 	for i, g := range all {
 		again[g.h.name] = again[g.h.name] || errs[i] != nil
@@ -112,6 +118,48 @@ func (s *Session) attendOnce(ctx context.Context, names map[string]bool, claims 
 		}
 	}
 	return left
+}
+
+// disown frees a lock whose record names a grant of the session that no guard has: the record
+// was restored from an older copy. It would stand there for as long as the session lives.
+func (s *Session) disown(ctx context.Context, name string) error {
+	h, err := s.Handle(name)
+	if err != nil {
+		return err
+	}
+	now, err := h.fetch(ctx)
+	if err != nil || now.rec == nil {
+		return err
+	}
+	s.mu.Lock()
+	claims := s.claims // one that is under way may have made the grant
+	s.mu.Unlock()
+	if claims > 0 {
+		return ErrDoubtful // it is looked at again
+	}
+	for _, grant := range now.rec.grants(s.ID()) {
+		if s.find(grant) != nil {
+			continue
+		}
+		l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
+		if err := l.withdraw(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grants returns the grants of a session that the record names.
+func (r *Record) grants(session string) (all []string) {
+	if r.exclusive() && r.Session == session {
+		all = append(all, r.Grant)
+	}
+	for _, m := range slices.Concat(r.Holders, r.Queue) {
+		if m.Session == session {
+			all = append(all, m.Grant)
+		}
+	}
+	return all
 }
 
 // attendOf reads the record of a lock under the session. If it was broken, the lock is free

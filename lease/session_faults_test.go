@@ -188,3 +188,41 @@ func TestSessionAttendHangs(t *testing.T) {
 		}
 	})
 }
+
+// A record that was restored names a grant that its session has released. It stands for as long as
+// the session lives; a break frees it, and so does an ask.
+func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for _, what := range []string{"break", "ask"} {
+			t.Run(fmt.Sprint(what, " shared ", shared), func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					s := open(t, client(t, st, nil))
+					h := with(t, s, "job", lease.HandleOptions{Shared: shared})
+					g := mustTake(t, h)
+					old, _, err := st.Get(t.Context(), "lock/job")
+					if err != nil {
+						t.Fatal(err)
+					}
+					mustRelease(t, g)
+					tamper(t, st, "lock/job", func([]byte) []byte { return old })
+					c := client(t, st, nil)
+					time.Sleep(2 * ttl)
+					wantHeld(t, c, "job") // the control
+					if what == "ask" {
+						_, err = c.Ask(t.Context(), "job", nil)
+					} else {
+						_, err = c.Break(t.Context(), "job", g.Token(), nil)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(ttl / 2)
+					if err := s.Err(); err != nil {
+						t.Fatal(err)
+					}
+					mustTry(t, c, "job")
+				})
+			})
+		}
+	}
+}
