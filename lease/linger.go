@@ -87,9 +87,8 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 		g.mu.Lock()
 		version := g.version
 		g.mu.Unlock()
-		err := watcher.Watch(ctx, g.h.key, version)
-		if err == nil {
-			err = g.attend(ctx, version)
+		if watcher.Watch(ctx, g.h.key, version) == nil {
+			_ = g.attend(ctx, version)
 		}
 		if g.standsAt(version) { // a watcher that fails, or tells of nothing
 			_ = pause.wait(ctx)
