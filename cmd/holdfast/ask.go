@@ -154,7 +154,14 @@ func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time
 	if a.json {
 		return a.printJSON(askView{asked.Name, asked.Token, asked.Holder, asked.Over, *viewOfAsk(&asked.Ask), st.url})
 	}
-	if asked.Over {
+	switch {
+	case asked.Grant == "" && asked.Over: // readers, or holders of slots
+		a.notef("the holders of lock %q on %s have given way", name, st.url)
+		return nil
+	case asked.Grant == "":
+		a.notef("the holders of lock %q on %s are asked to give way", name, st.url)
+		return nil
+	case asked.Over:
 		a.notef("%s, which held lock %q on %s (token %d), has given way", asked.Holder, name, st.url, asked.Token)
 		return nil
 	}

@@ -39,6 +39,8 @@ With --now others take the lock at once, although a holder that lives may go on 
 deadline, beside the next one. So find out first whether it is dead: use --now when you
 know that it is, or that its work is fenced.
 
+A break of a lock with several holders ends the work of all of them.
+
 A lock that is free, but kept for later by --at-least, can be taken at once after a break,
 and a job of run --per can run again in its period.
 
@@ -84,6 +86,10 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 			return err
 		}
 	}
+	before, err := client.Inspect(ctx, name) // a break with --now leaves no holders
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return err
+	}
 	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Now: now})
 	if err != nil {
 		return err
@@ -103,7 +109,11 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
-	a.notef("lock %q on %s is broken: it was held by %s; its token is %d; %s%s", name, st.url, rec.Holder, rec.Token, others, again)
+	by := "was held by " + rec.Holder
+	if before.Record.State == lease.Shared {
+		by = "had several holders"
+	}
+	a.notef("lock %q on %s is broken: it %s; its token is %d; %s%s", name, st.url, by, rec.Token, others, again)
 	return nil
 }
 
@@ -117,6 +127,9 @@ func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name strin
 		return err
 	}
 	held := fmt.Sprintf("Lock %q is held by %s (token %d), whose process is %s.", name, info.Record.Holder, info.Record.Token, livenessWords[info.Liveness])
+	if n := len(info.Record.Holders); n > 0 {
+		held = fmt.Sprintf("Lock %q has %d holders (token %d).", name, n, info.Record.Token)
+	}
 	question := fmt.Sprintf("%s Its work will be ended; others wait until it has stopped, at most %v. Break it?", held, info.Record.TTL)
 	switch {
 	case info.Record.State == lease.Free:

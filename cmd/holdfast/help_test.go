@@ -68,7 +68,7 @@ func TestCompletions(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"r":            "renew\trm\trun",
+		"r":            "renew\tresize\trm\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
 		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release",
 		"ls --sta":     "--state",
@@ -123,7 +123,7 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"run", "nightly", "--", "ls", "n"}, files},
 		{[]string{"run", "nightly", "--", "ls", ""}, files},
 		{[]string{"run", "--on-lost", ""}, "kill warn " + noFiles},
-		{[]string{"ls", "--state", ""}, "held free broken unreadable " + noFiles},
+		{[]string{"ls", "--state", ""}, "held shared free broken unreadable " + noFiles},
 		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
 		{[]string{"checkpoint", "watch", ""}, "orders " + noFiles},
 		{[]string{"get", ""}, "file: s3:// :6"},

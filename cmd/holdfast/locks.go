@@ -160,6 +160,9 @@ func viewOf(info lease.Info, url string) lockView {
 	if r.Session != "" { // its session is renewed, and this record is not
 		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
+	if r.State == lease.Shared { // the text is of the last that held it alone
+		v.Holder = ""
+	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
 	v.Asked, v.Linger = viewOfAsk(r.Ask), r.Linger.Milliseconds()
 	if !r.NotBefore.IsZero() {
