@@ -139,7 +139,7 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 
 // asked returns the ask that stands for the grant in the record.
 func (r *Record) asked() (Asked, bool) {
-	if r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant && r.State != Shared {
+	if r == nil || r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant && r.State != Shared {
 		return Asked{}, false
 	}
 	return Asked{Ask: *r.Ask, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
@@ -159,31 +159,71 @@ func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
 	l := &line{errors: h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)}
 	for {
 		s, err := h.look(ctx)
-		switch {
-		case err == nil && (s.rec == nil || s.rec.Grant != asked.Grant || s.rec.State == Free || s.rec.State == Broken):
-			asked.Over = true
-			return asked, nil
-		case err == nil:
+		wait := h.c.set.expiry(h.c.set.TTL)
+		if err == nil {
 			if now, stands := s.rec.asked(); stands {
 				asked = now
 			}
-			v := h.vacant(ctx, s)
-			if asked.Over = v.open; v.open || asked.Refused != "" {
-				return asked, asked.refusal()
-			}
+			asked.Over, wait, err = h.isOver(ctx, s, asked.Grant)
+		}
+		switch {
+		case asked.Over || asked.Refused != "":
+			return asked, asked.refusal()
+		case err == nil:
 			if l.polls.most == 0 {
 				l.polls.met(h.c.set, h.c.random, s.rec.TTL)
 			}
-			h.rest(l, h.held(s, v.wait))
+			h.rest(l, h.held(s, wait))
 		case store.Permanent(err):
 			return asked, err
 		default:
 			l.waits, l.until = false, time.Now().Add(l.errors.pause())
 		}
 		if h.await(ctx, l, w); ctx.Err() != nil {
-			return asked, cancelled(ctx, h.name, lastSeen(fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx)), h.held(s, 0)))
+			return asked, cancelled(ctx, h.name, cmp.Or(err, error(h.barring())))
 		}
 	}
+}
+
+// isOver reports whether the grant that was asked, or all that shared the lock if it is empty,
+// do not hold it any more, or how long it takes at the most to know that its holder is dead. It
+// writes nothing.
+func (h *Handle) isOver(ctx context.Context, s *seen, grant string) (bool, time.Duration, error) {
+	switch r := s.rec; {
+	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
+		return true, 0, nil
+	case grant == "":
+		return false, h.c.set.expiry(h.c.set.TTL), nil
+	case r.Session == "":
+		v := h.vacant(ctx, s)
+		return v.open, v.wait, nil
+	default:
+		dead, err := h.c.isDead(ctx, r.Session, r.TTL)
+		return dead, h.c.set.expiry(r.TTL), err
+	}
+}
+
+// isDead reports whether a session is known to be dead, closed or fenced, by what the client
+// has seen of its record. It writes nothing.
+func (c *Client) isDead(ctx context.Context, id string, ttl time.Duration) (bool, error) {
+	if c.trusts(id) {
+		return false, nil
+	}
+	r, err := c.rival(id)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	now, err := r.look(ctx, ttl)
+	if err != nil || now.rec == nil {
+		return false, err // a session whose record was removed is not known to be dead
+	}
+	return now.rec.State != Held || r.h.vacant(ctx, now).open, nil
 }
 
 // hear takes note of an ask in a record that the grant goes on over.

@@ -720,6 +720,29 @@ func TestAskWaits(t *testing.T) {
 	}
 }
 
+// An Ask that waits puts up with a store that fails, until its context ends.
+func TestAskWaitsForAStoreThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		asker := client(t, w, nil)
+		g := mustTry(t, client(t, st, nil), "job")
+		for _, recovers := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
+			time.AfterFunc(time.Second, func() { w.set(everything(drop)) })
+			if recovers {
+				time.AfterFunc(ttl, func() { w.set(nil) })
+				time.AfterFunc(ttl+time.Second, func() { _ = g.Release(context.Background()) })
+			}
+			asked, err := asker.Ask(ctx, "job", &lease.AskOptions{Wait: true})
+			cancel()
+			if recovers && (err != nil || !asked.Over) || !recovers && (!errors.Is(err, context.DeadlineExceeded) || asked.Over) {
+				t.Errorf("recovers: %v; Ask = %+v, %v", recovers, asked, err)
+			}
+			w.set(nil)
+		}
+	})
+}
+
 // waitingStore has its writes wait, and a quick look.
 type waitingStore struct {
 	store.Store

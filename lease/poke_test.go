@@ -288,6 +288,30 @@ func TestPokesDelayNoTakeover(t *testing.T) {
 	})
 }
 
+// An Ask that waits for a holder whose session is dead says so, and fences nothing: it writes
+// no more than the ask.
+func TestAskWaitsForADeadSession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		underSession(t, openSession(t, client(t, st, &lease.Options{Manual: true})), "job")
+		w := newWire(st)
+		writes := 0
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() {
+				writes++
+			}
+			return pass
+		})
+		began := time.Now()
+		asked, err := client(t, w, nil).Ask(t.Context(), "job", &lease.AskOptions{Wait: true})
+		if took := time.Since(began); err != nil || !asked.Over || took < ttl || took > 2*ttl {
+			t.Errorf("Ask = %+v, %v after %v", asked, err, took)
+		}
+		if writes != 2 {
+			t.Errorf("%d writes, want the ask and what tells the session", writes)
+		}
+	})
+}
+
 // A lock under a session that is kept after its work is asked for by those who wait.
 func TestLingerUnderASession(t *testing.T) {
 	for _, watch := range []bool{true, false} {
