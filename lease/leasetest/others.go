@@ -24,6 +24,7 @@ func otherCases() []testCase {
 		{"Ask", "A holder that is asked to give way hears of it with its next renewal, holds on, and can refuse; a second ask changes nothing, and no ask outlives the grant.", caseAsk},
 		{"AskDead", "Asking a holder that is dead delays no takeover.", caseAskDead},
 		{"AskReplyLost", "A renewal whose reply was lost, and that was asked over then, is found out to be the holder's.", caseAskReplyLost},
+		{"AskUnderASession", "A holder under a session hears with a renewal of the session that it was asked, and that its lock was broken, and the session goes on.", caseAskUnderASession},
 		{"Linger", "A handle that keeps its lease takes it again without a request and with the same token, and frees it for an acquire that waits, and when it is closed.", caseLinger},
 		{"Unreadable", "What is no record of this lock is an error for every client: it is neither absent nor taken over.", caseUnreadable},
 		{"Removed", "When the record was removed from the store, the lease is lost, the holder does not write it again, and the next token is above.", caseRemoved},
@@ -173,6 +174,48 @@ func caseLinger(e *env) {
 	e.release(g)
 	e.must("Close", c.Close(e.ctx))
 	e.release(e.try(other, job))
+}
+
+func caseAskUnderASession(e *env) {
+	s, err := e.client(e.a, nil).OpenSession(e.ctx)
+	e.must("OpenSession", err)
+	take := func(name string) *lease.Guard {
+		g, err := s.TryAcquire(e.ctx, name)
+		e.must("TryAcquire under a session", err)
+		return g
+	}
+	g, other := take(job), take(job+"-2")
+	c := e.client(e.b, nil)
+	_, err = c.Ask(e.ctx, job, &lease.AskOptions{Reason: "an upgrade"})
+	e.must("Ask", err)
+	e.must("Renew", s.Renew(e.ctx))
+	select {
+	case <-g.Asked():
+	case <-e.ctx.Done():
+		e.fatalf("the holder has not heard of the ask")
+	}
+	if asked, ok := g.Ask(); !ok || asked.Reason != "an upgrade" {
+		e.errorf("the holder hears %+v, %v", asked, ok)
+	}
+	e.must("Refuse", g.Refuse(e.ctx, "not now"))
+	if _, err := c.Ask(e.ctx, job, nil); !errors.Is(err, lease.ErrRefused) {
+		e.errorf("Ask that was refused: %v", err)
+	}
+	_, err = c.Break(e.ctx, job, g.Token(), nil)
+	e.must("Break", err)
+	e.must("Renew", s.Renew(e.ctx))
+	select {
+	case <-g.Context().Done():
+	case <-e.ctx.Done():
+		e.fatalf("the holder has not heard of the break")
+	}
+	e.lost(g, lease.ErrBroken)
+	e.release(e.acquire(c, job)) // freed by the session, whose grace is none
+	if other.Err() != nil || s.Err() != nil {
+		e.errorf("with a lock of it the session, or another lock, is over: %v, %v", s.Err(), other.Err())
+	}
+	e.must("Close", s.Close(e.ctx))
+	e.release(e.try(c, job+"-2"))
 }
 
 func caseAskDead(e *env) {
