@@ -192,15 +192,17 @@ func (h *Handle) isOver(ctx context.Context, s *seen, grant string) (bool, time.
 	switch r := s.rec; {
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
 		return true, 0, nil
-	case grant == "":
-		return false, h.c.set.expiry(h.c.set.TTL), nil
-	case r.Session == "":
+	case r.State == Held && r.Session == "":
 		v := h.vacant(ctx, s)
 		return v.open, v.wait, nil
-	default:
-		dead, err := h.c.isDead(ctx, r.Session, r.TTL)
-		return dead, h.c.set.expiry(r.TTL), err
 	}
+	ttl := cmp.Or(s.rec.TTL, h.c.set.TTL)
+	for _, id := range s.rec.sessions() {
+		if dead, err := h.c.isDead(ctx, id, ttl); err != nil || !dead {
+			return false, h.c.set.expiry(ttl), err
+		}
+	}
+	return true, 0, nil
 }
 
 // isDead reports whether a session is known to be dead, closed or fenced, by what the client
