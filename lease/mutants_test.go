@@ -538,7 +538,7 @@ func TestMutants(t *testing.T) {
 		// Elections.
 		{"a claim does not write the value", "claim.go",
 			"	if value := h.campaign.Load(); value != nil {\n",
-			"	if value := h.campaign.Load(); value != nil && base.rec == nil {\n",
+			"	if value := h.campaign.Load(); value != nil && rec.Data == nil {\n",
 			"TestElectionHasOneLeader"},
 		{"a large value is sent", "election.go",
 			"	if len(value) > MaxData {\n",
