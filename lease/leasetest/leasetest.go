@@ -79,7 +79,7 @@ type testCase struct {
 // cases returns all cases, the plain ones first, so that the first failure is the
 // simplest.
 func cases() []suitetest.Case[*env] {
-	return suitetest.Cases[*env](grantCases(), expiryCases(), faultCases(), sessionCases(), electionCases(), otherCases())
+	return suitetest.Cases[*env](grantCases(), expiryCases(), faultCases(), sessionCases(), memberCases(), electionCases(), otherCases())
 }
 
 // Cases returns the names of all cases.

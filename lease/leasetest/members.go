@@ -1,0 +1,214 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// memberCases are the rules of locks with several holders, and of those who wait in order.
+func memberCases() []testCase {
+	return []testCase{
+		{"Readers", "Readers hold a lock together and a writer alone; a writer that waits keeps new readers out; its token is above theirs.", caseReaders},
+		{"Slots", "A semaphore never has more holders than slots, no slot is held twice, and all who wait have their turn.", caseSlots},
+		{"Fair", "Those who wait in the queue have the lock in the order of their arrival, and one who gives up is skipped.", caseFair},
+		{"DeadReader", "A reader whose session is not renewed is taken out in time, and the readers that live stay.", caseDeadReader},
+	}
+}
+
+// opened returns a session on one of the two handles on the space.
+func (e *env) opened(st store.Store, change func(*lease.Options)) *lease.Session {
+	return e.session(e.client(st, change))
+}
+
+func (e *env) with(s *lease.Session, o lease.HandleOptions) *lease.Handle {
+	h, err := s.HandleWith(job, &o)
+	e.must("HandleWith", err)
+	return h
+}
+
+func (e *env) take(h *lease.Handle) *lease.Guard {
+	g, err := h.TryAcquire(e.ctx)
+	e.must("TryAcquire", err)
+	return g
+}
+
+// refused checks that a handle cannot take its lock now.
+func (e *env) refused(h *lease.Handle) {
+	if g, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
+		e.fatalf("TryAcquire beside its holders: %v, %v, want ErrHeld", g, err)
+	}
+}
+
+// queued waits until so many stand in the queue.
+func (e *env) queued(n int) {
+	c := e.client(e.b, nil)
+	for {
+		info, err := c.Inspect(e.ctx, job)
+		e.must("Inspect", err)
+		if len(info.Record.Queue) >= n {
+			return
+		}
+		e.pause(e.TTL / 50)
+	}
+}
+
+func caseReaders(e *env) {
+	a, b := e.opened(e.a, nil), e.opened(e.b, nil)
+	shared := lease.HandleOptions{Shared: true}
+	one, two := e.take(e.with(a, shared)), e.take(e.with(b, shared))
+	if one.Token() != two.Token() {
+		e.errorf("readers have the tokens %d and %d", one.Token(), two.Token())
+	}
+	e.refused(e.with(b, lease.HandleOptions{}))
+	var writer *lease.Guard
+	var waits sync.WaitGroup
+	h := e.with(b, lease.HandleOptions{})
+	waits.Go(func() {
+		var err error
+		if writer, err = h.Acquire(e.ctx); err != nil {
+			e.errorf("Acquire: %v", err)
+		}
+	})
+	defer waits.Wait()
+	e.queued(1)
+	e.refused(e.with(a, shared))
+	e.release(one)
+	e.release(two)
+	waits.Wait()
+	if writer == nil {
+		return
+	}
+	e.holds(writer)
+	if writer.Token() <= one.Token() {
+		e.errorf("the writer's token is %d after %d", writer.Token(), one.Token())
+	}
+	e.refused(e.with(a, shared))
+	e.release(writer)
+	e.state(job, lease.Free)
+}
+
+func caseSlots(e *env) {
+	sessions := []*lease.Session{e.opened(e.a, nil), e.opened(e.b, nil)}
+	const slots = 2
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		held = map[int]bool{}
+		had  = map[uint64]bool{}
+	)
+	for i := range e.Contenders {
+		h := e.with(sessions[i%2], lease.HandleOptions{Slots: slots, Fair: i%3 == 0})
+		all.Go(func() {
+			err := h.Do(e.ctx, func(_ context.Context, g *lease.Guard) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if held[g.Slot()] || g.Slot() < 1 || g.Slot() > slots || had[g.Token()] {
+					e.errorf("slot %d with the token %d beside %v", g.Slot(), g.Token(), held)
+				}
+				had[g.Token()] = true
+				return nil
+			})
+			if err != nil {
+				e.errorf("Do: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if rec := e.state(job, lease.Free); rec.Slots != slots || len(had) != e.Contenders {
+		e.errorf("%d slots, and %d had one; want %d and %d", rec.Slots, len(had), slots, e.Contenders)
+	}
+	var other *lease.SlotsError
+	if _, err := e.with(sessions[0], lease.HandleOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
+		e.errorf("another number of slots: %v, want a SlotsError", err)
+	}
+}
+
+func caseFair(e *env) {
+	fair := lease.HandleOptions{Fair: true}
+	a, b := e.opened(e.a, nil), e.opened(e.b, nil)
+	first := e.take(e.with(a, fair))
+	const waiters = 4
+	order := make(chan int, waiters)
+	var all sync.WaitGroup
+	defer all.Wait()
+	leaving, leave := context.WithCancel(e.ctx)
+	defer leave()
+	var left sync.WaitGroup
+	for i := range waiters {
+		s := []*lease.Session{a, b}[i%2]
+		h, ctx := e.with(s, fair), e.ctx
+		if i == 1 {
+			ctx = leaving
+			left.Add(1)
+		}
+		all.Go(func() {
+			g, err := h.Acquire(ctx)
+			if i == 1 {
+				if !errors.Is(err, context.Canceled) {
+					e.errorf("a wait that was given up: %v", err)
+				}
+				left.Done()
+				return
+			}
+			if err != nil {
+				e.errorf("Acquire: %v", err)
+				return
+			}
+			order <- i
+			if err := g.Release(e.ctx); err != nil {
+				e.errorf("Release: %v", err)
+			}
+		})
+		e.queued(i + 1)
+	}
+	leave()
+	left.Wait()
+	e.release(first)
+	all.Wait()
+	close(order)
+	last := -1
+	for i := range order {
+		if i < last {
+			e.errorf("waiter %d had the lock after waiter %d", i, last)
+		}
+		last = i
+	}
+	if rec := e.state(job, lease.Free); len(rec.Queue) != 0 {
+		e.errorf("%d stand in the queue yet", len(rec.Queue))
+	}
+}
+
+func caseDeadReader(e *env) {
+	shared := lease.HandleOptions{Shared: true}
+	e.take(e.with(e.opened(e.a, e.silent), shared))
+	alive := e.take(e.with(e.opened(e.a, nil), shared))
+	h := e.with(e.opened(e.b, nil), lease.HandleOptions{})
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		g, err := h.Acquire(e.ctx)
+		if err != nil {
+			e.errorf("Acquire: %v", err)
+			return
+		}
+		if err := g.Release(e.ctx); err != nil {
+			e.errorf("Release: %v", err)
+		}
+	})
+	defer waits.Wait()
+	for c := e.client(e.a, nil); ; {
+		info, err := c.Inspect(e.ctx, job)
+		e.must("Inspect", err)
+		if len(info.Record.Holders) == 1 {
+			break
+		}
+		e.pause(e.TTL / 10)
+	}
+	if err := alive.Err(); err != nil {
+		e.fatalf("the reader that lives: %v", err)
+	}
+	e.release(alive)
+}
