@@ -307,11 +307,17 @@ func (h *Handle) woken(ctx context.Context) (*Guard, error) {
 	if !shown {
 		return nil, nil
 	}
-	guard, err := h.attempt(ctx, true)
-	if err == nil || store.Permanent(err) {
-		return guard, err
+	for pause := h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll); ; {
+		guard, err := h.attempt(ctx, true)
+		if err == nil || store.Permanent(err) {
+			return guard, err
+		}
+		// Its turn will come; but not before it has taken what was handed to it, if those
+		// before it in the line stand behind it in the queue.
+		if errors.Is(err, ErrHeld) || h.entered() == "" || pause.wait(ctx) != nil {
+			return nil, nil
+		}
 	}
-	return nil, nil // its turn will come
 }
 
 // attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
