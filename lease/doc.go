@@ -200,7 +200,9 @@
 // claim. So no reader gets the value of one leader with the token of another, and a campaign
 // costs no request more than an acquire. [Client.Lead] runs a function while this program
 // leads, and campaigns again after a loss; [Client.Leader] and [Client.Observe] tell others who
-// leads. Elections are not fair: see the order of those who wait at [Handle.Acquire].
+// leads. A program that has a session anyway uses [Session.Election] and [Session.Lead], which
+// cost no renewal. Elections are not fair: see the order of those who wait at
+// [Handle.Acquire].
 //
 // # Time
 //

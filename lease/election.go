@@ -92,6 +92,12 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A lock that readers held is handed over by the last of them, who does not know the value.
+	if !bytes.Equal(guard.Data(), value) {
+		if err := guard.SetData(ctx, value); err != nil {
+			return nil, errors.Join(err, guard.Release(ctx))
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.guard = guard

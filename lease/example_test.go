@@ -528,3 +528,21 @@ func ExampleClient_Leader() {
 	fmt.Println(errors.Is(err, lease.ErrNoLeader))
 	// Output: true
 }
+
+// A program that has a session leads under it, without a renewal more.
+func ExampleSession_Lead() {
+	ctx := context.Background()
+	client, _ := lease.New(&memstore.Store{}, nil)
+	session, _ := client.OpenSession(ctx)
+	defer session.Close(ctx)
+	err := session.Lead(ctx, "scheduler", []byte("10.0.0.7:8080"), func(ctx context.Context, guard *lease.Guard) error {
+		fmt.Println(guard.Err())
+		return nil // while it leads: it resigns
+	})
+	candidate, _ := session.Election("backups")
+	_, err2 := candidate.Campaign(ctx, []byte("10.0.0.7:8080"))
+	fmt.Println(err, err2)
+	// Output:
+	// <nil>
+	// <nil> <nil>
+}
