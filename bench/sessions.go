@@ -335,9 +335,8 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 	if err := c.s3.CreateBucket(ctx, bucket, false); err != nil {
 		return err
 	}
-	t := table{head: []string{fmt.Sprintf("one lock taken and freed %d times", cycles), "requests", "one time, median"}}
-	measure := func(name string, cycle func() error, requests func() int64) error {
-		before := requests()
+	t := table{head: []string{fmt.Sprintf("one lock taken and freed %d times", cycles), "requests, those of the session included", "one time, median"}}
+	measure := func(name string, cycle, leave func() error, requests func() int64) error {
 		var took samples
 		for range cycles {
 			d, err := timed(cycle)
@@ -346,7 +345,10 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 			}
 			took = append(took, d)
 		}
-		t.row(name, fmt.Sprint(requests()-before), short(took.median()))
+		if err := leave(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		t.row(name, fmt.Sprint(requests()), short(took.median()))
 		return nil
 	}
 	for _, o := range []struct {
@@ -376,8 +378,8 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 				return err
 			}
 			return unlock()
-		}, place.requests.Load)
-		if err := errors.Join(err, m.leave()); err != nil {
+		}, m.leave, place.requests.Load)
+		if err != nil {
 			return err
 		}
 	}
@@ -391,7 +393,7 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		return l.release(ctx)
-	}, n.n.Load)
+	}, func() error { return nil }, n.n.Load)
 	t.print(w)
 	return err
 }
