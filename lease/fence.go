@@ -139,6 +139,39 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 	return verdict{wait: c.set.MinPoll}
 }
 
+// awaitSession returns true when the session may be over that holds the lock, and false when ctx
+// ends. It writes nothing. All who wait for locks of one session share the looks.
+func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration) bool {
+	r, err := h.c.rival(id)
+	if err != nil {
+		return false // an attempt tells that
+	}
+	for {
+		select {
+		case r.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		now, err := r.look(ctx, ttl)
+		wait, over := h.c.set.lookAgain(ttl), false
+		switch {
+		case err != nil:
+		case now.rec == nil || now.rec.State != Held:
+			over = true
+		default:
+			v := r.h.vacant(ctx, now)
+			wait, over = min(wait, v.wait), v.open
+		}
+		<-r.turn
+		if over || sleep(ctx, max(wait, time.Millisecond)) != nil {
+			return over
+		}
+	}
+}
+
+// lookAgain is how long what was read of a session with this TTL is good for those who wait.
+func (s *settings) lookAgain(ttl time.Duration) time.Duration { return min(s.MaxPoll, ttl/looksPerTTL) }
+
 // trusts reports whether a session is one of this client's, and trusted.
 func (c *Client) trusts(id string) bool {
 	c.mu.Lock()
@@ -154,7 +187,7 @@ func (r *rival) look(ctx context.Context, ttl time.Duration) (*seen, error) {
 	}
 	set, clock := r.h.c.set, r.h.c.clock
 	now := r.h.known()
-	if now != nil && now.rec != nil && !r.looked.IsZero() && clock.monotonic().Sub(r.looked) < min(set.MaxPoll, ttl/looksPerTTL) {
+	if now != nil && now.rec != nil && !r.looked.IsZero() && clock.monotonic().Sub(r.looked) < set.lookAgain(ttl) {
 		return now, nil
 	}
 	now, err := r.h.look(ctx)

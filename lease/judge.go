@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -161,6 +162,15 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
 	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
+		if r := last.rec; r != nil && r.State == Held && r.Session != "" && !h.c.trusts(r.Session) {
+			// The lock's record does not tell of the life of its holder.
+			wg.Go(func() {
+				if h.awaitSession(ctx, r.Session, r.TTL) {
+					cancel()
+				}
+			})
+		}
+		w.pause(ctx, min(h.turnIn(l, last)/2, h.c.set.MaxPoll))
 		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
 			return false
 		}
@@ -171,6 +181,30 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	}
 	w.pause(ctx, wait)
 	return failed
+}
+
+// turnIn estimates when the first of those in the lock's queue who wait through this client has
+// its turn, by how fast they have come forward: 0 if that is not known, or it may be with the
+// next change. All who wait in a queue are woken by each change of its record; those who know
+// that they are far from the head need not look at each.
+func (h *Handle) turnIn(l *line, s *seen) time.Duration {
+	place := -1
+	if h.entered() != "" && s.rec != nil {
+		entries := h.entries(s)
+		place = slices.IndexFunc(s.rec.Queue, func(m Member) bool { return slices.Contains(entries, m.Grant) })
+	}
+	now := time.Now()
+	switch ahead := l.place - place; {
+	case place < 0 || ahead < 0 || l.placed.IsZero():
+		l.place, l.placed, l.step = place, now, 0
+	case ahead > 0:
+		l.step = now.Sub(l.placed) / time.Duration(ahead)
+		l.place, l.placed = place, now
+	}
+	if place < 2 {
+		return 0
+	}
+	return l.step * time.Duration(place)
 }
 
 // rest begins the pause after a look that found the lock held.

@@ -31,6 +31,9 @@ type line struct {
 	watched  store.Version // the version that the last pause was for
 	early    bool          // that pause ended before its time
 	idle     time.Duration // pause after a pause that ended early for nothing
+	place    int           // in the lock's queue, as it was seen at the time placed; negative: in none
+	placed   time.Time     // likewise; zero: never
+	step     time.Duration // in which one in the queue comes forward by a place; 0: not known
 }
 
 // waiter is a goroutine in a line.

@@ -612,5 +612,15 @@ func TestMutants(t *testing.T) {
 			" && bytes.Equal(r.Data, last.Data) {\n",
 			" && len(r.Data) >= len(last.Data) {\n",
 			"TestObserveTellsEachChange"},
+
+		// Waiting on a store that tells of changes.
+		{"waiters do not look at the session of the holder", "judge.go",
+			"r != nil && r.State == Held && r.Session != \"\" &&",
+			"r != nil && r.State == Free && r.Session != \"\" &&",
+			"TestWaitersLookAtTheSessionOfTheHolder"},
+		{"each change wakes the whole queue", "judge.go",
+			"		w.pause(ctx, min(h.turnIn(l, last)/2, h.c.set.MaxPoll))\n",
+			"		w.pause(ctx, min(h.turnIn(l, last)/1000, h.c.set.MaxPoll))\n",
+			"TestQueueThatAllAreWokenIn"},
 	})
 }

@@ -1,0 +1,108 @@
+package lease_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Where the store tells of changes, those who wait hear of a change of the lock's record, and
+// not of the beats of the session that holds it. They look at these, together: a dead session
+// is taken over when its TTL has passed after the last look, and thirty who wait for its
+// locks send no more while they wait than one does.
+func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const locks = 30
+		holder := newWire(st)
+		s := open(t, client(t, holder, nil))
+		names := make([]string, locks)
+		for i := range names {
+			names[i] = "lock-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+			mustTryIn(t, s, names[i])
+		}
+		w := newWire(st)
+		c := client(t, w, nil)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var last time.Time // when the last lock was taken
+		for _, name := range names {
+			all.Go(func() {
+				if _, err := c.Acquire(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				last = time.Now()
+				mu.Unlock()
+			})
+		}
+		time.Sleep(5 * time.Minute)
+		w.requests()
+		time.Sleep(time.Minute)
+		// The session every 2.5 s; each lock every 10 s, since a watcher may miss a change.
+		if n := w.requests(); n > 25+locks*7 {
+			t.Errorf("%d requests in a minute", n)
+		}
+		holder.set(everything(drop))
+		silent := time.Now()
+		all.Wait()
+		if took := last.Sub(silent); took > expiry+lease.DefaultMaxPoll+time.Second {
+			t.Errorf("taken over after %v; want %v and a look at the most", took, expiry)
+		}
+	})
+}
+
+// A fair queue of thirty, on a store that wakes all of them with each change: the lock goes
+// round in order, and a hand-over costs the requests of those near the head.
+func TestQueueThatAllAreWokenIn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const members, hold = 30, 50 * time.Millisecond
+		w := newWire(st)
+		grants := make([]int, members)
+		end := time.Now().Add(20 * time.Second)
+		var all sync.WaitGroup
+		for i := range members {
+			s := open(t, client(t, w, nil))
+			h, err := s.HandleWith("job", &lease.HandleOptions{Fair: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				for time.Now().Before(end) {
+					g, err := h.Acquire(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					grants[i]++
+					time.Sleep(hold)
+					mustRelease(t, g)
+				}
+			})
+		}
+		time.Sleep(10 * time.Second) // until all stand in the queue
+		w.requests()
+		before := 0
+		for _, n := range grants {
+			before += n
+		}
+		time.Sleep(10 * time.Second)
+		n, handed, least, most := w.requests(), -before, grants[0], grants[0]
+		for _, k := range grants {
+			handed += k
+			least, most = min(least, k), max(most, k)
+		}
+		all.Wait()
+		if handed < int(10*time.Second/hold)*8/10 {
+			t.Errorf("%d hand-overs in 10 s of one each %v", handed, hold)
+		}
+		if per := float64(n) / float64(max(handed, 1)); per > 20 {
+			t.Errorf("%.1f requests for a hand-over among %d", per, members)
+		}
+		if most-least > 2 {
+			t.Errorf("from %d to %d grants", least, most)
+		}
+	})
+}
