@@ -230,7 +230,7 @@
 // Every other grant owns one goroutine, for renewals (none with Options.Manual), and a timer. One that
 // is kept (see HandleOptions.Linger) owns another where the store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
-// Release every guard, the lost ones too. A waiting Acquire uses up to one goroutine
+// Release every guard, the lost ones too. A waiting Acquire uses up to two goroutines
 // while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent
 // and Options.Log while there is something to tell.
 package lease

@@ -170,7 +170,7 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 				}
 			})
 		}
-		w.pause(ctx, min(h.turnIn(l, last)/2, h.c.set.MaxPoll))
+		w.pause(ctx, min(h.turnIn(l, last)/turnPart, h.c.set.MaxPoll))
 		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
 			return false
 		}
@@ -182,6 +182,10 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	w.pause(ctx, wait)
 	return failed
 }
+
+// turnPart is which part of the time until its turn a waiter in a queue does not look. With half
+// of it too many slept when the queue came forward faster than before.
+const turnPart = 4
 
 // turnIn estimates when the first of those in the lock's queue who wait through this client has
 // its turn, by how fast they have come forward: 0 if that is not known, or it may be with the

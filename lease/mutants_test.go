@@ -619,8 +619,8 @@ func TestMutants(t *testing.T) {
 			"r != nil && r.State == Free && r.Session != \"\" &&",
 			"TestWaitersLookAtTheSessionOfTheHolder"},
 		{"each change wakes the whole queue", "judge.go",
-			"		w.pause(ctx, min(h.turnIn(l, last)/2, h.c.set.MaxPoll))\n",
-			"		w.pause(ctx, min(h.turnIn(l, last)/1000, h.c.set.MaxPoll))\n",
+			"		w.pause(ctx, min(h.turnIn(l, last)/turnPart, h.c.set.MaxPoll))\n",
+			"		w.pause(ctx, min(h.turnIn(l, last)/100000, h.c.set.MaxPoll))\n",
 			"TestQueueThatAllAreWokenIn"},
 	})
 }
