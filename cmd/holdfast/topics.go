@@ -206,6 +206,7 @@ run sets for its command:
 
   HOLDFAST_LOCK     the name of the lock, of several the first
   HOLDFAST_TOKEN    its fencing token
+  HOLDFAST_SLOT     the number of its slot, with --slots
   HOLDFAST_STORE    its store
   HOLDFAST_LOCKS    all locks that are held around the command, as JSON
   HOLDFAST_HOOK     for the programs of --on-acquire, --on-release and --on-lost: which it is
