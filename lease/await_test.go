@@ -9,6 +9,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// However the beats of the session and the looks of one who waits fall, the lock is taken in
+// time.
+func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
+	for phase := range 10 {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			mustTryIn(t, open(t, client(t, w, nil)), "job")
+			time.AfterFunc(5*time.Minute+time.Duration(phase)*time.Second, func() { w.set(everything(drop)) })
+			began := time.Now()
+			if _, err := client(t, st, nil).Acquire(t.Context(), "job"); err != nil {
+				t.Fatal(err)
+			}
+			late := time.Since(began) - 5*time.Minute - time.Duration(phase)*time.Second - expiry
+			if late > lease.DefaultMaxPoll+time.Second {
+				t.Errorf("taken %v later than it had to be", late)
+			}
+		})
+	}
+}
+
 // Where the store tells of changes, those who wait hear of a change of the lock's record, and
 // not of the beats of the session that holds it. They look at these, together: a dead session
 // is taken over when its TTL has passed after the last look, and thirty who wait for its

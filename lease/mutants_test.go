@@ -617,7 +617,7 @@ func TestMutants(t *testing.T) {
 		{"waiters do not look at the session of the holder", "judge.go",
 			"r != nil && r.State == Held && r.Session != \"\" &&",
 			"r != nil && r.State == Free && r.Session != \"\" &&",
-			"TestWaitersLookAtTheSessionOfTheHolder"},
+			"TestWaiterOfADeadSessionIsNotLate"},
 		{"each change wakes the whole queue", "judge.go",
 			"		w.pause(ctx, min(h.turnIn(l, last)/turnPart, h.c.set.MaxPoll))\n",
 			"		w.pause(ctx, min(h.turnIn(l, last)/100000, h.c.set.MaxPoll))\n",
