@@ -64,6 +64,7 @@ export class Lock {
     this.id = id;
     this.name = name;
     this.over = false; // released, or left after its loss
+    this.asked = null; // if another client asks for the lock: an object with by and reason
     this.signal = this.#aborter.signal; // aborted when the lock is lost
   }
 
@@ -208,10 +209,15 @@ export class Client {
   // _ask sends a line about a lock, and returns what answers it.
   async _ask(lock, line) {
     if (this.#ended || this.#closing) throw new HoldfastError(this.#ended ?? "the client is closed");
+    const text = JSON.stringify(line) + "\n";
+    const size = Buffer.byteLength(text);
+    if (size > 262144) { // the helper's answer would have no id
+      throw new HoldfastError(`${size} bytes for one line, at most 262144 are allowed`, { kind: "usage" });
+    }
     this.#locks.set(lock.id, lock);
     return new Promise((resolve) => {
       lock.answer = resolve;
-      this.helper.stdin.write(JSON.stringify(line) + "\n");
+      this.helper.stdin.write(text);
     });
   }
 
@@ -227,6 +233,10 @@ export class Client {
     if (!lock || (line.event === "failed" && line.command === "release")) return;
     if (line.event === "held") lock.token = line.token;
     if (line.event === "released") lock.over = true;
+    if (line.event === "asked") {
+      lock.asked = line;
+      return; // it answers nothing
+    }
     if (["busy", "lost", "released"].includes(line.event) || !lock.token) this.#locks.delete(lock.id);
     if (line.event === "lost") this.#lose([lock], line.error, line.grace_ms ?? 0);
     lock.answer(line);

@@ -68,6 +68,7 @@ class Lock:
     def __init__(self, client, name, id):
         self.client, self.name, self.id = client, name, id
         self.token = None  # the fencing token
+        self.asked = None  # if another client asks for the lock: a dict with "by" and "reason"
         self.thread = threading.current_thread()
         self.answers = queue.SimpleQueue()
         self.lost = None  # why the lock is lost
@@ -194,9 +195,11 @@ class Client:
             raise Error(self._ended)
         with self._mutex:
             lock = Lock(self, name, next(self._ids))
+            line["id"] = lock.id
+            _text(line)
             self._locks[lock.id] = lock
         try:
-            answer = self._ask(lock, dict(line, id=lock.id))
+            answer = self._ask(lock, line)
         except BaseException:  # KeyboardInterrupt, say: the lock is not to be held
             lock.over = True
             self._send({"command": "release", "id": lock.id})
@@ -215,7 +218,7 @@ class Client:
         return lock.answers.get()
 
     def _send(self, line):
-        text = json.dumps(line).encode() + b"\n"
+        text = _text(line)
         try:
             with self._writing:
                 while text:
@@ -248,6 +251,9 @@ class Client:
             lock.token = line["token"]
         elif event == "released":
             lock.over = True
+        elif event == "asked":
+            lock.asked = line
+            return  # it answers nothing
         if event in ("busy", "lost", "released") or not lock.token:
             del self._locks[lock.id]
         if event == "lost":
@@ -309,6 +315,15 @@ class Client:
 clients = weakref.WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [client._forked() for client in clients])
+
+
+def _text(line):
+    """Returns a line as the helper takes it. The answer to a longer one would have no id."""
+    text = json.dumps(line).encode() + b"\n"
+    if len(text) > 262144:
+        error = f"{len(text)} bytes for one line, at most 262144 are allowed"
+        raise _error({"event": "invalid", "kind": "usage", "error": error})
+    return text
 
 
 def _error(answer):

@@ -56,6 +56,29 @@ under("many locks", async (t) => {
   await locks[7].release(); // once more changes nothing
 });
 
+under("too much for one line is an error", async (t) => {
+  const client = await t.open();
+  const usage = (error) => error instanceof HoldfastError && error.kind === "usage" && /262144/.test(error.message);
+  await assert.rejects(client.acquire("x".repeat(300_000)), usage);
+  await client.use("job", async (lock) => {
+    await assert.rejects(lock.store("x".repeat(1_000_000)), usage);
+    await lock.store("\u0001".repeat(32_768)); // the most that fits, and the longest form of it
+  });
+});
+
+under("an ask is no answer", async (t) => {
+  const client = await t.open();
+  await client.use("job", async (lock) => {
+    assert.equal(lock.asked, null);
+    await run("holdfast", ["--store", t.store, "ask", "job", "--reason", "noon", "--holder", "bob"]);
+    await lock.store("step 1"); // this write meets the ask
+    while (!lock.asked) await pause(10);
+    assert.deepEqual([lock.asked.by, lock.asked.reason], ["bob", "noon"]);
+    await lock.store("step 2");
+  });
+  assert.equal((await t.show("job")).state, "free");
+});
+
 under("uses of one lock exclude each other", async (t) => {
   const client = await t.open();
   let counter = 0;

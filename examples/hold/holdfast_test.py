@@ -86,6 +86,29 @@ class ClientTest(unittest.TestCase):
         with client.acquire("job"):  # and end nothing
             pass
 
+    def test_too_much_for_one_line_is_an_error(self):
+        client = self.client()
+        with self.assertRaisesRegex(holdfast.Error, "262144") as error:
+            client.acquire("x" * 300000)
+        self.assertEqual(error.exception.kind, "usage")
+        with client.acquire("job") as lock:
+            with self.assertRaisesRegex(holdfast.Error, "262144"):
+                lock.store("x" * 1000000)
+            lock.store("\x01" * 32768)  # the most that fits, and the longest form of it
+
+    def test_an_ask_is_no_answer(self):
+        client = self.client(ttl="30s")
+        with client.acquire("job") as lock:
+            self.assertIsNone(lock.asked)
+            command = ["holdfast", "--store", self.store, "ask", "job", "--reason", "noon", "--holder", "bob"]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            lock.store("step 1")  # this write meets the ask
+            while not lock.asked:
+                time.sleep(0.01)
+            self.assertEqual((lock.asked["by"], lock.asked["reason"]), ("bob", "noon"))
+            lock.store("step 2")
+        self.assertEqual(self.show("job")["state"], "free")
+
     def test_no_helper(self):
         with self.assertRaises(FileNotFoundError):
             self.client(program="no-such-program")
