@@ -415,8 +415,12 @@ func (c *contender) live(t *testing.T, end time.Time) {
 	}
 	<-c.s.healed
 	time.Sleep(10 * time.Minute * c.s.scale) // what is under way arrives
-	// Everything works again: each contender gets the lock in reasonable time.
+	// Everything works again: each contender gets the lock in reasonable time. A session that
+	// no one renews would end while it waits.
 	c.restart(t)
+	for c.session != nil && c.client.Options().Manual {
+		c.restart(t)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute*c.s.scale)
 	defer cancel()
 	if g, err := c.h.Acquire(ctx); err != nil {
