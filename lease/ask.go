@@ -35,21 +35,21 @@ type Asked struct {
 
 // Ask asks the holder of the lock name to give way. The holder hears of it with its next
 // renewal at the latest: see [Guard.Asked], and [Handle.Do], which stops its function then.
-// It may refuse, or take no notice. What it was asked stands in the record for as long as the
-// grant lasts, and one ask stands for the grant: of a second one nothing is written, and
-// what is returned is the first.
+// The holder may refuse, or take no notice. The ask stands in the record for as long as the
+// grant lasts. There is one ask for a grant: a second one writes nothing, and returns the first.
 //
 // Of a lock that has several holders all are asked, and none of them can refuse.
 //
 // Ask sends a read and a write, as many again for each session that holds the lock, and with
-// [AskOptions.Wait] it goes on reading as a waiter does. It is no sign of life of the holder: a dead holder is taken over when it would have
-// been without the ask. A renewal that meets an ask takes two requests: a store loses no lease
-// by it that takes at most half of what the package documentation says under Time. Where the
-// store has its writes wait, a holder looks before it writes.
+// [AskOptions.Wait] it goes on reading as a waiter does. An ask is no sign of life of the
+// holder: a dead holder is taken over when it would have been without the ask. A renewal that
+// meets an ask takes two requests: so no lease is lost by an ask where a request takes at most
+// half of what the package documentation says under Time. On a store that lets writes wait, a
+// holder looks before it writes.
 //
 // A nil error means that the ask stands in the record, or that the grant has ended since it
-// did. The error matches [ErrNotHeld] if the lock is free or broken, [store.ErrNotFound] if there is no
-// such lock, [ErrRefused] if the holder refuses, and then Asked tells why. It matches
+// did. The error matches [ErrNotHeld] if the lock is free or broken, [store.ErrNotFound] if
+// there is no such lock, and [ErrRefused] if the holder refuses; Asked tells why. It matches
 // [ErrUnresolved] if it could not be found out whether the write was applied: then call it
 // again. Without Wait the call takes at most two minutes. A nil o means all defaults.
 func (c *Client) Ask(ctx context.Context, name string, o *AskOptions) (Asked, error) {
@@ -300,10 +300,10 @@ func (g *Guard) stepsDown() error {
 
 // Refuse writes into the record that the holder does not give way, and why: at most
 // [MaxReason] bytes of UTF-8. Those who have asked read it, and for this grant no further ask
-// is made. The write renews the lease, too. The error matches [ErrNotAsked] if the holder has
-// heard of no ask, and [ErrLost] if the lease is lost. After any other it is not known
-// whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do] that has stopped
-// its function goes on stopping it: see [IgnoreAsks].
+// is made. The write renews a plain lease, too. The error matches [ErrNotAsked] if the holder
+// has heard of no ask, and [ErrLost] if the lease is lost. After any other error it is not known
+// whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do]
+// that has stopped its function goes on stopping it: see [IgnoreAsks].
 func (g *Guard) Refuse(ctx context.Context, reason string) error {
 	if err := checkReason(g.Name(), reason); err != nil {
 		return err

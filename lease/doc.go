@@ -86,15 +86,20 @@
 //     lock of the session only after it has seen or written fenced or closed, by a write over
 //     the version of the lock's record that it read.
 //   - A session whose record is absent is not known to be dead. The waiter reads the lock
-//     again. If that still names the session, it puts an open record in its place that no one
-//     renews, which every waiter watches for the TTL before it fences it. The session meets it
-//     with its next renewal, and is lost. One that cannot be read is neither dead nor absent:
-//     its locks have to be broken with immediate effect.
+//     again. If the lock still names the session, the waiter writes an open record in the
+//     session's place, which no process renews. Every waiter watches that for the TTL before it
+//     fences it. If the session lives, it meets that record with its next renewal, and is lost.
+//     A session whose record cannot be read is neither dead nor absent: its locks have to be
+//     broken with immediate effect.
 //   - A fenced or closed session never returns; another one has another random id. Nothing is
 //     acquired while the outcome of the last renewal is not known ([ErrDoubtful]).
 //   - A claim that was given up, or a release, whose outcome is not known would hold its lock
 //     for as long as the session lives. So the session goes on with it after each renewal.
 //   - Close ends all contexts, then writes closed, then frees the records of the locks.
+//   - A session reads the record of a lock only after another client has asked for the lock or
+//     broken it. If a record is removed or replaced by hand, a plain lease notices that with its
+//     next renewal. A guard under a session does not: it believes as long as its session does,
+//     though another client can take the lock. Only the token helps then.
 //
 // So a session costs one request to open, one for each renewal whatever the number of its
 // locks, and two to close besides one for each lock that is held. Acquiring and releasing

@@ -107,11 +107,12 @@ func (a *app) askCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Ask the holder of a lock to give way.
 
-The holder hears of it with its next renewal at the latest. What it does then is its own
-affair: "run" sends TERM to its command, and releases the lock when that has ended; with
---on-ask ignore it refuses. "hold" prints the event "asked". One ask stands for a grant:
-who asks again learns of the first. A holder that is dead is taken over when it would have
-been without an ask; to end the work of one that does not give way there is "break".
+The holder hears of it with its next renewal at the latest: with the default TTL that is
+within ten seconds or so, and a shorter --wait can end before. The holder decides what it does
+then. "run" and "lead" send TERM to their command, and release the lock when that has ended;
+with --on-ask ignore they refuse. "hold" prints the event "asked". One ask stands for a grant:
+a second one changes nothing, and learns of the first. A dead holder is taken over when it
+would have been without an ask. "break" ends the work of a holder that does not give way.
 
 With --wait it waits until the holder has given way. The exit status is 0 then, 75 if the
 holder still has the lock after that time, and 73 if it refuses. Without --wait it is 0 when
