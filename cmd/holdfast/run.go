@@ -117,7 +117,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 				return usagef("--retries belongs to --per")
 			}
 			if cmd.Flags().Changed("slots") && f.beside.Slots == 0 {
-				return usagef("--slots is at least 1")
+				return usagef("--slots is from 1 to %d, not 0", lease.MaxMembers)
 			}
 			if emptyFlag(cmd.Flags(), "metrics") {
 				return usagef("--metrics is empty: name a file, or leave it out")
@@ -618,7 +618,9 @@ func overdue(held *lease.HeldError) string {
 func breakHint(held *lease.HeldError, on string) string {
 	line := fmt.Sprintf("holdfast --store %s break %s --token %d", quoteArg(on), quoteArg(held.Name), held.Record.Token)
 	switch r := held.Record; {
-	case r.State == lease.Held, r.State == lease.Shared:
+	case r.State == lease.Shared:
+		return fmt.Sprintf("; to end the work of all its holders, and free the lock when they have stopped (at most %v later): %s; add --now only if all are dead for certain: one that lives would work on beside the next holder", r.TTL, line)
+	case r.State == lease.Held:
 		return fmt.Sprintf("; to end its work, and free the lock when it has stopped (at most %v later): %s; add --now only if it is dead for certain: one that lives would work on beside the next holder", r.TTL, line)
 	case r.State == lease.Free && r.NotBefore.After(time.Now()):
 		return "; to let it be taken now: " + line
