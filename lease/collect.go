@@ -176,11 +176,27 @@ func (c *Client) collectSession(ctx context.Context, id string, age time.Duratio
 		}
 		s = r.final
 	}
-	// Not if another client has written it since it was looked at.
-	if err := c.st.Delete(ctx, r.h.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
+	if err := c.discard(ctx, r.h.key, s.version); err != nil && !errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("%s: %w", r.h, err)
 	}
 	return nil
+}
+
+// eraser is a store that removes a register without a tombstone, whatever its state.
+type eraser interface {
+	Erase(ctx context.Context, key string) error
+}
+
+// discard removes the record of a session that has ended. No client writes it any more, and
+// its id never returns: so that no tombstone is needed where the store can do without.
+func (c *Client) discard(ctx context.Context, key string, v store.Version) error {
+	if erases, ok := store.As[eraser](c.given); ok {
+		err := c.calls.run(ctx, key, c.calls.limit, func(ctx context.Context) error { return erases.Erase(ctx, key) }, nil)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return c.st.Delete(ctx, key, v)
 }
 
 func (o *CollectOptions) tell(name string, removed bool, err error) {

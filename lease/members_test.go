@@ -796,8 +796,8 @@ func TestCloseWithMembers(t *testing.T) {
 		if rec := record(t, st, "slots"); rec.State != lease.Free {
 			t.Errorf("%+v", rec)
 		}
-		if _, _, err := st.Get(t.Context(), sessionKey(s)); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("the session's record: %v", err)
+		if info, err := client(t, st, nil).InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Free {
+			t.Errorf("the session's record: %q, %v", info.Record.State, err)
 		}
 	})
 }

@@ -289,8 +289,9 @@ const maxReleases = 16
 // Close ends the session. First the contexts of all its guards end, with the cause
 // [ErrClosed]. Then `closed` is written into the session's record, which frees all its locks.
 // Then the records of the locks are freed, 16 at a time, for as long as Options.ReleaseTimeout
-// allows; the others follow when they are taken next. The session's record is removed when all
-// of them were freed. So it takes one request, one for each lock that is held, and one more.
+// allows; the others follow when they are taken next. So it takes one request, and one for each
+// lock that is held. The record stays, and says that the session was closed, until
+// [Client.Collect] removes it.
 //
 // A nil error means that all locks are free. A [*LostError] tells that the session had been
 // lost before. Any other error tells that the store may not know yet: then others wait until
@@ -322,15 +323,10 @@ func (s *Session) close(ctx context.Context) error {
 	for _, e := range inParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) }) {
 		freed = freed && e == nil
 	}
-	switch {
-	case !freed:
+	if !freed {
 		return err
-	case err == nil:
-		if now := s.h.known(); now != nil && now.rec != nil && now.rec.State == Free {
-			_ = s.c.st.Delete(ctx, s.h.key, now.version) // Collect removes what stays
-		}
 	}
-	return nil // else each lock was freed by itself
+	return nil // each lock was freed by itself
 }
 
 // drain waits until no claim is under way, and reports whether that was in time.
