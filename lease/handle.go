@@ -216,6 +216,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 				h.c.emit(e)
 			}
 			h.askIdle(ctx, l)
+			h.tellBroken(ctx, l)
 			h.rest(l, held)
 		case store.Permanent(err):
 			return nil, err

@@ -24,6 +24,7 @@ type line struct {
 	last     *seen         // what was seen last
 	notified string        // the grant that a waiting event was sent for
 	asked    string        // the grant that was asked for, since its handle keeps it after its work
+	told     string        // the nonce of the break that the holder's session was told of
 	polls    polls         // pauses while the lock is held
 	until    time.Time     // end of the pause that was begun; zero: none was
 	waits    bool          // the pause is for a lock that is held, which may end it

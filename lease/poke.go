@@ -47,6 +47,18 @@ func (c *Client) pokeAll(ctx context.Context, r *Record) error {
 	return errors.Join(inParallel(r.sessions(), maxReleases, func(id string) error { return c.poke(ctx, id, r.Name) })...)
 }
 
+// tellBroken tells the sessions that hold a broken lock, on behalf of one who waits for it, once
+// for each break: the client that broke it may have died before it did.
+func (h *Handle) tellBroken(ctx context.Context, l *line) {
+	s := h.known()
+	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Now || l.told == s.rec.Nonce {
+		return
+	}
+	if h.c.pokeAll(ctx, s.rec) == nil { // else with the next look again
+		l.told = s.rec.Nonce
+	}
+}
+
 // attendTo makes the session read the records of those of its locks. It waits for nothing.
 func (s *Session) attendTo(names ...string) {
 	s.mu.Lock()

@@ -146,6 +146,35 @@ func TestBreakUnderASession(t *testing.T) {
 	}
 }
 
+// A client that dies between the break of a lock and its word to the holder's session keeps no
+// waiter from the lock: those who wait for it tell the session.
+func TestBreakerThatDies(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := openSession(t, client(t, st, nil))
+		g := underSession(t, s, "job")
+		w := newWire(st)
+		w.set(func(op *store.Op) fault {
+			if op.Kind.Write() && op.Key == sessionKey(s) {
+				return drop
+			}
+			return pass
+		})
+		_, _ = client(t, w, nil).Break(t.Context(), "job", g.Token(), nil)
+		wantState(t, client(t, st, nil), "job", lease.Broken)
+		ctx, cancel := context.WithTimeout(t.Context(), ttl)
+		defer cancel()
+		next, err := client(t, st, nil).Acquire(ctx, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, g, lease.ErrBroken)
+		if s.Err() != nil {
+			t.Error(s.Err())
+		}
+		mustRelease(t, next)
+	})
+}
+
 // Whatever becomes of the requests of the session and of the asker: the session lives, and its
 // holder hears.
 func TestPokeWithLostReplies(t *testing.T) {

@@ -441,7 +441,9 @@ func (g *grant) free(ctx context.Context) error {
 				return err
 			}
 			if t.base != g.version {
-				t = g.h.over(g.version, g.rec)
+				// It is sent at once: the longer it waits, the more have written meanwhile.
+				t, last = g.h.over(g.version, g.rec), f.err
+				continue
 			}
 		}
 		last = f.err
