@@ -232,8 +232,9 @@
 // # Goroutines
 //
 // A grant under a session owns no goroutine and no timer: the session has one of each.
-// Every other grant owns one goroutine, for renewals (none with Options.Manual), and a timer. One that
-// is kept (see HandleOptions.Linger) owns another where the store tells of changes.
+// Every other grant owns one goroutine, for renewals (none with Options.Manual), and a timer.
+// A grant that its handle keeps (see HandleOptions.Linger) owns another goroutine where the
+// store tells of changes.
 // They end with the release, which waits for them, or with the loss of the lease.
 // Release every guard, the lost ones too. A waiting Acquire uses up to two goroutines
 // while it waits. Each request runs in a goroutine of its own, and so do Options.OnEvent

@@ -24,7 +24,7 @@ type rival struct {
 // looksPerTTL bounds how often a client looks at a session's record.
 const looksPerTTL = 6
 
-// A client forgets rivals that nobody has asked for in rivalAge, once it has that many.
+// A client forgets rivals that no waiter has asked for in rivalAge, once it has that many.
 const (
 	maxRivals = 1024
 	rivalAge  = 2 * MaxTTL
@@ -104,7 +104,7 @@ func (h *Handle) sessionOver(ctx context.Context, id string, ttl time.Duration) 
 			if next.rec == nil || !next.rec.namesSession(id) {
 				return verdict{next: next}
 			}
-			// A record that nobody renews takes its place: every waiter watches it for the TTL
+			// A record that no process renews takes its place: every waiter watches it for the TTL
 			// before it fences the session, which can renew no more.
 			standIn := &Record{
 				Kind: KindSession, Name: id, State: Held, Token: 1, Grant: rand.Text(), TTL: ttl,

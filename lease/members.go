@@ -207,7 +207,7 @@ func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[s
 	return over, v
 }
 
-// cleared takes out of next, the record of s, all that is over: the holder of the lock, and
+// cleared takes all grants that are over out of next, the record of s: that of the holder, and
 // the members whose sessions are. It reports whether that has changed anything; if not, wait
 // is how long it will take at the most until there is something.
 func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bool, v verdict) {
@@ -251,7 +251,7 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 }
 
 // entries returns the entries in the lock's queue of those for whom the handle looks at it:
-// all that wait through this client. One that is in no queue waits for the holders.
+// all that wait through this client. A handle that stands in no queue waits for the holders.
 func (h *Handle) entries(s *seen) []string {
 	all := []string{h.entered()}
 	h.c.mu.Lock()
@@ -284,7 +284,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 	if entry != "" {
 		switch at, m := s.find(entry); {
 		case at != waiting && s.rec != nil && s.rec.State == Broken && s.names(entry):
-			// It was broken before this handle believed in it: nobody has to be waited for.
+			// It was broken before this handle believed in it: no holder has to be waited for.
 			err := h.depart(ctx, s, entry)
 			h.forget(entry)
 			return nil, h.known(), 0, err

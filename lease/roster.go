@@ -45,7 +45,8 @@ func (r *Record) find(grant string) (standing, Member) {
 	return absent, Member{}
 }
 
-// suits tells whether a lock can be used as a semaphore of that many slots, or as a lock with 0. A lock that is free becomes what it is used as first.
+// suits tells whether a lock can be used as a semaphore of that many slots, or with 0 as a lock.
+// A lock that is free becomes what it is used as first.
 func (r *Record) suits(slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
