@@ -1,7 +1,9 @@
 package lease_test
 
 import (
+	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,7 +82,7 @@ func TestQueueThatAllAreWokenIn(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const members, hold = 30, 50 * time.Millisecond
 		w := newWire(st)
-		grants := make([]int, members)
+		grants := make([]atomic.Int32, members)
 		end := time.Now().Add(20 * time.Second)
 		var all sync.WaitGroup
 		for i := range members {
@@ -96,7 +98,7 @@ func TestQueueThatAllAreWokenIn(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					grants[i]++
+					grants[i].Add(1)
 					time.Sleep(hold)
 					mustRelease(t, g)
 				}
@@ -104,16 +106,19 @@ func TestQueueThatAllAreWokenIn(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second) // until all stand in the queue
 		w.requests()
-		before := 0
-		for _, n := range grants {
-			before += n
+		count := func() (all, least, most int) {
+			least = math.MaxInt
+			for i := range grants {
+				k := int(grants[i].Load())
+				all, least, most = all+k, min(least, k), max(most, k)
+			}
+			return all, least, most
 		}
+		before, _, _ := count()
 		time.Sleep(10 * time.Second)
-		n, handed, least, most := w.requests(), -before, grants[0], grants[0]
-		for _, k := range grants {
-			handed += k
-			least, most = min(least, k), max(most, k)
-		}
+		n := w.requests()
+		after, least, most := count()
+		handed := after - before
 		all.Wait()
 		if handed < int(10*time.Second/hold)*8/10 {
 			t.Errorf("%d hand-overs in 10 s of one each %v", handed, hold)

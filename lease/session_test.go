@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -981,10 +982,10 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 		s := open(t, client(t, st, nil))
 		w := newWire(withoutAbilities{st})
 		c := client(t, w, nil)
-		looks := 0
+		var looks atomic.Int32
 		w.set(func(op *store.Op) fault {
 			if op.Key == sessionKey(s) {
-				looks++
+				looks.Add(1)
 			}
 			return pass
 		})
@@ -996,8 +997,8 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 		}
 		const span = 10 * time.Minute
 		time.Sleep(span)
-		if most := int(span/lease.DefaultMaxPoll) + 2; looks > most || looks < most/3 {
-			t.Errorf("%d looks at the session's record in %v; want at most %d", looks, span, most)
+		if n, most := int(looks.Load()), int(span/lease.DefaultMaxPoll)+2; n > most || n < most/3 {
+			t.Errorf("%d looks at the session's record in %v; want at most %d", n, span, most)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)

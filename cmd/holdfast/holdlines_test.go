@@ -173,7 +173,7 @@ func TestHoldLines(t *testing.T) {
 	if line := h.want(holdLine{Event: "busy", ID: "t"})[0]; line.Holder != "stranger" || line.Token != theirs.Token() || line.Kind != "busy" {
 		t.Errorf("%+v", line)
 	}
-	h.say(`{"command":"acquire","id":"t","lock":"theirs","wait_ms":1}`)
+	h.say(`{"command":"acquire","id":"t","lock":"theirs","wait_ms":1000}`)
 	h.want(holdLine{Event: "busy", ID: "t"})
 	// Two ids exclude each other, in one program as in two.
 	h.say(`{"command":"try","id":"a2","lock":"jobs/a"}`)
