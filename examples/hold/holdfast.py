@@ -191,9 +191,9 @@ class Client:
         self.close()
 
     def _take(self, name, line):
-        if self._ended:
-            raise Error(self._ended)
         with self._mutex:
+            if self._ended:
+                raise Error(self._ended)
             lock = Lock(self, name, next(self._ids))
             line["id"] = lock.id
             _text(line)
@@ -210,10 +210,13 @@ class Client:
 
     def _ask(self, lock, line):
         """Sends a line about a lock, and returns what answers it."""
-        while not lock.answers.empty():
-            lock.answers.get()
         if lock.token:
             lock.check()
+            with self._mutex:  # a loss that is heard of after this is an answer, and stays
+                if lock.lost:
+                    raise Lost(lock.lost)
+                while not lock.answers.empty():
+                    lock.answers.get()
         self._send(line)
         return lock.answers.get()
 
