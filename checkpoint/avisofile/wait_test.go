@@ -42,7 +42,8 @@ func TestWaiterGetsItsTurn(t *testing.T) {
 		})
 	}
 	waitFor(t, "the others", func() bool { return turns.Load() > 4 })
-	// A busy machine can keep the one thread of ours back for a while: not in all rounds.
+	// A busy machine keeps the one thread of ours back for a while. A waiter that polls is
+	// passed by thousands for each call.
 	const calls, rounds = 10, 5
 	n, least := uint64(2), int64(1<<62)
 	for range rounds {
@@ -51,14 +52,14 @@ func TestWaiterGetsItsTurn(t *testing.T) {
 			advance(t, s, keyA, at(n), checkpoint.Advanced)
 			n++
 		}
-		if least = min(least, turns.Load()-before); least <= 25*calls {
+		if least = min(least, turns.Load()-before); least <= 100*calls {
 			break
 		}
 	}
 	close(done)
 	wg.Wait()
 	t.Logf("%d turns of others in %d of ours", least, calls)
-	if least > 25*calls {
+	if least > 100*calls {
 		t.Errorf("the others had the lock %d times while %d calls waited", least, calls)
 	}
 }
