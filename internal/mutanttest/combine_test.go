@@ -31,10 +31,10 @@ func TestCombine(t *testing.T) {
 		t.Errorf("the binary has the mutants %v, want %v", got, want)
 	}
 	for i, m := range mutants[:len(in)] {
-		if err := noticed(t.Context(), dir, bin, i+1, m); err != nil {
+		if err := noticed(t.Context(), dir, bin, i+1, m, 1); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
-		if err := noticed(t.Context(), dir, bin, 0, m); !errors.Is(err, errUnnoticed) {
+		if err := noticed(t.Context(), dir, bin, 0, m, 1); !errors.Is(err, errUnnoticed) {
 			t.Errorf("%s: the control: %v", m.Name, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Mutant is a deliberate fault in the package whose tests run. It has no name of its
@@ -38,13 +39,20 @@ const TestName = "TestMutants"
 //
 //	go test -run '^TestMutants$' ./...
 //
-// At other times Run checks that the texts which the mutants replace are still there.
+// With HOLDFAST_TORTURE set each mutant's test runs 30 times, or for 10 seconds if that is
+// shorter, and must fail every time: a test that depends on chance is no proof. At other
+// times Run checks that the texts which the mutants replace are still there.
 func Run(t *testing.T, mutants []Mutant) {
 	t.Helper()
 	if t.Name() != TestName {
 		t.Fatalf("the test of the mutants is called %s, want %s", t.Name(), TestName)
 	}
-	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "Mutants") || os.Getenv("HOLDFAST_TORTURE") != ""
+	torture := os.Getenv("HOLDFAST_TORTURE") != ""
+	asked := torture || strings.Contains(flag.Lookup("test.run").Value.String(), "Mutants")
+	times := 1
+	if torture {
+		times = tortureRuns
+	}
 	var bin string
 	var in map[int]bool
 	if asked {
@@ -63,9 +71,9 @@ func Run(t *testing.T, mutants []Mutant) {
 				return
 			}
 			t.Parallel()
-			check := func() error { return noticed(t.Context(), ".", bin, i+1, m) }
+			check := func() error { return noticed(t.Context(), ".", bin, i+1, m, times) }
 			if !in[i+1] {
-				check = func() error { return Check(t.Context(), ".", t.TempDir(), m) }
+				check = func() error { return Check(t.Context(), ".", t.TempDir(), m, times) }
 			}
 			if err := check(); err != nil {
 				t.Error(err)
@@ -73,6 +81,13 @@ func Run(t *testing.T, mutants []Mutant) {
 		})
 	}
 }
+
+// tortureRuns is how often a mutant's test runs with HOLDFAST_TORTURE set, and tortureTime
+// after how long it runs no more.
+const (
+	tortureRuns = 30
+	tortureTime = 10 * time.Second
+)
 
 // The ways in which a mutant is no proof that the tests see something.
 var (
@@ -82,9 +97,9 @@ var (
 	errNoTest    = errors.New("the test did not run")
 )
 
-// Check returns nil if the named test of the package in dir fails with the mutant.
-// It writes into scratch.
-func Check(ctx context.Context, dir, scratch string, m Mutant) error {
+// Check returns nil if the named test of the package in dir fails with the mutant, each of
+// so many times. It writes into scratch.
+func Check(ctx context.Context, dir, scratch string, m Mutant, times int) error {
 	changed, err := apply(dir, m)
 	if err != nil {
 		return err
@@ -93,12 +108,27 @@ func Check(ctx context.Context, dir, scratch string, m Mutant) error {
 	if err != nil {
 		return err
 	}
-	return noticed(ctx, dir, bin, 0, m)
+	return noticed(ctx, dir, bin, 0, m, times)
 }
 
-// noticed returns nil if the test that the mutant names fails in bin. If the binary has
-// several mutants, number tells which one it is to be.
-func noticed(ctx context.Context, dir, bin string, number int, m Mutant) error {
+// noticed returns nil if the test that the mutant names fails in bin, each of so many times.
+// If the binary has several mutants, number tells which one it is to be. Each time is a
+// process of its own: a mutant may panic, or leave a goroutine behind.
+func noticed(ctx context.Context, dir, bin string, number int, m Mutant, times int) error {
+	began := time.Now()
+	for n := range times {
+		if n > 0 && time.Since(began) > tortureTime {
+			break
+		}
+		if err := noticedOnce(ctx, dir, bin, number, m); err != nil {
+			return fmt.Errorf("after %d failures as they should be: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// noticedOnce is noticed for one time.
+func noticedOnce(ctx context.Context, dir, bin string, number int, m Mutant) error {
 	names := strings.Split(m.Test, "/")
 	test := names[0]
 	for i, name := range names {

@@ -26,12 +26,27 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(test.m.Name, func(t *testing.T) {
 			t.Parallel()
-			if err := Check(t.Context(), "testdata/sample", t.TempDir(), test.m); !errors.Is(err, test.want) || err == nil != (test.want == nil) {
+			if err := Check(t.Context(), "testdata/sample", t.TempDir(), test.m, 1); !errors.Is(err, test.want) || err == nil != (test.want == nil) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
 	}
-	if err := Check(t.Context(), "testdata/sample", t.TempDir(), Mutant{File: "missing.go"}); err == nil {
+	if err := Check(t.Context(), "testdata/sample", t.TempDir(), Mutant{File: "missing.go"}, 1); err == nil {
 		t.Error("no error for a file that does not exist")
+	}
+}
+
+// TestCheckOfATestThatDependsOnChance shows that a test which notices a mutant in half of its
+// runs is found out when it runs more often, and that no other is.
+func TestCheckOfATestThatDependsOnChance(t *testing.T) {
+	const dir, times = "testdata/sample", 100
+	by := func(test string) error {
+		return Check(t.Context(), dir, t.TempDir(), Mutant{"", "sample.go", "a > b", "a < b", test}, times)
+	}
+	if err := by("TestSomeNumber"); !errors.Is(err, errUnnoticed) {
+		t.Errorf("a test that sees the mutant in half of %d runs: %v, want %v", times, err, errUnnoticed)
+	}
+	if err := by("TestMax"); err != nil {
+		t.Errorf("a test that sees the mutant in each of %d runs: %v", times, err)
 	}
 }

@@ -1,6 +1,9 @@
 package sample
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 func TestMax(t *testing.T) {
 	t.Run("the first is larger", func(t *testing.T) {
@@ -18,6 +21,13 @@ func TestMax(t *testing.T) {
 func TestEqual(t *testing.T) {
 	if Max(1, 1) != 1 {
 		t.Error("Max(1, 1)")
+	}
+}
+
+// TestSomeNumber needs luck to see that the smaller number is returned.
+func TestSomeNumber(t *testing.T) {
+	if a := rand.IntN(2); Max(a, 0) != a {
+		t.Errorf("Max(%d, 0)", a)
 	}
 }
 
