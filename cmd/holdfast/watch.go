@@ -68,7 +68,9 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 	defer cancel(nil)
 	lines := make(chan watchLine)
 	seen := map[string]bool{}
-	// Start one watch for each lock; listings find new locks.
+	// Start one watch for each lock; listings find new locks. The first listing comes before
+	// the watch of the lock that has the name of the prefix: a name or a store that is refused
+	// is an error alone, and not a line on stdout as well.
 	follow := func(name string) {
 		if name == "" || seen[name] {
 			return
@@ -76,7 +78,6 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 		seen[name] = true
 		wg.Go(func() { a.follow(ctx, client, st.url, name, renewals, lines) })
 	}
-	follow(prefix)
 	for tick := time.NewTimer(0); ; tick.Reset(poll) {
 		select {
 		case line := <-lines:
@@ -93,7 +94,7 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 		}
 		for name, err := range client.Names(ctx, prefix) {
 			if err != nil {
-				if len(seen) == 0 || store.Permanent(err) {
+				if prefix == "" && len(seen) == 0 || store.Permanent(err) {
 					return err
 				}
 				a.notef("%s", oneLine(err))
@@ -101,6 +102,7 @@ func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time
 			}
 			follow(name)
 		}
+		follow(prefix)
 	}
 }
 
