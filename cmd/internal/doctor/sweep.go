@@ -28,8 +28,7 @@ const (
 
 // Sweep removes what examinations have left that were killed and that began before a time,
 // and returns how many things that were. Call [trial.Sweep] first, which removes the registers
-// below [Dir] that can be listed. What stays are registers of the probe that looks before a
-// first write, which look like deleted ones, in a table.
+// below [Dir] that can be listed.
 func (t *Target) Sweep(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
 	if t.sweep == nil {
 		return 0, nil

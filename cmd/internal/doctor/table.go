@@ -64,6 +64,11 @@ func (p *table) begin(ctx context.Context, e *examination) error {
 	}
 	o := p.opts
 	o.Trusted = false
+	// What its probe writes lies below our own prefix, so that sweep finds it. Only a prefix
+	// of more than 200 bytes has no room for that.
+	if own := p.prefix + e.dir; len(own) <= dynamostore.MaxPrefix {
+		o.Prefix = own
+	}
 	var err error
 	if p.st, err = dynamostore.New(p.client, p.name, &o); err != nil {
 		return err
