@@ -1,15 +1,18 @@
 package main
 
 import (
+	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/store/filestore"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
 // bench and doctor leave nothing in a bucket or a directory. gc removes what a killed bench
@@ -61,6 +64,60 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 			t.Errorf("round %d: %q are left (%v)", round, left, err)
 		}
 	}
+}
+
+// bench and doctor leave nothing in a database, tombstones neither, and gc removes the
+// tombstones that a killed one has left.
+func TestMeasurementsLeaveNoTombstones(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	database := filepath.Join(p.dir, "locks.db")
+	for _, args := range [][]string{{"init"}, {"run", "job", "--", "true"}, {"bench", "--rounds", "1"}, {"doctor"}} {
+		p.must(t, "sqlite:"+database, args...)
+	}
+	db, err := sql.Open("sqlite", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	left := func(want ...string) {
+		t.Helper()
+		rows, err := db.Query("SELECT key FROM holdfast ORDER BY key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		var keys []string
+		for rows.Next() {
+			var key string
+			if err := rows.Scan(&key); err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, key)
+		}
+		if rows.Err() != nil || !slices.Equal(keys, want) {
+			t.Errorf("in the database are %q (%v), want %q", keys, rows.Err(), want)
+		}
+	}
+	left("lock/job")
+
+	st, err := sqlstore.New(db, sqlstore.SQLite, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, young := trial.Name(time.Now().Add(-48*time.Hour)), trial.Name(time.Now())
+	keys := []string{".holdfast/doctor/" + old + "/x", ".holdfast/doctor/" + young + "/x", "deleted"}
+	for _, key := range keys {
+		v, err := st.Put(t.Context(), key, "", []byte("x"))
+		if err == nil {
+			err = st.Delete(t.Context(), key, v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.must(t, "sqlite:"+database, "gc", "--older-than", "24h")
+	left(keys[1], "deleted", "lock/job")
 }
 
 // killDoctor kills a doctor in the middle of its work, and gives what it leaves a name of

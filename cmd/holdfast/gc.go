@@ -40,8 +40,7 @@ Without a prefix it also removes the records of sessions that ended that long ag
 
 What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
 version comes again: that is never removed. What a "bench" or "doctor" has left that was
-killed is removed without a trace; in a database of SQLite or PostgreSQL the tombstones of
-such keys stay.`,
+killed is removed without a trace.`,
 		Example: `  holdfast gc --older-than 720h --dry-run
   holdfast gc build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),

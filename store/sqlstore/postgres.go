@@ -8,12 +8,15 @@ func postgresTexts(table string) texts {
 	const written = `WITH written AS (%s RETURNING 1) SELECT pg_notify('%s', $1) FROM written`
 	insert := `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING`
 	update := `UPDATE ` + table + ` SET version = $2, deleted = $3, record = $4 WHERE key = $1 AND version = $5`
+	const list = ` WHERE length(key) <= 2000 AND key > $1 AND key < $2`
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
 			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`},
 		read:   selectRecord + table + ` WHERE key = $1`,
 		insert: fmt.Sprintf(written, insert, table),
 		update: fmt.Sprintf(written, update, table),
-		list:   `SELECT key FROM ` + table + ` WHERE length(key) <= 2000 AND key > $1 AND key < $2 AND NOT deleted ORDER BY key LIMIT $3`,
+		list:   `SELECT key FROM ` + table + list + ` AND NOT deleted ORDER BY key LIMIT $3`,
+		all:    `SELECT key FROM ` + table + list + ` ORDER BY key LIMIT $3`,
+		remove: `DELETE FROM ` + table + ` WHERE key = $1`,
 	}
 }

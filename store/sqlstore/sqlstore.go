@@ -124,9 +124,28 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 	return "", nil
 }
 
-// List implements [engine.Driver]. It reads pages, so that no statement is open while the
-// caller handles a key.
+// Remove implements [engine.Remover].
+func (t *table) Remove(ctx context.Context, key string) error {
+	return sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		_, err := t.db.ExecContext(ctx, t.texts.remove, t.column(key))
+		return t.explain(err)
+	})
+}
+
+// List implements [engine.Driver].
 func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return t.keys(ctx, t.texts.list, prefix)
+}
+
+// ListAll is List with tombstones, for programs that look for what they made to try a store,
+// and remove it by Erase.
+func (s *Store) ListAll(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return s.t.keys(ctx, s.t.texts.all, prefix)
+}
+
+// keys yields the keys that a statement finds below prefix. It reads pages, so that no
+// statement is open while the caller handles a key.
+func (t *table) keys(ctx context.Context, text, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		below := t.column("")
 		if prefix != "" {
@@ -134,7 +153,7 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		}
 		total := 0
 		for last := below; ; {
-			keys, err := t.page(ctx, last, below)
+			keys, err := t.page(ctx, text, last, below)
 			if total += len(strings.Join(keys, "")); err == nil && total > maxListing {
 				err = fmt.Errorf("%w: a listing of more than %d bytes of keys", store.ErrCorrupt, maxListing)
 			}
@@ -155,8 +174,8 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// page returns the next keys after last that begin with below.
-func (t *table) page(ctx context.Context, last, below string) ([]string, error) {
+// page returns the next keys after last that begin with below, as a statement finds them.
+func (t *table) page(ctx context.Context, text, last, below string) ([]string, error) {
 	// All keys that begin with "a/" lie before "a0".
 	end := strings.Repeat(string(rune(utf8.MaxRune)), store.MaxKey)
 	if below != "" {
@@ -166,7 +185,7 @@ func (t *table) page(ctx context.Context, last, below string) ([]string, error) 
 	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // a database that goes on is left
-		rows, err := t.db.QueryContext(ctx, t.texts.list, last, end, pageSize)
+		rows, err := t.db.QueryContext(ctx, text, last, end, pageSize)
 		if err != nil {
 			return err
 		}
@@ -202,7 +221,7 @@ func (t *table) column(key string) string { return escape.Replace(t.prefix + key
 
 // check checks the set-up of the store, before its first write.
 func (t *table) check(ctx context.Context) error {
-	if _, err := t.page(ctx, "", "0"); err != nil {
+	if _, err := t.page(ctx, t.texts.list, "", "0"); err != nil {
 		return store.MarkNotApplied(err)
 	}
 	return store.MarkNotApplied(sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.explain(t.rules.Check(ctx, t.db)) }))

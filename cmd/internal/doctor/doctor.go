@@ -440,8 +440,8 @@ func request(err error) (op string, inner error) {
 	}
 }
 
-// Registers is any store of registers. What is tried on it stays as tombstones, where
-// the store keeps those.
+// Registers is any store of registers. What is tried on it stays as tombstones where the
+// store cannot erase those.
 func Registers(name string, st store.Store) *Target {
 	return &Target{
 		kind: "other", name: name,
@@ -465,11 +465,7 @@ func Registers(name string, st store.Store) *Target {
 			var wg sync.WaitGroup
 			for _, key := range e.made() {
 				wg.Go(func() { // all at once: see above
-					_, v, err := st.Get(ctx, key)
-					if err == nil {
-						err = st.Delete(ctx, key, v)
-					}
-					if err != nil && !errors.Is(err, store.ErrNotFound) {
+					if err := trial.Remove(ctx, st, key); err != nil {
 						mu.Lock()
 						left = append(left, key)
 						mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -33,9 +34,15 @@ func Old(key, dir string, before time.Time) bool {
 }
 
 // Sweep removes the registers below dir/NAME, for names that were made before a time, and
-// returns how many.
+// returns how many. It removes tombstones, too, where the store lists them.
 func Sweep(ctx context.Context, st store.Store, dir string, before time.Time, dryRun bool) (n int, err error) {
-	for key, err := range store.List(ctx, st, dir) {
+	keys := store.List(ctx, st, dir)
+	if all, ok := store.As[interface {
+		ListAll(ctx context.Context, prefix string) iter.Seq2[string, error]
+	}](st); ok {
+		keys = all.ListAll(ctx, dir)
+	}
+	for key, err := range keys {
 		if errors.Is(err, errors.ErrUnsupported) {
 			return n, nil
 		}
