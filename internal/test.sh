@@ -6,11 +6,11 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, and the program that checks a unit of systemd.
+# completions, the program that checks a unit of systemd, and etcd to compare with.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [setlock]=daemontools [zsh]=zsh [fish]=fish
-  [systemd-analyze]=systemd
+  [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

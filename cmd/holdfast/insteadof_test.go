@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 	}
 	flags := regexp.MustCompile("`([^`]*)`")
 	for _, c := range []struct{ tool, row, with string }{
-		{"flock", "| `-n` |", ""}, {"flock", "| `-w 30` |", "0.1"}, {"flock", "| `-E 7` |", "-n"},
+		{"flock", "| `-n` |", ""}, {"flock", "| `-w 30` |", "0.1"}, {"flock", "| `-E 7` |", "-n"}, {"flock", "| `-s` (shared)", "-n"},
 		{"setlock", "| `-n`, `-nX` (says", ""}, {"setlock", "| `-nx` (says nothing", ""},
 	} {
 		_, rest, found := strings.Cut(string(page), "\n"+c.row)
@@ -92,5 +93,72 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What docs/instead-of.md says of etcdctl lock: its command finds the key, goes on beside the
+// next holder's when the lease is lost, and does not get the TERM that etcdctl gets. A command
+// of ours is ended when its lock is broken, and gets the TERM.
+func TestSectionOnEtcdctl(t *testing.T) {
+	t.Parallel()
+	etcd, etcdctl := suitetest.NeedProgram(t, "etcd"), suitetest.NeedProgram(t, "etcdctl")
+	dir := t.TempDir()
+	// An address of its own on the loopback device, so that no other program has these ports.
+	host := fmt.Sprintf("http://127.%d.%d.%d", 1+rand.IntN(200), rand.IntN(250), 2+rand.IntN(250))
+	server := exec.CommandContext(t.Context(), etcd, "--name", "x", "--data-dir", filepath.Join(dir, "data"), "--initial-cluster", "x="+host+":2380",
+		"--listen-client-urls", host+":2379", "--advertise-client-urls", host+":2379", "--listen-peer-urls", host+":2380", "--initial-advertise-peer-urls", host+":2380")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	const steps = `
+		await() { until [ -e "$1" ]; do sleep 0.01; done; }
+		lock lost sh -c 'env >env; touch begun; until [ -e after ]; do sleep 0.01; done; touch went-on' & first=$!
+		await begun
+		lose
+		(lock lost sh -c 'touch second')
+		touch after
+		wait $first
+		lock told sh -c 'trap "touch got-term" TERM; touch told; until [ -e end -o -e got-term ]; do sleep 0.01; done' & first=$!
+		await told
+		kill -TERM $first
+		told
+		wait $first || true
+		true`
+	for _, c := range []struct {
+		tool, functions, variable string
+		goesOn                    bool
+	}{
+		{"etcdctl", `lock() { name=$1; shift; exec etcdctl lock "$name" -- "$@"; }
+			lose() { etcdctl lease revoke "$(etcdctl lease list | tail -n 1)"; }
+			told() { sleep 0.5; touch end; }
+			until etcdctl endpoint health; do sleep 0.05; done`, "ETCD_LOCK_KEY=lost/", true},
+		{"holdfast", `lock() { name=$1; shift; exec holdfast run --ttl 3s "$name" -- "$@"; }
+			told() { true; }
+			lose() { holdfast break lost --token "$(sed -n s/^HOLDFAST_TOKEN=//p env)"; }`, "HOLDFAST_LOCK=lost\n", false},
+	} {
+		at := filepath.Join(dir, c.tool)
+		if err := os.Mkdir(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", c.functions+steps)
+		cmd.Dir = at
+		cmd.Env = environ(at, "PATH="+filepath.Dir(holdfastBinary(t))+":"+filepath.Dir(etcdctl)+":"+os.Getenv("PATH"), "ETCDCTL_API=3", "ETCDCTL_ENDPOINTS="+host+":2379")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", c.tool, err, out)
+		}
+		there := func(name string) bool {
+			_, err := os.Stat(filepath.Join(at, name))
+			return err == nil
+		}
+		if env, err := os.ReadFile(filepath.Join(at, "env")); err != nil || !strings.Contains(string(env), c.variable) {
+			t.Errorf("%s: the command does not find %s (%v)", c.tool, c.variable, err)
+		}
+		if !there("second") || there("went-on") != c.goesOn || there("got-term") == c.goesOn {
+			t.Errorf("%s: the next had it: %v; the command went on: %v; it got the TERM: %v", c.tool, there("second"), there("went-on"), there("got-term"))
+		}
 	}
 }
