@@ -168,17 +168,32 @@ func TestCampaignOfALeader(t *testing.T) {
 			t.Error(err)
 		}
 		wantNoLeader(t, c, "job")
+	})
+}
 
-		// Two at the same time are one candidate.
+// Two campaigns at one time are one candidate: both return one guard, the value of the second
+// stands, and the first Resign ends the term.
+func TestTwoCampaignsOfACandidate(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			time.Sleep(time.Second) // the second begins while the first is under way
+			return next(ctx, op)
+		}), nil)
+		e := election(t, c, "job")
+		var first *lease.Guard
 		var both sync.WaitGroup
-		var guards [2]*lease.Guard
-		for i := range guards {
-			both.Go(func() { guards[i] = mustCampaign(t, e, "both") })
-		}
+		both.Go(func() { first = mustCampaign(t, e, "first") })
+		time.Sleep(time.Second / 2)
+		second := mustCampaign(t, e, "second")
 		both.Wait()
-		if guards[0] != guards[1] {
-			t.Error("two terms of one candidate")
+		if first != second {
+			t.Error("two guards of one candidate")
 		}
+		wantLeader(t, c, "job", "second", second.Token())
+		if err := e.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantNoLeader(t, c, "job")
 	})
 }
 

@@ -139,6 +139,7 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 		waiter := client(t, st, nil)
 		var wg sync.WaitGroup
 		var took time.Duration
+		var token uint64
 		err := h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 			wg.Go(func() { took = takes(t, waiter, "job") })
 			time.Sleep(3 * ttl)
@@ -148,10 +149,15 @@ func TestLingerAskIsNoAskForWork(t *testing.T) {
 			if rec := wantState(t, waiter, "job", lease.Held); rec.Ask == nil || !rec.Ask.Idle || !rec.Ask.Heard {
 				t.Errorf("the ask is %+v", rec.Ask)
 			}
+			token = g.Token()
 			return ctx.Err()
 		})
 		if err != nil {
 			t.Error(err)
+		}
+		// At once, and not when the holder's next renewal meets the ask.
+		if info, err := waiter.Inspect(t.Context(), "job"); err != nil || info.Record.State == lease.Held && info.Record.Token == token {
+			t.Errorf("the lock is kept after the work: %+v, %v", info.Record, err)
 		}
 		wg.Wait()
 		if took > 3*ttl+time.Second {
