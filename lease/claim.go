@@ -31,10 +31,10 @@ func (s *settings) callTimeout() time.Duration {
 func (h *Handle) claim(ctx context.Context, base *seen, reason string) (*Guard, *seen, error) {
 	c := h.c
 	if s := h.under; s != nil {
-		if err := s.beginClaim(); err != nil {
+		if err := s.beginClaim(h.name); err != nil {
 			return nil, nil, fmt.Errorf("lock %q: %w", h.name, err)
 		}
-		defer s.endClaim()
+		defer s.endClaim(h.name)
 	}
 	at := c.clock.look() // before the token is chosen, which may rest on the time
 	rec, err := h.newRecord(ctx, base)

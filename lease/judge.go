@@ -45,16 +45,14 @@ func (h *Handle) spaced(s *seen) time.Duration {
 	return min(s.rec.NotBefore.Sub(h.c.clock.wall()), most)
 }
 
-// vacant decides whether the grant that was seen is over, or there is none.
+// vacant decides whether the one grant that was seen is over, or there is none. Where a lock
+// has several holders, cleared judges each.
 func (h *Handle) vacant(ctx context.Context, s *seen) verdict {
 	switch {
 	case s.rec == nil, s.rec.State == Free:
 		return verdict{open: true}
 	case s.rec.State == Broken && s.rec.Now:
 		return verdict{open: true, reason: "broken with immediate effect"}
-	}
-	if len(s.rec.Holders) > 0 {
-		return h.vacantBeside(ctx, s)
 	}
 	if over, ours := h.ours(s.rec); over {
 		return verdict{open: true, reason: "this handle's own earlier grant"}

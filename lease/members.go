@@ -172,14 +172,6 @@ func (r *Record) keepsHolder(s *seen) {
 	}
 }
 
-// vacantBeside is vacant for a lock with several holders: it is when all of their sessions are
-// over.
-func (h *Handle) vacantBeside(ctx context.Context, s *seen) (v verdict) {
-	over, v := h.sessionsOver(ctx, s.rec.Holders)
-	v.open = v.err == nil && v.next == nil && len(over) == len(s.rec.sessions())
-	return v
-}
-
 // sessionsOver judges the sessions of members, and returns those that are over; and how long it
 // will take at the most until another one is.
 func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[string]bool, v verdict) {
@@ -355,7 +347,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 		}
 	}
 	// Until it has left, the session waits for it when it is closed.
-	if err := h.under.beginClaim(); err != nil {
+	if err := h.under.beginClaim(h.name); err != nil {
 		return "", fmt.Errorf("lock %q: %w", h.name, err)
 	}
 	h.mu.Lock()
@@ -382,7 +374,7 @@ func (h *Handle) forget(entry string) {
 	}
 	h.mu.Unlock()
 	if known {
-		h.under.endClaim()
+		h.under.endClaim(h.name)
 	}
 }
 

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 )
@@ -73,8 +74,8 @@ func (s *Session) attendTo(names ...string) {
 }
 
 // attendNow begins to read what has to be read, unless that is under way. What fails, and what
-// may be a lock whose claim is under way, is read again after the next renewal. The caller
-// holds s.mu.
+// may show a claim that is under way, is read again after the next renewal. The caller holds
+// s.mu.
 func (s *Session) attendNow() {
 	if s.over || s.attends || len(s.attend) == 0 {
 		return
@@ -85,10 +86,10 @@ func (s *Session) attendNow() {
 		defer cancel()
 		for {
 			s.mu.Lock()
-			names, claims := s.attend, s.claims
+			names, claims := s.attend, maps.Clone(s.claims)
 			s.attend = nil
 			s.mu.Unlock()
-			left := s.attendOnce(ctx, names, claims > 0)
+			left := s.attendOnce(ctx, names, claims)
 			s.mu.Lock()
 			more := len(s.attend) > 0 // named meanwhile
 			for _, name := range left {
@@ -108,33 +109,40 @@ func (s *Session) attendNow() {
 }
 
 // attendOnce reads the records of those locks, and returns the names of those to be read again.
-func (s *Session) attendOnce(ctx context.Context, names map[string]bool, claims bool) (left []string) {
+// The claims were under way before.
+func (s *Session) attendOnce(ctx context.Context, names map[string]bool, claims map[string]int) (left []string) {
 	all := slices.DeleteFunc(s.all(), func(g *grant) bool { return !names[attendsAll] && !names[g.h.name] })
-	errs := inParallel(all, maxReleases, func(g *grant) error { return g.attendOf(ctx) })
-	again, others := map[string]bool{}, []string{}
+	held, known := map[string]bool{}, map[string]bool{}
+	for i, err := range inParallel(all, maxReleases, func(g *grant) error { return g.attendOf(ctx) }) {
+		held[all[i].h.name], known[all[i].id] = true, true
+		if err != nil {
+			left = append(left, all[i].h.name)
+		}
+	}
+	var others []string
 	for name := range names {
-		again[name] = claims
-		if name != attendsAll && !slices.ContainsFunc(all, func(g *grant) bool { return g.h.name == name }) {
+		if name != attendsAll && !held[name] && claims[name] == 0 {
 			others = append(others, name)
 		}
 	}
-	for i, err := range inParallel(others, maxReleases, func(name string) error { return s.disown(ctx, name) }) {
-		again[others[i]] = again[others[i]] || err != nil
+	for name := range claims {
+		if names[name] || names[attendsAll] {
+			others = append(others, name)
+		}
 	}
-	for i, g := range all {
-		again[g.h.name] = again[g.h.name] || errs[i] != nil
-	}
-	for name := range again {
-		if again[name] {
-			left = append(left, name)
+	for i, err := range inParallel(others, maxReleases, func(name string) error { return s.disown(ctx, name, known) }) {
+		if err != nil {
+			left = append(left, others[i])
 		}
 	}
 	return left
 }
 
 // disown frees a lock whose record names a grant of the session that no guard has: the record
-// was restored from an older copy. It would stand there for as long as the session lives.
-func (s *Session) disown(ctx context.Context, name string) error {
+// was restored from an older copy. It would stand there for as long as the session lives. It
+// returns an error if the grant is one of a claim that is under way, or that has ended since the
+// known grants were read: then the record is to be read again.
+func (s *Session) disown(ctx context.Context, name string, known map[string]bool) error {
 	h, err := s.Handle(name)
 	if err != nil {
 		return err
@@ -143,15 +151,13 @@ func (s *Session) disown(ctx context.Context, name string) error {
 	if err != nil || now.rec == nil {
 		return err
 	}
-	s.mu.Lock()
-	claims := s.claims // one that is under way may have made the grant
-	s.mu.Unlock()
-	if claims > 0 {
-		return ErrDoubtful // it is looked at again
-	}
+	claimed := s.isClaimed(name) // before the grants, where a claim registers its own
 	for _, grant := range now.rec.grants(s.ID()) {
-		if s.find(grant) != nil {
+		switch {
+		case known[grant]:
 			continue
+		case claimed || s.find(grant) != nil:
+			return ErrDoubtful
 		}
 		l := &leftover{h: h, t: h.over(now.version, now.rec), rec: now.rec, grant: grant, free: h.without(grant)}
 		if err := l.withdraw(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,23 +238,100 @@ func TestAttendAgain(t *testing.T) {
 	})
 }
 
-// An ask that is written while the session's claim is under way is heard, too.
+// An ask that is written while the session's claim is under way is heard, too: if the session
+// looks at the lock while the claim is under way, if the claim ends during that look, and if
+// so many locks are asked for that the session looks at all.
 func TestAskOfAClaimUnderASession(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		asker := client(t, st, nil)
-		asked := false
-		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			err := next(ctx, op)
-			if op.Kind.Write() && op.Key == "lock/job" && !asked {
-				asked = true
-				mustAsk(t, asker, "")
-				time.Sleep(ttl / 3 * 6 / 5) // a renewal meets the poke meanwhile
-			}
-			return err
+	const reply = ttl / 3 * 6 / 5 // a renewal meets the poke meanwhile
+	for _, test := range []struct {
+		name   string
+		look   time.Duration
+		others int
+	}{
+		{"the claim ends after the look", 0, 0},
+		{"the claim ends during the look", reply, 0},
+		{"many locks", 0, 101},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				asker := client(t, st, nil)
+				var asked, looked atomic.Bool
+				slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					err := next(ctx, op)
+					switch {
+					case op.Key != "lock/job":
+					case asked.Load():
+						if reads(op) && !looked.Swap(true) {
+							time.Sleep(test.look)
+						}
+					case op.Kind.Write():
+						asked.Store(true)
+						for i := range test.others {
+							if _, err := asker.Ask(ctx, fmt.Sprint("other", i), nil); err != nil {
+								t.Error(err)
+							}
+						}
+						mustAsk(t, asker, "")
+						time.Sleep(reply)
+					}
+					return err
+				})
+				s := openSession(t, client(t, slow, nil))
+				for i := range test.others {
+					underSession(t, s, fmt.Sprint("other", i))
+				}
+				hears(t, underSession(t, s, "job"), ttl)
+			})
 		})
-		s := openSession(t, client(t, slow, nil))
-		hears(t, underSession(t, s, "job"), ttl)
-	})
+	}
+}
+
+// A session that waits in a queue reads the locks that it was told of once, like any other.
+func TestAskOfASessionThatWaits(t *testing.T) {
+	for _, others := range []int{0, 101} {
+		t.Run(fmt.Sprint(others), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				held := mustTake(t, with(t, opened(t, st), "queue", lease.HandleOptions{Fair: true}))
+				w := newWire(st)
+				s := openSession(t, client(t, w, nil))
+				guards := []*lease.Guard{underSession(t, s, "job")}
+				for i := range others {
+					guards = append(guards, underSession(t, s, fmt.Sprint("other", i)))
+				}
+				waits := make(chan *lease.Guard)
+				go func() {
+					g, err := with(t, s, "queue", lease.HandleOptions{Fair: true}).Acquire(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					waits <- g
+				}()
+				synctest.Wait()
+				asker := client(t, st, nil)
+				for _, g := range guards {
+					if _, err := asker.Ask(t.Context(), g.Name(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, g := range guards {
+					hears(t, g, ttl/2)
+				}
+				var looks atomic.Int64
+				w.set(func(op *store.Op) fault {
+					if reads(op) && (op.Key == "lock/job" || strings.HasPrefix(op.Key, "lock/other")) {
+						looks.Add(1)
+					}
+					return pass
+				})
+				time.Sleep(10 * ttl)
+				if n := looks.Load(); n != 0 {
+					t.Errorf("the session has read its locks %d times after it had heard of the asks", n)
+				}
+				mustRelease(t, held)
+				mustRelease(t, <-waits)
+			})
+		})
+	}
 }
 
 // More locks than the record of a session has room for are all attended to.

@@ -36,8 +36,8 @@ type Session struct {
 	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
 	over      bool       // the session has ended: no lock is added
 	locks     map[*grant]struct{}
-	claims    int           // claims that are under way
-	idle      chan struct{} // closed when none is, where Close waits for that
+	claims    map[string]int // claims that are under way, by the name of the lock
+	idle      chan struct{}  // closed when none is, where Close waits for that
 	leftovers []*leftover
 	tidying   sync.WaitGroup
 	tidies    bool            // a goroutine tries to free the leftovers
@@ -199,8 +199,8 @@ func (s *Session) ready() error {
 	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.name, ErrDoubtful, g.problem))
 }
 
-// beginClaim counts a claim under the session, unless the session takes no lock now.
-func (s *Session) beginClaim() error {
+// beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
+func (s *Session) beginClaim(name string) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
@@ -209,17 +209,30 @@ func (s *Session) beginClaim() error {
 	if s.over {
 		return s.cause()
 	}
-	s.claims++
+	if s.claims == nil {
+		s.claims = map[string]int{}
+	}
+	s.claims[name]++
 	return nil
 }
 
-func (s *Session) endClaim() {
+func (s *Session) endClaim(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims--; s.claims == 0 && s.idle != nil {
+	if s.claims[name]--; s.claims[name] == 0 {
+		delete(s.claims, name)
+	}
+	if len(s.claims) == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}
+}
+
+// isClaimed reports whether a claim of the lock is under way under the session.
+func (s *Session) isClaimed(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[name] > 0
 }
 
 // add registers a lock that was granted under the session, unless the session is over.
@@ -332,7 +345,7 @@ func (s *Session) close(ctx context.Context) error {
 // drain waits until no claim is under way, and reports whether that was in time.
 func (s *Session) drain(ctx context.Context) bool {
 	s.mu.Lock()
-	if s.claims == 0 {
+	if len(s.claims) == 0 {
 		s.mu.Unlock()
 		return true
 	}
