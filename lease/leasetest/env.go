@@ -128,11 +128,23 @@ func (e *env) handle(c *lease.Client, name string) *lease.Handle {
 }
 
 func (e *env) try(c *lease.Client, name string) *lease.Guard {
-	g, err := c.TryAcquire(e.ctx, name)
-	if err != nil {
-		e.fatalf("TryAcquire of a free lock: %v", err)
+	return e.free("TryAcquire of a free lock", func() (*lease.Guard, error) { return c.TryAcquire(e.ctx, name) })
+}
+
+// free takes a lock that is free. A busy server may not answer within the short TTL of a
+// case. That is no broken rule, so free tries again until it has an answer.
+func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard {
+	for {
+		g, err := take()
+		if err == nil {
+			return g
+		}
+		late := errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+		if !late || e.ctx.Err() != nil {
+			e.fatalf("%s: %v", what, err)
+		}
+		e.pause(10 * time.Millisecond)
 	}
-	return g
 }
 
 func (e *env) acquire(c *lease.Client, name string) *lease.Guard {

@@ -111,11 +111,7 @@ func (e *env) session(c *lease.Client) *lease.Session {
 }
 
 func (e *env) tryIn(s *lease.Session, name string) *lease.Guard {
-	g, err := s.TryAcquire(e.ctx, name)
-	if err != nil {
-		e.fatalf("TryAcquire of a free lock under a session: %v", err)
-	}
-	return g
+	return e.free("TryAcquire of a free lock under a session", func() (*lease.Guard, error) { return s.TryAcquire(e.ctx, name) })
 }
 
 func caseSession(e *env) {
