@@ -111,6 +111,27 @@ func TestPendingReset(t *testing.T) {
 	}
 }
 
+// TestResetIsMarked: a reset and a delete mark in the fence file that they are under way, before
+// they write the state, and remove the mark after that.
+func TestResetIsMarked(t *testing.T) {
+	commits := make(chan avisofile.Commit, 1)
+	s := open(t, statePath(t), &avisofile.Options{OnCommit: func(c avisofile.Commit) { commits <- c }})
+	want := func(what string, fences int) {
+		t.Helper()
+		if c := <-commits; c.Rewrites != 1 || c.FenceRewrites != fences {
+			t.Errorf("%s: %+v; want %d rewrites of the fence file", what, c, fences)
+		}
+	}
+	advance(t, s, keyA, at(7), checkpoint.Advanced)
+	want("an advance", 0)
+	reset(t, s, keyA, 1, nil)
+	want("a reset", 2)
+	if _, err := s.Delete(t.Context(), keyA, nil); err != nil {
+		t.Fatal(err)
+	}
+	want("a delete", 2)
+}
+
 // TestResetIsNotUndone: readers see a reset whole or not at all, so that work that
 // began from what they saw cannot undo it.
 func TestResetIsNotUndone(t *testing.T) {

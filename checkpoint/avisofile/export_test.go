@@ -25,5 +25,8 @@ func Waiting(s *Store) int {
 	return s.queue.Len()
 }
 
+// Waits returns how many locks the process waits for in the kernel.
+func Waits() int { return len(waits) }
+
 // MaxWaits is how many locks a process waits for in the kernel.
 const MaxWaits = maxWaits

@@ -25,7 +25,7 @@ func TestMutants(t *testing.T) {
 		{"a failed sync leaves no doubt", "commit.go", "if doubt || store.OutcomeOf(err) == store.Unknown {", "if doubt {", "TestDoubt"},
 		{"what another wrote is taken for durable", "view.go", "	if v.durable.Load() {\n		return nil\n	}\n", "	if true {\n		return nil\n	}\n", "TestAnswersRestOnDurableFiles"},
 		{"the state is written before the fences", "commit.go", "	if len(w.guards) > 0 || doubt", "	if w.written {\n		if err := s.writeState(h, next, v.state.with(w.entries), c); err != nil {\n			return err\n		}\n	}\n	if len(w.guards) > 0 || doubt", "TestFaults"},
-		{"a reset in the middle can be seen", "judge.go", "g.pending = v.Next.Epoch != now.Epoch", "g.pending = false", "TestResetIsNotUndone"},
+		{"a reset in the middle can be seen", "judge.go", "g.pending = v.Next.Epoch != now.Epoch", "g.pending = false", "TestResetIsMarked"},
 		{"a reset in the middle is not waited for", "store.go", "if v.fences.guard(key).pending {", "if false {", "TestPendingReset"},
 		{"what went back behind our back is not noticed", "../change.go", "(!now.Exists || now.Sequence < s.Sequence)", "false", "TestRolledBackBehindOurBack"},
 		{"a delete does not yield", "../change.go", "s.Exists && now.Sequence > s.Sequence", "false", "TestExpected"},
