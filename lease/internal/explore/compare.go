@@ -26,8 +26,8 @@ func seen[S comparable, T any](edges []Edge[S, T], reduce func(*S)) map[outside[
 // of reduced from the reduced form of that state: then no future can tell the two apart. It
 // returns how many states it compared, how many reduced forms they have, and the first
 // difference.
-func Compare[S comparable, T any](plain, reduced World[S, T], reduce func(*S), limit int) (states, forms int, differs []string) {
-	expand, expandReduced := plain.Expander(), reduced.Expander()
+func Compare[S comparable, T, W any](plain, reduced World[S, T, W], reduce func(*S), limit int) (states, forms int, differs []string) {
+	expand, expandReduced := expander(plain), expander(reduced)
 	known := map[S]bool{plain.Start(): true}
 	small := map[S]bool{}
 	queue := []S{plain.Start()}

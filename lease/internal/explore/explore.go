@@ -1,10 +1,12 @@
 // Package explore visits every state that a small world can reach, breadth first, and
-// finds a shortest run to a state or a step that breaks a property. The models of leases
-// and of sessions stand on it; it knows nothing of either.
+// finds a shortest run to a state or a step that breaks a property. The models of leases,
+// of sessions and of records with several holders stand on it. It has what their worlds
+// share, see [World], [Notes], [Take] and [Slowest], and knows none of their rules.
 package explore
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,57 +20,94 @@ type Edge[S, T any] struct {
 	Broke  uint8  // the property that the step breaks; 0 is none
 }
 
-// World is what a search has to know of the states.
-type World[S, T any] interface {
+// World is what a search has to know of a model: of its states S, its steps T, and of W, a
+// state on its way to the next one.
+type World[S, T, W any] interface {
 	// Start is the first state.
 	Start() S
 
 	// Hash is a digest of a state, never zero. Two states with one hash count as one.
 	Hash(s *S) uint64
 
-	// Expander returns a function that lists all steps from a state, always in one order.
-	// It serves one goroutine. Its next call reuses the slice.
-	Expander() func(s *S) []Edge[S, T]
+	// Expand tries all steps from a state, always in one order.
+	Expand(x *Steps[S, T, W])
 
-	// Probe looks at what could follow from a state. It returns the property that is
-	// broken, 0 for none, and a number for the trace.
-	Probe(s *S) (who, broke uint8)
+	// Begin sets w to a state. End brings the state to which w has come into the form in
+	// which states are known, and tells what happened.
+	Begin(w *W, s *S)
+	End(w *W, e *Edge[S, T])
+
+	// NumClients is how many clients there are. Probe leaves one of them alone with a good network:
+	// the others are dead, or they live and want nothing. It returns the property that is
+	// broken then, 0 for none.
+	NumClients() int
+	Probe(s *S, c int, lives bool) (broke uint8)
+
+	// Teller returns a function that tells the steps of a run, one after the other from the
+	// start: what happens, and the state that it leads to.
+	Teller() func(e *Edge[S, T]) (what, where string)
 }
 
-// Limits bound a search.
-type Limits struct {
-	Probe     int // one state of that many is probed; 0 is none
-	MaxStates int // the search ends after the level in which it is passed; 0 is never
-	Workers   int // goroutines; default one per CPU
+// Steps collects the steps from one state.
+type Steps[S, T, W any] struct {
+	From  S
+	world World[S, T, W]
+	out   []Edge[S, T]
+	w     W // reused, since it would otherwise be allocated for each step
 }
 
-// Result is what a search found.
-type Result[S, T any] struct {
-	States   int // distinct states
-	Edges    int // steps between them
-	Depth    int // the longest of all shortest runs
-	Complete bool
-	Probed   int
-	Elapsed  time.Duration
-	Counts   [64]int // how many steps contain an event
-	Found    *Finding[S, T]
+// Try adds the step to the state that do leads to, unless do reports that it cannot be done.
+func (x *Steps[S, T, W]) Try(step T, do func(w *W) bool) {
+	x.world.Begin(&x.w, &x.From)
+	if do(&x.w) {
+		x.out = append(x.out, Edge[S, T]{Step: step})
+		x.world.End(&x.w, &x.out[len(x.out)-1])
+	}
 }
 
-// Finding is a shortest run that breaks a property.
-type Finding[S, T any] struct {
-	Broke uint8
-	Way   []Edge[S, T] // from the start
-
-	// Probed: not the last step breaks it, but what follows from the state that it leads
-	// to. Who is the number that Probe returned.
-	Probed bool
-	Who    uint8
+// expander returns a function that lists all steps from a state. It serves one goroutine.
+// Its next call reuses the slice.
+func expander[S, T, W any](w World[S, T, W]) func(s *S) []Edge[S, T] {
+	x := &Steps[S, T, W]{world: w}
+	return func(s *S) []Edge[S, T] {
+		x.From, x.out = *s, x.out[:0]
+		w.Expand(x)
+		return x.out
+	}
 }
 
-// spot is where a property is broken: at the state of a hash, or at a step from it.
+// Options say what a search looks for, and how far it goes.
+type Options[F Fault, P Property] struct {
+	// Fault is the one wrong rule; 0 is none.
+	Fault F
+
+	// Only lists the properties that are looked at, so that a fault shows what else it
+	// breaks; nil is all.
+	Only []P
+
+	// Probe: from one state of that many, each client is left alone; 0 is never.
+	Probe int
+
+	// MaxStates ends the search after the level in which it is passed; 0 is never.
+	MaxStates int
+}
+
+// Sees says whether a property is looked at.
+func (o *Options[F, P]) Sees(p P) bool { return o.Only == nil || slices.Contains(o.Only, p) }
+
+// Broken returns a property as a search knows it, 0 if it is not looked at.
+func (o *Options[F, P]) Broken(p P) uint8 {
+	if o.Sees(p) {
+		return uint8(p)
+	}
+	return 0
+}
+
+// spot is where a property is broken: at a step from the state of a hash, or in what follows
+// there when a client is left alone.
 type spot struct {
 	from   uint64
-	index  int // of the step, or what Probe returned
+	index  int // of the step, or of the client
 	broke  uint8
 	probed bool
 }
@@ -84,35 +123,48 @@ func (f *spot) before(g *spot) bool {
 const blockSize = 2048
 
 // search is one breadth-first search, level by level. A level is a list of blocks.
-type search[S, T any] struct {
-	world   World[S, T]
+type search[S, T, W any] struct {
+	world   World[S, T, W]
 	probe   int
 	visited *visited
 	level   [][]S
+	tally
+}
+
+// tally is what is counted.
+type tally struct {
+	Edges  int     // steps between the states
+	Probed int     // states from which it was looked at what follows
+	Counts [64]int // how many steps contain an event
+}
+
+func (t *tally) add(u *tally) {
+	t.Edges += u.Edges
+	t.Probed += u.Probed
+	for e, k := range u.Counts {
+		t.Counts[e] += k
+	}
 }
 
 // Search visits all states, in order of their distance from the start, until it finds a
 // violation.
-func Search[S, T any](w World[S, T], l Limits) Result[S, T] {
+func Search[F Fault, P Property, S, T, W any](w World[S, T, W], o Options[F, P]) Report[P] {
 	began := time.Now()
-	workers := l.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	s := &search[S, T]{world: w, probe: l.Probe, visited: newVisited()}
+	s := &search[S, T, W]{world: w, probe: o.Probe, visited: newVisited()}
 	first := w.Start()
 	s.visited.add(w.Hash(&first), 0)
 	s.level = [][]S{{first}}
-	var res Result[S, T]
-	for len(s.level) > 0 && (l.MaxStates == 0 || s.visited.len() <= l.MaxStates) {
-		if found := s.advance(workers, &res); found != nil {
-			res.Found = s.follow(found)
+	var res Report[P]
+	for len(s.level) > 0 && (o.MaxStates == 0 || s.visited.len() <= o.MaxStates) {
+		if found := s.advance(); found != nil {
+			res.Violation = tell[P](w, found, s.follow(found))
 			break
 		}
 		if len(s.level) > 0 {
 			res.Depth++
 		}
 	}
+	res.tally = s.tally
 	res.Complete = len(s.level) == 0
 	res.States = s.visited.len()
 	res.Elapsed = time.Since(began)
@@ -124,19 +176,17 @@ type worker[S, T any] struct {
 	expand func(*S) []Edge[S, T]
 	full   [][]S
 	open   []S
-	counts [64]int
-	edges  int
-	probed int
 	found  *spot
+	tally
 }
 
 // advance expands the present level and makes the next one.
-func (s *search[S, T]) advance(n int, res *Result[S, T]) *spot {
+func (s *search[S, T, W]) advance() *spot {
 	var taken atomic.Int64
-	workers := make([]*worker[S, T], n)
+	workers := make([]*worker[S, T], runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for i := range workers {
-		w := &worker[S, T]{expand: s.world.Expander()}
+		w := &worker[S, T]{expand: expander(s.world)}
 		workers[i] = w
 		wg.Go(func() {
 			for {
@@ -159,11 +209,7 @@ func (s *search[S, T]) advance(n int, res *Result[S, T]) *spot {
 		if len(w.open) > 0 {
 			s.level = append(s.level, w.open)
 		}
-		res.Edges += w.edges
-		res.Probed += w.probed
-		for e, k := range w.counts {
-			res.Counts[e] += k
-		}
+		s.add(&w.tally)
 		if f := w.found; f != nil && (found == nil || f.before(found)) {
 			found = f
 		}
@@ -171,16 +217,20 @@ func (s *search[S, T]) advance(n int, res *Result[S, T]) *spot {
 	return found
 }
 
-func (s *search[S, T]) visit(w *worker[S, T], st *S) {
+func (s *search[S, T, W]) visit(w *worker[S, T], st *S) {
 	from := s.world.Hash(st)
 	if s.probe > 0 && from/64%uint64(s.probe) == 0 {
-		w.probed++
-		if who, broke := s.world.Probe(st); broke != 0 {
-			w.report(&spot{from, int(who), broke, true})
+		w.Probed++
+		for c := range s.world.NumClients() {
+			for _, lives := range []bool{false, true} {
+				if broke := s.world.Probe(st, c, lives); broke != 0 {
+					w.report(&spot{from, c, broke, true})
+				}
+			}
 		}
 	}
 	edges := w.expand(st)
-	w.edges += len(edges)
+	w.Edges += len(edges)
 	for i := range edges {
 		e := &edges[i]
 		if e.Broke != 0 {
@@ -188,7 +238,7 @@ func (s *search[S, T]) visit(w *worker[S, T], st *S) {
 			continue
 		}
 		for bit, set := 0, e.Events; set != 0; bit, set = bit+1, set>>1 {
-			w.counts[bit] += int(set & 1)
+			w.Counts[bit] += int(set & 1)
 		}
 		if s.visited.add(s.world.Hash(&e.Next), from) {
 			w.push(&e.Next)
@@ -213,28 +263,26 @@ func (w *worker[S, T]) push(st *S) {
 	}
 }
 
-// follow traces a spot back to the start and runs the way again.
-func (s *search[S, T]) follow(f *spot) *Finding[S, T] {
+// follow traces a spot back to the start, runs the way again and returns it, with the step
+// that breaks a property.
+func (s *search[S, T, W]) follow(f *spot) (run []Edge[S, T]) {
 	var way []uint64
 	for h := f.from; h != 0; h = s.visited.parent(h) {
 		way = append(way, h)
 	}
-	found := &Finding[S, T]{Broke: f.broke, Probed: f.probed}
-	at, expand := s.world.Start(), s.world.Expander()
+	at, expand := s.world.Start(), expander(s.world)
 	for i := len(way) - 2; i >= 0; i-- {
 		edges := expand(&at)
 		for j := range edges {
 			if e := &edges[j]; e.Broke == 0 && s.world.Hash(&e.Next) == way[i] {
-				found.Way = append(found.Way, *e)
+				run = append(run, *e)
 				at = e.Next
 				break
 			}
 		}
 	}
-	if f.probed {
-		found.Who = uint8(f.index)
-	} else {
-		found.Way = append(found.Way, expand(&at)[f.index])
+	if !f.probed {
+		run = append(run, expand(&at)[f.index])
 	}
-	return found
+	return run
 }

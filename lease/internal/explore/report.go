@@ -19,15 +19,54 @@ type Property interface {
 	fmt.Stringer
 }
 
+// Fault is a rule of a model that is wrong. Why says it in words.
+type Fault interface {
+	~int
+	fmt.Stringer
+	Why() string
+}
+
+// Between returns the events, properties or faults from one to the one before another.
+func Between[V ~int | ~uint8](from, to V) []V {
+	var all []V
+	for v := from; v < to; v++ {
+		all = append(all, v)
+	}
+	return all
+}
+
+// Notes are what happens in a step.
+type Notes[E Event, F Fault, P Property] struct {
+	options *Options[F, P]
+	Events  uint64 // a bit each
+	Broke   P      // the first property that was broken
+}
+
+// NewNotes returns notes of a step that has nothing in it yet.
+func NewNotes[E Event, F Fault, P Property](o *Options[F, P]) Notes[E, F, P] {
+	return Notes[E, F, P]{options: o}
+}
+
+// Note says that an event happens.
+func (n *Notes[E, F, P]) Note(e E) { n.Events |= 1 << e }
+
+// Has says whether an event happened.
+func (n *Notes[E, F, P]) Has(e E) bool { return n.Events&(1<<e) != 0 }
+
+// Fail says that a property is broken.
+func (n *Notes[E, F, P]) Fail(p P) {
+	if n.Broke == 0 && n.options.Sees(p) {
+		n.Broke = p
+	}
+}
+
 // Report is the result of a search in the words of a model.
-type Report[E Event, P Property] struct {
-	States    int // distinct states
-	Edges     int // steps between them
+type Report[P Property] struct {
+	tally
+	States    int // distinct ones
 	Depth     int // the longest of all shortest runs
 	Complete  bool
-	Probed    int // states from which it was looked at what follows
 	Elapsed   time.Duration
-	Counts    map[E]int // how many steps contain an event
 	Violation *Violation[P]
 }
 
@@ -38,18 +77,25 @@ type Violation[P Property] struct {
 	Trace    []string
 }
 
-// NewReport puts a result into the words of a model. It has events up to count, and tells
-// a finding in lines.
-func NewReport[E Event, P Property, S, T any](r Result[S, T], count E, tell func(*Finding[S, T]) []string) Report[E, P] {
-	res := Report[E, P]{States: r.States, Edges: r.Edges, Depth: r.Depth, Complete: r.Complete, Probed: r.Probed,
-		Elapsed: r.Elapsed, Counts: map[E]int{}}
-	for e := range count {
-		res.Counts[e] = r.Counts[e]
+// tell tells a run in words, the states in a column of their own.
+func tell[P Property, S, T, W any](w World[S, T, W], f *spot, run []Edge[S, T]) *Violation[P] {
+	v := &Violation[P]{Property: P(f.broke), Steps: len(run)}
+	teller, width := w.Teller(), 0
+	var what, where []string
+	for i := range run {
+		doing, state := teller(&run[i])
+		what, where = append(what, doing), append(where, state)
+		width = max(width, len(doing))
 	}
-	if f := r.Found; f != nil {
-		res.Violation = &Violation[P]{P(f.Broke), len(f.Way), tell(f)}
+	for i := range run {
+		v.Trace = append(v.Trace, fmt.Sprintf("%2d. %-*s %s", i+1, width, what[i], where[i]))
 	}
-	return res
+	so := "    so " + v.Property.String()
+	if f.probed {
+		so = fmt.Sprintf("    and from here %s: it is %c", v.Property, 'A'+f.index)
+	}
+	v.Trace = append(v.Trace, so)
+	return v
 }
 
 // Digest returns a 64-bit digest of what is in b, never zero. Up to the next multiple of 8,

@@ -3,6 +3,7 @@ package model_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
@@ -18,31 +19,22 @@ var (
 
 // TestBreakOfTheDead visits all states of a world in which locks are broken while their
 // holders live, and after their processes have ended.
-func TestBreakOfTheDead(t *testing.T) { breaks(t, presentWorld, 2_000_000, model.TookDeadBroken) }
+func TestBreakOfTheDead(t *testing.T) {
+	visitAtLength(t, presentWorld, 2_000_000, model.TookDeadBroken, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken)
+}
 
 // TestBreakAndAge visits all states of a world in which waiters and breakers ask the store's
 // clock for how long a version has stood. A breaker may be stopped for any time between
 // that and its write.
 func TestBreakAndAge(t *testing.T) {
-	breaks(t, agedWorld, 4_000_000, model.SeenOld, model.SeenOldByBoth)
+	visitAtLength(t, agedWorld, 4_000_000, model.SeenOld, model.SeenOldByBoth, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken)
 }
 
 // TestBreakBesideRenewal visits the nearest states of a world in which a break and a write
 // of the holder are under way at the same time, too.
 func TestBreakBesideRenewal(t *testing.T) {
 	exploretest.Torture(t)
-	c := lateAge
-	c.MaxStates = 1_000_000
-	exploretest.NoViolation(t, explore(t, c))
-}
-
-func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
-	exploretest.Torture(t)
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, append(events, model.WatchOutlastsBreak, model.FreedBroken, model.RetakenBroken))
-	exploretest.VisitsAll(t, r, least)
+	lab.Visit(t, lateAge, model.Options{MaxStates: 1_000_000}, 1_000_000)
 }
 
 // TestBreakReductions compares states with their reduced forms: the nearest ones of the
@@ -50,5 +42,5 @@ func breaks(t *testing.T, c model.Config, least int, events ...model.Event) {
 func TestBreakReductions(t *testing.T) {
 	c := presentWorld
 	c.Age, c.Flight, c.Attempts, c.Sleep, c.Jump = true, 2, 2, true, true
-	compareFaults(t, c, 10, between(model.BreakIsALife, model.StoodOfAnEarlierWrite))
+	compareFaults(t, c, 10, explore.Between(model.BreakIsALife, model.AskIsALife))
 }

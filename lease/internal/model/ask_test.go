@@ -3,7 +3,7 @@ package model_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -15,47 +15,22 @@ var (
 )
 
 // TestAsk visits all states of a small world with asks.
-func TestAsk(t *testing.T) {
-	c := askWorld
-	c.Probe = 64
-	if raceEnabled {
-		c.MaxStates = 20_000
-	}
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	if !raceEnabled {
-		exploretest.Happens(t, r, model.AskEvents())
-		exploretest.VisitsAll(t, r, 300_000)
-	}
-}
+func TestAsk(t *testing.T) { visit(t, askWorld, 20_000, 300_000, model.AskEvents()...) }
 
 // TestAskReductions compares states with their reduced forms: the nearest ones of the right
 // protocol and of each fault of asks.
 func TestAskReductions(t *testing.T) {
 	c := askBreaks
 	c.Flight, c.Attempts, c.Sleep, c.Jump = 2, 2, true, true
-	compareFaults(t, c, 10, between(model.AskIsALife, model.RenewalKeepsMark))
+	compareFaults(t, c, 10, explore.Between(model.AskIsALife, model.RenewalKeepsMark+1))
 }
 
 // TestLateAsks visits all states of a world in which asks and writes of the holders are under
 // way at the same time, for any time.
-func TestLateAsks(t *testing.T) {
-	exploretest.Torture(t)
-	c := lateAsks
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.VisitsAll(t, r, 1_000_000)
-}
+func TestLateAsks(t *testing.T) { visitAtLength(t, lateAsks, 1_000_000) }
 
 // TestAsksAndBreaks visits all states of a world in which locks are asked for and broken, while
 // their holders live, and after their processes have ended.
 func TestAsksAndBreaks(t *testing.T) {
-	exploretest.Torture(t)
-	c := askBreaks
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, append(model.AskEvents(), model.WatchOutlastsBreak, model.FreedBroken))
-	exploretest.VisitsAll(t, r, 1_000_000)
+	visitAtLength(t, askBreaks, 1_000_000, append(model.AskEvents(), model.WatchOutlastsBreak, model.FreedBroken)...)
 }

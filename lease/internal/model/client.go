@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+)
 
 // The rules of a client. Each function is one step of its program, between two of
 // which it may be stopped for any time.
@@ -25,14 +29,14 @@ func (w *world) acquire(c int) bool {
 	cl := &w.cl[c]
 	switch {
 	case cl.wait > 0 && !cl.base.formerlyOf(c):
-		w.note(TookDead)
+		w.Note(TookDead)
 		if cl.base.kind == broken {
-			w.note(TookDeadBroken)
+			w.Note(TookDeadBroken)
 		}
 	case cl.wait > 0:
-		w.note(RetakenAtOnce)
+		w.Note(RetakenAtOnce)
 		if cl.base.kind == broken {
-			w.note(RetakenBroken)
+			w.Note(RetakenBroken)
 		}
 	}
 	cl.mode, cl.grant, cl.tok = acquiring, freshGrant, cl.base.tok+1
@@ -72,7 +76,7 @@ func (w *world) giveUp(c int) bool {
 func (w *world) end(c int) {
 	cl := &w.cl[c]
 	if w.reg.kind == held && w.reg.grant == cl.grant {
-		w.fail(NoFalseLoss)
+		w.Fail(NoFalseLoss)
 	}
 	for i := range w.n {
 		if r := &w.flight[i]; r.grant == cl.grant && r.rec.kind == held {
@@ -90,13 +94,13 @@ func (w *world) observe(c int, rec record) {
 	before, had := cl.wait, cl.base.kind != none
 	switch {
 	case again && w.Fault != WaitAnewEachLook:
-		w.note(SeenUnchanged)
+		w.Note(SeenUnchanged)
 		wait = cl.wait
 	case w.goesOn(c, &rec):
 		if rec.kind == held {
-			w.note(WatchOutlastsAsk)
+			w.Note(WatchOutlastsAsk)
 		} else {
-			w.note(WatchOutlastsBreak)
+			w.Note(WatchOutlastsBreak)
 		}
 		wait = min(wait, cl.wait)
 	case w.Fault == WaitAcrossVersions && cl.base.kind == held:
@@ -105,15 +109,15 @@ func (w *world) observe(c int, rec record) {
 		wait -= min(wait, cl.asking)
 	}
 	if wait > 0 && w.isOld(&rec) {
-		w.note(SeenOld)
+		w.Note(SeenOld)
 		if rec.stood > 0 {
-			w.note(SeenOldByBoth)
+			w.Note(SeenOldByBoth)
 		}
 		wait = 0
 	}
 	watched := had && w.was.ver != 0 && cl.base.lastWrite() == w.was.ver
 	if rec.kind == held && rec.ver == w.reg.ver && had && cl.base.lastWrite() == rec.lastWrite() && wait > before && w.Ask {
-		w.fail(NotDelayed)
+		w.Fail(NotDelayed)
 	}
 	cl.base, cl.wait = rec, wait
 	cl.base.broke, cl.base.stood, cl.base.age = 0, 0, 0
@@ -121,7 +125,7 @@ func (w *world) observe(c int, rec record) {
 		return
 	}
 	if soon := w.was.formerlyOf(c) || w.was.isDead(); soon && !w.mayTake(c) || watched && wait > before {
-		w.fail(NotDelayed)
+		w.Fail(NotDelayed)
 	}
 }
 
@@ -157,9 +161,9 @@ func (w *world) confirm(c int) {
 	case releasing, givingUp, freeing:
 		rec := record{ver: ver, kind: free, tok: cl.base.tok}
 		if w.Fault == DeleteOnRelease && cl.mode == releasing {
-			rec = record{kind: absent, tok: lowToken}
+			rec = record{kind: absent, tok: explore.LowToken}
 		}
-		w.note(Ended)
+		w.Note(Ended)
 		w.end(c)
 		w.observe(c, rec)
 	}
@@ -172,12 +176,12 @@ func (w *world) adopt(c int, ver, ask uint8) {
 	i := slices.IndexFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == ver })
 	switch {
 	case i < 0 && w.Fault != AdoptByName && w.Fault != AdoptByEqualName:
-		w.fail(KnownNonce)
+		w.Fail(KnownNonce)
 		return
 	case i < 0 || w.Fault == LastNonceTimes:
 		i = int(cl.n) - 1
 	case i < int(cl.n)-1:
-		w.note(SettledByEarlierAttempt)
+		w.Note(SettledByEarlierAttempt)
 	}
 	left := cl.att[i].left
 	if w.Fault == DeadlineFromReply {
@@ -197,7 +201,7 @@ func (w *world) adopt(c int, ver, ask uint8) {
 	cl.mode, cl.base = holding, rec
 	cl.forget()
 	if left == 0 {
-		w.note(BornExpired)
+		w.Note(BornExpired)
 		*cl = client{}
 		w.observe(c, rec)
 	}
@@ -208,7 +212,7 @@ func (w *world) adopt(c int, ver, ask uint8) {
 func (w *world) refuse(c int) {
 	cl := &w.cl[c]
 	cl.io = quiet
-	w.note(Refused)
+	w.Note(Refused)
 	if cl.mode == releasing || cl.mode == givingUp || cl.mode == freeing {
 		if w.Fault == GiveUpOnConflict && cl.mode == givingUp {
 			w.end(c)
@@ -224,13 +228,13 @@ func (w *world) refuse(c int) {
 		return // to be read back
 	}
 	if cl.n > 0 && w.Fault != ConflictIsLoss {
-		w.note(RefusedRetry)
+		w.Note(RefusedRetry)
 		if w.Fault == RetryOnConflict {
 			cl.base = w.reg
 		}
 		return // to be read back
 	}
-	w.note(SettledLost)
+	w.Note(SettledLost)
 	w.end(c)
 }
 
@@ -239,7 +243,7 @@ func (w *world) refuse(c int) {
 func (w *world) timeout(c int, drop bool) {
 	cl := &w.cl[c]
 	if cl.io == confirmed {
-		w.note(LostReply)
+		w.Note(LostReply)
 	}
 	if drop {
 		w.drop(cl.wver)
@@ -251,14 +255,7 @@ func (w *world) timeout(c int, drop bool) {
 }
 
 func (w *world) drop(ver uint8) {
-	for i := range w.n {
-		if w.flight[i].rec.ver == ver {
-			copy(w.flight[i:w.n], w.flight[i+1:w.n])
-			w.n--
-			w.flight[w.n] = request{}
-			return
-		}
-	}
+	explore.Keep(w.flight[:], &w.n, func(r *request) bool { return r.rec.ver != ver })
 }
 
 // dropLast forgets the attempt that was sent last, as it is certainly not applied.
@@ -303,7 +300,7 @@ func (w *world) answer(c int) {
 	cl := &w.cl[c]
 	rec := cl.reply
 	if rec.ver != w.reg.ver {
-		w.note(StaleAnswer)
+		w.Note(StaleAnswer)
 	}
 	cl.io, cl.reply = quiet, record{}
 	switch cl.mode {
@@ -327,19 +324,19 @@ func (w *world) settle(c int, rec record) {
 	last := rec.ver == cl.att[max(cl.n, 1)-1].ver
 	switch {
 	case rec.ver == cl.base.ver:
-		w.note(SettledNotApplied)
+		w.Note(SettledNotApplied)
 	case w.ours(c, &rec) && (rec.mark != 0 || rec.lastWrite() == cl.base.lastWrite()):
 		w.settleAsk(c, rec)
 	case w.ours(c, &rec) && (last || w.Fault != LastNonceJudges):
-		w.note(SettledOurs)
+		w.Note(SettledOurs)
 		if rec.grant != cl.grant {
-			w.fail(OwnGrant)
+			w.Fail(OwnGrant)
 		}
 		w.adopt(c, rec.ver, 0)
 	default:
-		w.note(SettledLost)
+		w.Note(SettledLost)
 		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
-			w.note(LostToBreak)
+			w.Note(LostToBreak)
 			w.endBelief(c)
 			cl.base = rec // free is to be written on this
 			return
@@ -358,24 +355,24 @@ func (w *world) settle(c int, rec record) {
 func (w *world) settleAsk(c int, rec record) {
 	cl := &w.cl[c]
 	if rec.grant != cl.grant {
-		w.fail(OwnGrant)
+		w.Fail(OwnGrant)
 	}
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.mark })
 	switch {
 	case w.Fault == AskIsStolen:
 		w.end(c)
 	case own:
-		w.note(SettledByMark)
+		w.Note(SettledByMark)
 		w.adopt(c, rec.mark, rec.ver)
 	case rec.lastWrite() == cl.base.lastWrite():
-		w.note(WentOnOverAsk)
+		w.Note(WentOnOverAsk)
 		if w.Fault == AskRenews && cl.n > 0 {
 			cl.left = cl.att[cl.n-1].left
 		}
 		cl.base = rec
 		cl.forget()
 	default:
-		w.note(SettledLost)
+		w.Note(SettledLost)
 		w.end(c)
 		w.observe(c, rec)
 	}
@@ -387,14 +384,14 @@ func (w *world) settleFree(c int, rec record) {
 	switch {
 	case w.ours(c, &rec):
 		if cl.mode == givingUp {
-			w.note(GiveUpFoundOwn)
+			w.Note(GiveUpFoundOwn)
 		}
 		cl.base = rec // free is to be written on this
 	case rec.ver == cl.base.ver:
 	case rec.kind >= broken && (rec.of(cl.grant) || w.Fault == FreesAnyBreak):
 		cl.base = rec // so it is on a break
 	default:
-		w.note(EndedByReadBack)
+		w.Note(EndedByReadBack)
 		w.end(c)
 		w.observe(c, rec)
 	}
@@ -406,7 +403,7 @@ func (w *world) settleTicketFree(c int, rec record) {
 	switch {
 	case rec.ver == cl.base.ver:
 	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
-		w.note(UsedAnnounced)
+		w.Note(UsedAnnounced)
 		cl.base = rec // free is to be written on this
 	default:
 		*cl = client{}

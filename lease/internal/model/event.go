@@ -1,11 +1,10 @@
 package model
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // Event is something that must happen in a model for it to mean anything: a property
 // holds in every world in which nothing happens.
 type Event uint8
-
-// events is a set of them.
-type events uint64
 
 // The events. String says what each is.
 const (
@@ -125,24 +124,16 @@ var eventTexts = [eventCount]string{
 }
 
 // Events returns the events of a world without tickets and presence.
-func Events() []Event { return between(0, Detached) }
+func Events() []Event { return explore.Between(Event(0), Detached) }
 
 // TicketEvents returns those that tickets and presence bring.
-func TicketEvents() []Event { return between(Detached, TookDeadBroken) }
+func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
 // BreakEvents returns those that presence, and a store's clock, bring to a break.
-func BreakEvents() []Event { return between(TookDeadBroken, Asked) }
+func BreakEvents() []Event { return explore.Between(TookDeadBroken, Asked) }
 
 // AskEvents returns those that asks bring.
-func AskEvents() []Event { return between(Asked, eventCount) }
-
-func between(from, to Event) []Event {
-	var all []Event
-	for e := from; e < to; e++ {
-		all = append(all, e)
-	}
-	return all
-}
+func AskEvents() []Event { return explore.Between(Asked, eventCount) }
 
 // String says what happened.
 func (e Event) String() string { return eventTexts[e] }

@@ -2,40 +2,19 @@ package model
 
 import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// Result is what a search found.
-type Result = explore.Report[Event, Property]
+// Options say what a search looks for, and how far it goes.
+type Options = explore.Options[Fault, Property]
 
 // Explore searches all states that c allows, in order of their distance from the
 // start, until it finds a violation.
-func Explore(c Config) Result {
-	m := newMachine(c)
-	r := explore.Search(m, explore.Limits{Probe: c.Probe, MaxStates: c.MaxStates, Workers: c.Workers})
-	return explore.NewReport[Event, Property](r, eventCount, m.tell)
+func Explore(c Config, o Options) explore.Report[Property] {
+	return explore.Search(newMachine(c, o), o)
 }
 
-// tell tells a finding in words.
-func (m *machine) tell(f *explore.Finding[state, step]) []string {
-	t := &tracer{m: m, at: m.Start()}
-	for i := range f.Way {
-		t.step(&f.Way[i])
-	}
-	if f.Probed {
-		t.alone(int(f.Who), Property(f.Broke))
-	}
-	return t.lines
-}
-
-// Start returns the first state, in its canonical form.
-func (m *machine) Start() state {
-	s := start()
-	m.canonical(&s)
-	return s
-}
-
-// Hash returns the digest of a canonical state.
-func (m *machine) Hash(s *state) uint64 { return s.hash() }
-
-// Expander returns a function that lists all steps from a state.
-func (m *machine) Expander() func(*state) []edge {
-	return (&expansion{m: m}).expand
+// Compare visits up to limit states of c without the reductions, and compares the steps from
+// each with those from its reduced form. See [explore.Compare].
+func Compare(c Config, o Options, limit int) (states, forms int, differs []string) {
+	plain, reduced := newMachine(c, o), newMachine(c, o)
+	plain.reduce = false
+	return explore.Compare(plain, reduced, func(s *state) { reduced.canonical(s) }, limit)
 }

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // Fault is one wrong rule. Each was found in a real system or is an easy mistake in
 // this one; the checker must catch every one of them.
 type Fault int
@@ -128,51 +130,4 @@ func (f Fault) String() string { return faultTexts[f].name }
 func (f Fault) Why() string { return faultTexts[f].why }
 
 // Faults returns all faults, NoFault not among them.
-func Faults() []Fault {
-	var all []Fault
-	for f := NoFault + 1; f < faults; f++ {
-		all = append(all, f)
-	}
-	return all
-}
-
-// Property is one promise that the protocol makes.
-type Property int
-
-// The properties.
-const (
-	Kept Property = iota
-	Exclusion
-	TokenRises
-	OwnGrant
-	NoFalseLoss
-	OwnRelease
-	EndedStaysEnded
-	BreakOrder
-	KnownNonce
-	KeptAlone
-	Progress
-	TicketKept
-	NotDelayed
-
-	properties
-)
-
-var propertyTexts = [properties]string{
-	Kept:            "nothing is broken",
-	Exclusion:       "two clients believe at one instant that they hold the lock",
-	TokenRises:      "a token does not rise",
-	OwnGrant:        "a client adopts a grant that is not its own",
-	NoFalseLoss:     "a client reports as lost or given up a grant that the register still holds",
-	OwnRelease:      "a release frees what is not its grant's",
-	EndedStaysEnded: "a grant that was reported to be over for certain is written again",
-	BreakOrder:      "after a break with --now the older holder has not the smaller token",
-	KnownNonce:      "a client does not know a write of its own grant",
-	KeptAlone:       "a holder that is left alone with a good network loses its lock",
-	Progress:        "a client that is left alone with a good network does not get the lock",
-	TicketKept:      "a ticket is refused although no process took its lease up",
-	NotDelayed:      "a break or an ask keeps a client out that could have taken the lock without it",
-}
-
-// String says what it means that the property is broken.
-func (p Property) String() string { return propertyTexts[p] }
+func Faults() []Fault { return explore.Between(NoFault+1, faults) }

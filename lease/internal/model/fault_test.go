@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
@@ -16,17 +15,10 @@ var (
 	breakWorld  = model.Config{Attempts: 1, Flight: 1, Break: true}
 	sleepyWorld = model.Config{Attempts: 1, Flight: 1, Sleep: true}
 	jumpyWorld  = model.Config{Attempts: 1, Flight: 1, Jump: true}
-	probedWorld = model.Config{Attempts: 2, Flight: 2, Probe: 1}
 )
 
-// catches says what must be found of each fault, and how long the shortest run to it is.
-// A fault stands more than once if more than one property tells of it.
-var catches = []struct {
-	fault  model.Fault
-	world  model.Config
-	breaks model.Property
-	steps  int
-}{
+// catches has a line for each fault, and more for some.
+var catches = []exploretest.Catch[model.Config, model.Fault, model.Property]{
 	{model.DeadlineFromReply, plainWorld, model.Exclusion, 12},
 	{model.DeadlineFromUnknown, plainWorld, model.Exclusion, 14},
 	{model.HolderMonotonicOnly, sleepyWorld, model.Exclusion, 12},
@@ -37,7 +29,7 @@ var catches = []struct {
 	{model.WaitWithRhoOnce, plainWorld, model.Exclusion, 13},
 	{model.WaitOwnTTL, plainWorld, model.Exclusion, 12},
 	{model.WaitAcrossVersions, plainWorld, model.Exclusion, 17},
-	{model.WaitAnewEachLook, probedWorld, model.Progress, 4},
+	{model.WaitAnewEachLook, retryWorld, model.Progress, 4},
 	{model.WaitByWallClock, jumpyWorld, model.Exclusion, 11},
 	{model.WaitNotForBroken, breakWorld, model.Exclusion, 12},
 	{model.LastNonceJudges, retryWorld, model.NoFalseLoss, 8},
@@ -46,7 +38,7 @@ var catches = []struct {
 	{model.AdoptByEqualName, plainWorld, model.OwnGrant, 9},
 	{model.AdoptByEqualName, plainWorld, model.Exclusion, 10},
 	{model.ConflictIsLoss, retryWorld, model.NoFalseLoss, 7},
-	{model.ConflictIsLoss, probedWorld, model.KeptAlone, 8},
+	{model.ConflictIsLoss, retryWorld, model.KeptAlone, 8},
 	{model.RetryOnConflict, retryWorld, model.TokenRises, 9},
 	{model.RetryOnConflict, retryWorld, model.Exclusion, 14},
 	{model.GiveUpInSilence, plainWorld, model.NoFalseLoss, 6},
@@ -88,35 +80,8 @@ var catches = []struct {
 	{model.RenewalKeepsMark, askWorld, model.Exclusion, 21},
 }
 
-// only returns c with all properties but p out of sight.
-func only(c model.Config, p model.Property) model.Config {
-	for q := range model.NotDelayed + 1 {
-		if q != p {
-			c.Ignore = append(slices.Clip(c.Ignore), q)
-		}
-	}
-	return c
-}
-
 // TestFaults looks for a run that shows what is wrong with each wrong rule.
-func TestFaults(t *testing.T) {
-	missing := model.Faults()
-	for _, c := range catches {
-		missing = slices.DeleteFunc(missing, func(f model.Fault) bool { return f == c.fault })
-		t.Run(c.fault.String(), func(t *testing.T) {
-			if raceEnabled && c.steps > 8 {
-				t.Skip("far away: searched without the race detector")
-			}
-			t.Log(c.fault.Why())
-			world := only(c.world, c.breaks)
-			world.Fault = c.fault
-			exploretest.Caught(t, explore(t, world), c.breaks, c.steps)
-		})
-	}
-	if len(missing) > 0 {
-		t.Errorf("no test looks for %v", missing)
-	}
-}
+func TestFaults(t *testing.T) { lab.CatchFaults(t, catches) }
 
 // TestFaultsInTheFullWorld looks for the faults, all properties in sight, where everything
 // may happen: none of them hides behind another rule.
@@ -137,11 +102,10 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 			case f >= model.TicketTakesGrant:
 				c = deadWorld
 			}
-			c.Fault, c.Probe = f, 16
-			if r := explore(t, c); r.Violation == nil {
+			if v := lab.Search(t, c, model.Options{Fault: f, Probe: 16}).Violation; v == nil {
 				t.Errorf("not caught: %s", f.Why())
 			} else {
-				t.Logf("after %d steps %s", r.Violation.Steps, r.Violation.Property)
+				t.Logf("after %d steps %s", v.Steps, v.Property)
 			}
 		})
 	}

@@ -1,12 +1,10 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
 
-// The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a
-// clock advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
-const (
-	slowest = 1
-	fastest = 2
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
 // Config says how large a world is and what may happen in it. The zero value is a world
@@ -38,64 +36,34 @@ type Config struct {
 	// Age: the store tells for how long a version has stood, by a clock of its own. There
 	// are no breaks with --now then, which no age makes a difference to.
 	Age bool
-
-	// Fault is the one wrong rule.
-	Fault Fault
-
-	// Ignore lists properties that are not looked at, so that a fault shows what
-	// else it breaks.
-	Ignore []Property
-
-	// Probe: in one state of that many, each client is left alone with a good network;
-	// it must get the lock, and keep it if it has it. 0 is never.
-	Probe int
-
-	// Plain leaves out the reductions that rest on what the rules make irrelevant.
-	Plain bool
-
-	// MaxStates ends the search after the level in which it is passed; 0 is never.
-	MaxStates int
-
-	// Workers is the number of goroutines; default one per CPU.
-	Workers int
 }
 
 // machine holds the rules of one configuration. It does not change.
 type machine struct {
 	Config
-	ttl    [2]uint8
-	ignore [properties]bool
+	Options
+	ttl [2]uint8
 
 	// reduce: states are reduced by what the rules make irrelevant. Some faults look at
 	// what the right rules do not.
 	reduce bool
 }
 
-func newMachine(c Config) *machine {
-	if c.TTL == [2]int{} {
-		c.TTL = [2]int{4, 2}
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 2
-	}
-	if c.Flight == 0 {
-		c.Flight = 3
-	}
+func newMachine(c Config, o Options) *machine {
+	c.TTL = cmp.Or(c.TTL, [2]int{4, 2})
+	c.Attempts, c.Flight = cmp.Or(c.Attempts, 2), cmp.Or(c.Flight, 3)
 	if min(c.TTL[0], c.TTL[1]) < 2 || max(c.TTL[0], c.TTL[1]) > 7 || c.Attempts > maxAttempts || c.Flight > maxFlight {
 		panic("model: configuration out of bounds")
 	}
-	m := &machine{Config: c, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
-	switch c.Fault {
+	m := &machine{Config: c, Options: o, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}}
+	switch m.Fault {
 	case BlindAcquire, BlindRenewal, BlindRelease, LastNonceJudges, LastNonceTimes, AdoptByName, AdoptByEqualName,
 		DeadlineFromUnknown, RetryOnConflict, WaitAcrossVersions, BeliefDuringRelease,
 		TicketTTL, AttachKeepsProcess, AttachKeepsPresence,
 		BreakKeepsAnyWatch, FreesAnyBreak, FreeKeepsToken,
 		AskKeepsAnyWatch, AskRenews, AskNamesTheAsk, RenewalKeepsMark:
 	default:
-		m.reduce = !c.Plain
-	}
-	for _, p := range c.Ignore {
-		m.ignore[p] = true
+		m.reduce = true
 	}
 	return m
 }
@@ -138,16 +106,25 @@ func (m *machine) isOld(r *record) bool {
 type world struct {
 	*machine
 	state
-	events events
-	broke  Property
+	notes
 }
 
-func (w *world) note(e Event) { w.events |= 1 << e }
+type notes = explore.Notes[Event, Fault, Property]
 
-func (w *world) fail(p Property) {
-	if w.broke == Kept && !w.ignore[p] {
-		w.broke = p
-	}
+// NumClients returns how many there are.
+func (m *machine) NumClients() int { return len(state{}.cl) }
+
+// Begin sets w to a state.
+func (m *machine) Begin(w *world, s *state) {
+	w.machine, w.notes = m, explore.NewNotes[Event](&m.Options)
+	w.state = *s
+}
+
+// End ends a step.
+func (m *machine) End(w *world, e *edge) {
+	e.Step.raised = w.finish()
+	w.judge()
+	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
 }
 
 // believes says whether client c believes now that it holds the lock.
@@ -164,11 +141,11 @@ func (w *world) judge() {
 	a, b := &w.cl[0], &w.cl[1]
 	switch {
 	case a.exempt == 0 && b.exempt == 0:
-		w.fail(Exclusion)
+		w.Fail(Exclusion)
 	case a.tok == b.tok, a.exempt == 0 && a.tok < b.tok, b.exempt == 0 && b.tok < a.tok:
-		w.fail(BreakOrder)
+		w.Fail(BreakOrder)
 	default:
-		w.note(TwoUnderNow)
+		w.Note(TwoUnderNow)
 	}
 }
 
@@ -187,8 +164,7 @@ func (w *world) send(c int, r request) bool {
 	case int(w.n) == w.Flight:
 		return false
 	}
-	w.flight[w.n] = r
-	w.n++
+	explore.Put(w.flight[:], &w.n, r)
 	cl.io, cl.wver = waiting, r.rec.ver
 	return true
 }
@@ -240,7 +216,7 @@ func (w *world) sendFree(c int, what uint8) bool {
 		r.rec.tok = cl.tok
 	}
 	if w.Fault == DeleteOnRelease && what == toRelease {
-		r.rec = record{kind: absent, tok: lowToken}
+		r.rec = record{kind: absent, tok: explore.LowToken}
 	}
 	if w.Fault == BlindRelease {
 		r.unconditional = 1
@@ -250,11 +226,8 @@ func (w *world) sendFree(c int, what uint8) bool {
 
 // apply lets the store carry out a write in flight.
 func (w *world) apply(i int) {
-	r, old := w.flight[i], w.reg
+	r, old := explore.Take(w.flight[:], &w.n, i), w.reg
 	w.checkApply(&r, &old)
-	copy(w.flight[i:w.n], w.flight[i+1:w.n])
-	w.n--
-	w.flight[w.n] = request{}
 	w.reg = r.rec
 	w.usedUp(&r)
 	switch r.what {
@@ -269,9 +242,9 @@ func (w *world) apply(i int) {
 	if cl := &w.cl[r.by]; cl.io == waiting && cl.wver == r.rec.ver {
 		cl.io = confirmed
 	} else {
-		w.note(LateApply)
+		w.Note(LateApply)
 		if cl.grant != r.grant {
-			w.note(LateApplyOfOldGrant)
+			w.Note(LateApplyOfOldGrant)
 		}
 	}
 }
@@ -279,44 +252,44 @@ func (w *world) apply(i int) {
 // checkApply looks at what a write does to the register.
 func (w *world) checkApply(r *request, old *record) {
 	if r.over == 1 {
-		w.fail(EndedStaysEnded)
+		w.Fail(EndedStaysEnded)
 	}
 	if r.rec.kind != absent && r.rec.tok < old.tok {
-		w.fail(TokenRises)
+		w.Fail(TokenRises)
 	}
 	own := old.of(r.grant)
 	switch r.what {
 	case toAcquire:
 		if r.rec.tok <= w.max {
-			w.fail(TokenRises)
+			w.Fail(TokenRises)
 		}
 		w.max = max(w.max, r.rec.tok)
 		w.noteAcquire(r, old)
 	case toAttach:
-		w.note(Attached)
+		w.Note(Attached)
 	case toRenew:
-		w.note(Renewed)
+		w.Note(Renewed)
 	case toRelease:
-		w.note(Freed)
+		w.Note(Freed)
 		if !own {
-			w.fail(OwnRelease)
+			w.Fail(OwnRelease)
 		} else if old.kind >= broken {
-			w.note(FreedBroken)
+			w.Note(FreedBroken)
 		}
 	case toGiveUp:
 		if own {
-			w.note(GiveUpFreedOwn)
+			w.Note(GiveUpFreedOwn)
 		} else {
-			w.note(GiveUpFreedPredecessor)
+			w.Note(GiveUpFreedPredecessor)
 			if r.pred != old.ver {
-				w.fail(OwnRelease)
+				w.Fail(OwnRelease)
 			}
 		}
 	case toAsk:
-		w.note(Asked)
+		w.Note(Asked)
 	case toBreak:
 		if r.rec.tok <= old.tok {
-			w.fail(TokenRises)
+			w.Fail(TokenRises)
 		}
 		w.noteBreak(r, old)
 	}
@@ -325,24 +298,24 @@ func (w *world) checkApply(r *request, old *record) {
 func (w *world) noteAcquire(r *request, old *record) {
 	switch {
 	case old.kind == absent, old.kind == free:
-		w.note(Granted)
+		w.Note(Granted)
 	case old.kind == held && old.owner != r.by:
-		w.note(TakenOver)
+		w.Note(TakenOver)
 	case old.kind == held:
-		w.note(TakenOverFromOneself)
+		w.Note(TakenOverFromOneself)
 	case old.kind == broken:
-		w.note(TookBroken)
+		w.Note(TookBroken)
 	case old.kind == brokenNow:
-		w.note(TookBrokenNow)
+		w.Note(TookBrokenNow)
 	}
 }
 
 func (w *world) noteBreak(r *request, old *record) {
 	if r.rec.kind == broken {
-		w.note(Broke)
+		w.Note(Broke)
 		return
 	}
-	w.note(BrokeNow)
+	w.Note(BrokeNow)
 	for c := range w.cl {
 		if w.cl[c].grant != 0 && w.cl[c].grant == old.grant {
 			w.cl[c].exempt = 1
@@ -367,8 +340,7 @@ func (w *world) sendBreak(kind uint8) bool {
 	if w.Fault != BreakKeepsToken {
 		rec.tok++
 	}
-	w.flight[w.n] = request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak}
-	w.n++
+	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak})
 	return true
 }
 
@@ -378,8 +350,7 @@ func (w *world) sendAsk() bool {
 		return false
 	}
 	rec := record{ver: freshVersion, kind: held, tok: w.reg.tok} // the rest is of what it asks
-	w.flight[w.n] = request{rec: rec, pred: w.reg.ver, by: operator, what: toAsk}
-	w.n++
+	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toAsk})
 	return true
 }
 
@@ -440,9 +411,9 @@ func (w *world) expire(c int) {
 	if cl.mode != holding {
 		return
 	}
-	w.note(Expired)
+	w.Note(Expired)
 	if cl.io == waiting || cl.io == confirmed {
-		w.note(ExpiredDuringRenewal)
+		w.Note(ExpiredDuringRenewal)
 	}
 	*cl = client{}
 }
@@ -452,7 +423,7 @@ func (w *world) expire(c int) {
 func (w *world) finish() (raised uint8) {
 	for c := range w.cl {
 		if cl := &w.cl[c]; cl.mode == releasing && cl.io == quiet && cl.left == 0 {
-			w.note(ReleaseUnsettled)
+			w.Note(ReleaseUnsettled)
 			*cl = client{}
 		}
 	}

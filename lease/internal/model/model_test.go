@@ -7,47 +7,56 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
+var lab = exploretest.Model[model.Config, model.Event, model.Fault, model.Property]{
+	Explore:   model.Explore,
+	Compare:   model.Compare,
+	Faults:    model.Faults(),
+	Alone:     []model.Property{model.KeptAlone, model.Progress},
+	RaceSteps: 8,
+}
+
 // everything is a world in which all may happen that the model knows.
 var everything = model.Config{Attempts: 3, Flight: 3, Break: true, Crash: true, Sleep: true, Jump: true}
 
-func explore(t *testing.T, c model.Config) model.Result {
-	t.Helper()
-	return exploretest.Log(t, model.Explore(c))
-}
-
 // TestProtocol visits all states of a world without an operator.
 func TestProtocol(t *testing.T) {
-	c := model.Config{Attempts: 2, Flight: 3, Crash: true, Probe: 64}
-	least := 1_000_000
-	if raceEnabled {
-		c = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Probe: 64}
-		least = 10_000
+	c, least := model.Config{Attempts: 2, Flight: 3, Crash: true}, 1_000_000
+	if exploretest.Race {
+		c, least = model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1}, 10_000
 	}
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.VisitsAll(t, r, least)
+	lab.Visit(t, c, model.Options{Probe: 64}, least)
 }
 
 // TestEverythingHappens visits the nearest states of a world in which everything may
 // happen, and everything does.
 func TestEverythingHappens(t *testing.T) {
-	if raceEnabled {
+	if exploretest.Race {
 		t.Skip("far away: searched without the race detector")
 	}
 	c := everything
-	c.TTL, c.Attempts, c.Flight, c.Probe, c.MaxStates = [2]int{2, 2}, 2, 2, 64, 250_000
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, model.Events())
+	c.TTL, c.Attempts, c.Flight = [2]int{2, 2}, 2, 2
+	lab.Visit(t, c, model.Options{Probe: 64, MaxStates: 250_000}, 0, model.Events()...)
 }
 
 // TestProtocolAtLength visits all states of the full world.
 func TestProtocolAtLength(t *testing.T) {
+	visitAtLength(t, everything, 10_000_000, model.Events()...)
+}
+
+// visit visits all states of a world; with the race detector only the nearest ones, in which
+// not everything happens yet.
+func visit(t *testing.T, c model.Config, near, least int, events ...model.Event) {
+	t.Helper()
+	if exploretest.Race {
+		lab.Visit(t, c, model.Options{Probe: 64, MaxStates: near}, 0)
+		return
+	}
+	lab.Visit(t, c, model.Options{Probe: 64}, least, events...)
+}
+
+// visitAtLength visits all states of a large world.
+func visitAtLength(t *testing.T, c model.Config, least int, events ...model.Event) {
+	t.Helper()
 	exploretest.Torture(t)
-	c := everything
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, model.Events())
-	exploretest.VisitsAll(t, r, 10_000_000)
+	lab.Visit(t, c, model.Options{Probe: 64}, least, events...)
 }

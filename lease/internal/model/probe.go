@@ -1,36 +1,29 @@
 package model
 
-// Probe leaves each client alone in turn.
-func (m *machine) Probe(s *state) (who, broke uint8) {
-	for c := range s.cl {
-		if p := uint8(m.probe(s, c)); p != 0 && (broke == 0 || p < broke) {
-			who, broke = uint8(c), p
-		}
-	}
-	return who, broke
-}
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// probe leaves client c alone with a good network, while the other one and the operator
+// Probe leaves client c alone with a good network, while the other one and the operator
 // are silent. It must come to hold the lock: no outcome leaves a lock that no client can
 // take, and none leaves a client that cannot go on. And if it holds the lock already,
 // with at most all but one of the attempts it may have unresolved, it must keep it.
-func (m *machine) probe(from *state, c int) Property {
-	w := world{machine: m, state: *from}
+func (m *machine) Probe(from *state, c int, lives bool) (broke uint8) {
+	if lives {
+		return 0 // that is the same
+	}
+	var w world
+	m.Begin(&w, from)
 	keeps := w.keepable(c)
 	for range 100 {
 		if w.believes(c) && w.cl[c].mode == holding && w.cl[c].io == quiet && w.cl[c].n == 0 {
-			if keeps && w.events&(1<<SettledLost|1<<Expired) != 0 && !m.ignore[KeptAlone] {
-				return KeptAlone
+			if keeps && (w.Has(SettledLost) || w.Has(Expired)) {
+				return m.Broken(KeptAlone)
 			}
-			return Kept
+			return 0
 		}
 		w.alone(c)
 		w.finish()
 	}
-	if m.ignore[Progress] {
-		return Kept
-	}
-	return Progress
+	return m.Broken(Progress)
 }
 
 // keepable says whether client c holds the lock, the register agrees, and the bounds of
@@ -65,7 +58,7 @@ func (w *world) alone(c int) {
 	case answered:
 		w.answer(c)
 		if cl.mode == idle && !w.mayTake(c) || cl.n == uint8(w.Attempts) {
-			w.pass(c, slowest, slowest)
+			w.pass(c, explore.Slowest, explore.Slowest)
 		}
 	}
 }

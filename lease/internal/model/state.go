@@ -107,10 +107,6 @@ const (
 
 	freshVersion = 60 // each step makes at most one version and one grant
 	freshGrant   = 20
-	deadVersion  = 255 // of an attempt that can never be seen
-	topToken     = 8   // the largest token granted so far, after normalisation
-	lowToken     = 4   // tokens below it are all alike
-	highToken    = 10  // tokens above it are all alike
 )
 
 // attempt is a write of the present grant whose outcome the client does not know,
@@ -145,11 +141,9 @@ type state struct {
 	hand   [2]ticket // the file of each client
 }
 
-func start() state {
-	var s state
-	s.max = topToken
-	s.reg = record{kind: absent, tok: topToken}
-	return s
+// Start returns the first state.
+func (m *machine) Start() state {
+	return state{max: explore.TopToken, reg: record{kind: absent, tok: explore.TopToken}}
 }
 
 // canonical brings a state into a form in which states that no future can tell apart
@@ -169,7 +163,7 @@ func (m *machine) canonical(s *state) (raised uint8) {
 		s.reduceRegister()
 		s.relabel()
 	}
-	raised = s.max - topToken
+	raised = s.max - explore.TopToken
 	if raised != 0 {
 		s.shiftTokens(raised)
 	}
@@ -181,27 +175,20 @@ func (m *machine) canonical(s *state) (raised uint8) {
 // dropDead removes the requests whose predecessor is not the present version: as
 // versions never return, they are refused whenever they arrive.
 func (m *machine) dropDead(s *state) {
-	n := uint8(0)
-	for i := range s.n {
-		r := s.flight[i]
+	explore.Keep(s.flight[:], &s.n, func(r *request) bool {
 		if m.Fault == StoodOfAnEarlierWrite && r.by == operator && s.reg.kind == held && r.rec.tok == s.reg.tok+1 {
 			r.pred = s.reg.ver // it reads again, and sends again
 		}
-		if r.unconditional == 0 && r.pred != s.reg.ver {
-			if r.by < 2 {
-				if c := &s.cl[r.by]; c.io == waiting && c.wver == r.rec.ver {
-					c.io = refused
-				}
-			}
-			continue
+		if r.unconditional == 1 || r.pred == s.reg.ver {
+			return true
 		}
-		s.flight[n] = r
-		n++
-	}
-	for i := n; i < s.n; i++ {
-		s.flight[i] = request{}
-	}
-	s.n = n
+		if r.by < 2 {
+			if c := &s.cl[r.by]; c.io == waiting && c.wver == r.rec.ver {
+				c.io = refused
+			}
+		}
+		return false
+	})
 }
 
 // tidy zeroes what does not belong to the client's present mode.
@@ -334,10 +321,10 @@ func (m *machine) reduceClient(s *state, i int) {
 	// Every write on a version that is gone will be refused, whatever it says.
 	stale := c.base.kind != none && c.base.ver != s.reg.ver && c.io != confirmed
 	if stale {
-		c.base.tok = lowToken
+		c.base.tok = explore.LowToken
 	}
 	if stale && c.mode == acquiring && hopeless || c.mode == releasing || c.mode == givingUp || c.mode == freeing {
-		c.tok, c.exempt = lowToken, 0
+		c.tok, c.exempt = explore.LowToken, 0
 	}
 }
 
@@ -347,7 +334,7 @@ func (m *machine) reduceReply(s *state, i int) {
 	c := &s.cl[i]
 	r := &c.reply
 	if r.ver != s.reg.ver {
-		r.tok = lowToken
+		r.tok = explore.LowToken
 	}
 	if !c.waits() || r.broke != c.base.lastWrite() {
 		r.broke = 0
@@ -382,8 +369,8 @@ func (c *client) waits() bool {
 func (s *state) buryAttempts(c *client) (all bool) {
 	all = true
 	for i := range c.n {
-		if a := &c.att[i]; a.ver == deadVersion || !s.canBeSeen(c, a.ver) {
-			*a = attempt{ver: deadVersion}
+		if a := &c.att[i]; a.ver == explore.GoneVersion || !s.canBeSeen(c, a.ver) {
+			*a = attempt{ver: explore.GoneVersion}
 		} else {
 			all = false
 		}
@@ -409,11 +396,7 @@ func (c *client) forget() {
 }
 
 func (s *state) shiftTokens(by uint8) {
-	shift := func(t *uint8) {
-		if *t != 0 {
-			*t = min(max(*t-min(by, *t), lowToken), highToken)
-		}
-	}
+	shift := func(t *uint8) { explore.LowerToken(t, by) }
 	shift(&s.reg.tok)
 	shift(&s.max)
 	for i := range s.n {
@@ -431,35 +414,11 @@ func (s *state) shiftTokens(by uint8) {
 }
 
 // sortFlight puts requests into an order that does not depend on the names of
-// versions, and keeps one of those that are alike in every respect that matters:
-// when one of them is applied, the others are refused.
+// versions, and keeps one of those that are alike in every respect that matters.
 func (s *state) sortFlight() {
-	if s.n < 2 {
-		return
-	}
-	var keys [maxFlight]uint64
-	for i := range s.n {
-		keys[i] = s.flightKey(&s.flight[i])
-	}
-	for i := uint8(1); i < s.n; i++ {
-		for j := i; j > 0 && keys[j] < keys[j-1]; j-- {
-			keys[j], keys[j-1] = keys[j-1], keys[j]
-			s.flight[j], s.flight[j-1] = s.flight[j-1], s.flight[j]
-		}
-	}
-	n := uint8(1)
-	for i := uint8(1); i < s.n; i++ {
-		a, b := &s.flight[n-1], &s.flight[i]
-		if keys[i] == keys[i-1] && a.grant == b.grant && a.rec.grant == b.rec.grant && keys[i]&0xff == 0 && b.unconditional == 0 {
-			continue
-		}
-		s.flight[n] = *b
-		n++
-	}
-	for i := n; i < s.n; i++ {
-		s.flight[i] = request{}
-	}
-	s.n = n
+	explore.Sort(s.flight[:], &s.n, s.flightKey, func(key uint64, a, b *request) bool {
+		return a.grant == b.grant && a.rec.grant == b.rec.grant && key&0xff == 0 && b.unconditional == 0
+	})
 }
 
 // flightKey describes a request without versions and grant ids. Its low byte tells
@@ -498,32 +457,13 @@ func (s *state) flightKey(r *request) uint64 {
 
 // rename numbers versions and grants in the order in which they appear.
 func (s *state) rename() {
-	var vers [64]uint8
-	var grants [32]uint8
-	nextVer, nextGrant := uint8(1), uint8(3)
-	ver := func(v *uint8) {
-		if *v == 0 || *v == deadVersion {
-			return
-		}
-		if vers[*v] == 0 {
-			vers[*v] = nextVer
-			nextVer++
-		}
-		*v = vers[*v]
-	}
-	grant := func(g *uint8) {
-		if *g == 0 {
-			return
-		}
-		if grants[*g] == 0 {
-			grants[*g] = nextGrant
-			nextGrant++
-		}
-		*g = grants[*g]
-	}
+	var vers explore.Names
+	grants := explore.Names{Last: 2} // the clients' own come first
+	ver := func(v *uint8) { vers.Rename(v) }
+	grant := func(g *uint8) { grants.Rename(g) }
 	for i := range s.cl {
 		if g := s.cl[i].grant; g != 0 {
-			grants[g] = uint8(i) + 1
+			grants.Set(g, uint8(i)+1)
 		}
 	}
 	ver(&s.reg.ver)
@@ -563,8 +503,8 @@ func (s *state) rename() {
 	}
 }
 
-// hash is a 64-bit digest of a canonical state, never zero.
-func (s *state) hash() uint64 {
+// Hash returns the digest of a canonical state.
+func (m *machine) Hash(s *state) uint64 {
 	var buf [128]byte
 	b := s.reg.append(buf[:0])
 	b = append(b, s.max, s.n, s.was.ver, s.was.kind<<4|s.was.pres<<2|s.was.owner)

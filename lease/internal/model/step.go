@@ -41,121 +41,101 @@ type step struct{ op, who, arg, raised uint8 }
 // edge is one step of the graph.
 type edge = explore.Edge[state, step]
 
-// expansion collects the successors of one state.
-type expansion struct {
-	m    *machine
-	from state
-	out  []edge
-	w    world // reused, since it would otherwise be allocated for each edge
-}
+type steps = explore.Steps[state, step, world]
 
-// try adds the state that do leads to, unless do reports that it cannot be done.
-func (x *expansion) try(st step, do func(w *world) bool) {
-	w := &x.w
-	*w = world{machine: x.m, state: x.from}
-	if !do(w) {
-		return
+// Expand tries all steps from a state.
+func (m *machine) Expand(x *steps) {
+	for i := range int(x.From.n) {
+		x.Try(step{op: opApply, arg: uint8(i)}, func(w *world) bool { w.apply(i); return true })
 	}
-	st.raised = w.finish()
-	w.judge()
-	x.out = append(x.out, edge{Next: w.state, Step: st, Events: uint64(w.events), Broke: uint8(w.broke)})
-}
-
-// expand returns all successors of s. The slice is reused by the next call.
-func (x *expansion) expand(s *state) []edge {
-	x.from, x.out = *s, x.out[:0]
-	for i := range int(s.n) {
-		x.try(step{op: opApply, arg: uint8(i)}, func(w *world) bool { w.apply(i); return true })
+	for c := range x.From.cl {
+		m.client(x, c)
 	}
-	for c := range s.cl {
-		x.client(c)
-	}
-	if x.m.Break {
-		x.try(step{op: opBreak}, func(w *world) bool { return w.sendBreak(broken) })
-		if !x.m.Age {
-			x.try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
+	if m.Break {
+		x.Try(step{op: opBreak}, func(w *world) bool { return w.sendBreak(broken) })
+		if !m.Age {
+			x.Try(step{op: opBreakNow}, func(w *world) bool { return w.sendBreak(brokenNow) })
 		}
 	}
-	if x.m.Ask {
-		x.try(step{op: opAskHolder}, func(w *world) bool { return w.sendAsk() })
+	if m.Ask {
+		x.Try(step{op: opAskHolder}, func(w *world) bool { return w.sendAsk() })
 	}
-	x.ticks()
-	return x.out
+	m.ticks(x)
 }
 
-func (x *expansion) client(c int) {
-	cl := &x.from.cl[c]
+func (m *machine) client(x *steps, c int) {
+	cl := &x.From.cl[c]
 	who := uint8(c)
-	if x.m.Crash && (*cl != (client{}) || x.from.reg.pres == who+1) {
-		x.try(step{op: opCrash, who: who}, func(w *world) bool { w.crash(c); return true })
+	if m.Crash && (*cl != (client{}) || x.From.reg.pres == who+1) {
+		x.Try(step{op: opCrash, who: who}, func(w *world) bool { w.crash(c); return true })
 	}
-	if x.m.Jump {
-		x.try(step{op: opJump, who: who}, func(w *world) bool { return w.jump(c) })
+	if m.Jump {
+		x.Try(step{op: opJump, who: who}, func(w *world) bool { return w.jump(c) })
 	}
-	if x.m.Tickets && x.from.hand[c].grant != 0 {
-		x.try(step{op: opCopy, who: who}, func(w *world) bool { return w.copyTicket(c) })
+	if m.Tickets && x.From.hand[c].grant != 0 {
+		x.Try(step{op: opCopy, who: who}, func(w *world) bool { return w.copyTicket(c) })
 	}
 	switch cl.io {
 	case quiet:
-		x.quiet(c)
+		m.quiet(x, c)
 	case asked:
-		x.try(step{op: opSnapshot, who: who}, func(w *world) bool { w.snapshot(c); return true })
+		x.Try(step{op: opSnapshot, who: who}, func(w *world) bool { w.snapshot(c); return true })
 	case answered:
-		x.try(step{op: opAnswer, who: who}, func(w *world) bool { w.answer(c); return true })
-		x.try(step{op: opNoAnswer, who: who}, func(w *world) bool { w.noAnswer(c); return true })
+		x.Try(step{op: opAnswer, who: who}, func(w *world) bool { w.answer(c); return true })
+		x.Try(step{op: opNoAnswer, who: who}, func(w *world) bool { w.noAnswer(c); return true })
 	case waiting:
-		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
-		x.try(step{op: opTimeoutLost, who: who}, func(w *world) bool { w.timeout(c, true); return true })
-		x.try(step{op: opDefinite, who: who}, func(w *world) bool { w.definite(c); return true })
+		x.Try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+		x.Try(step{op: opTimeoutLost, who: who}, func(w *world) bool { w.timeout(c, true); return true })
+		x.Try(step{op: opDefinite, who: who}, func(w *world) bool { w.definite(c); return true })
 	case confirmed:
-		x.try(step{op: opConfirm, who: who}, func(w *world) bool { w.confirm(c); return true })
-		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+		x.Try(step{op: opConfirm, who: who}, func(w *world) bool { w.confirm(c); return true })
+		x.Try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
 	case refused:
-		x.try(step{op: opRefuse, who: who}, func(w *world) bool { w.refuse(c); return true })
-		x.try(step{op: opRefuseWithValue, who: who}, func(w *world) bool { w.snapshot(c); return true })
-		x.try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
+		x.Try(step{op: opRefuse, who: who}, func(w *world) bool { w.refuse(c); return true })
+		x.Try(step{op: opRefuseWithValue, who: who}, func(w *world) bool { w.snapshot(c); return true })
+		x.Try(step{op: opTimeout, who: who}, func(w *world) bool { w.timeout(c, false); return true })
 	}
 }
 
 // quiet lists what a client may do that waits for nothing.
-func (x *expansion) quiet(c int) {
-	cl := &x.from.cl[c]
+func (m *machine) quiet(x *steps, c int) {
+	cl := &x.From.cl[c]
 	who := uint8(c)
-	if x.m.Fault == WaitFromSending {
-		x.try(step{op: opAsk, who: who}, func(w *world) bool { w.cl[c].io = asked; return true })
-	} else if cl.mode != holding || cl.n > 0 || x.m.Ask {
-		x.try(step{op: opRead, who: who}, func(w *world) bool { w.snapshot(c); return true })
+	if m.Fault == WaitFromSending {
+		x.Try(step{op: opAsk, who: who}, func(w *world) bool { w.cl[c].io = asked; return true })
+	} else if cl.mode != holding || cl.n > 0 || m.Ask {
+		x.Try(step{op: opRead, who: who}, func(w *world) bool { w.snapshot(c); return true })
 	}
 	switch cl.mode {
 	case idle:
-		x.try(step{op: opAcquire, who: who}, func(w *world) bool { return w.mayTake(c) && w.acquire(c) })
-		if x.from.hand[c].grant != 0 {
+		x.Try(step{op: opAcquire, who: who}, func(w *world) bool { return w.mayTake(c) && w.acquire(c) })
+		if x.From.hand[c].grant != 0 {
 			for what := forAttach; what <= forRelease; what++ {
-				x.try(step{op: opUse, who: who, arg: what}, func(w *world) bool { return w.use(c, what) })
+				x.Try(step{op: opUse, who: who, arg: what}, func(w *world) bool { return w.use(c, what) })
 			}
 		}
 	case attaching:
-		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendAttach(c) })
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
+		x.Try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendAttach(c) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
 	case extending:
-		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendRenewal(c) })
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
+		x.Try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendRenewal(c) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
 	case freeing:
-		x.try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendFree(c, toRelease) })
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
+		x.Try(step{op: opSendTicket, who: who}, func(w *world) bool { return w.sendFree(c, toRelease) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leave(c) })
 	case acquiring:
-		x.try(step{op: opRetry, who: who}, func(w *world) bool { return w.sendHeld(c, toAcquire) })
-		x.try(step{op: opGiveUp, who: who}, func(w *world) bool { return w.giveUp(c) })
+		x.Try(step{op: opRetry, who: who}, func(w *world) bool { return w.sendHeld(c, toAcquire) })
+		x.Try(step{op: opGiveUp, who: who}, func(w *world) bool { return w.giveUp(c) })
 	case holding:
-		x.try(step{op: opRenew, who: who}, func(w *world) bool { return w.sendHeld(c, toRenew) })
-		x.try(step{op: opRelease, who: who}, func(w *world) bool { return w.release(c) })
-		if x.m.Tickets {
-			x.try(step{op: opDetach, who: who}, func(w *world) bool { return w.detach(c) })
+		x.Try(step{op: opRenew, who: who}, func(w *world) bool { return w.sendHeld(c, toRenew) })
+		x.Try(step{op: opRelease, who: who}, func(w *world) bool { return w.release(c) })
+		if m.Tickets {
+			x.Try(step{op: opDetach, who: who}, func(w *world) bool { return w.detach(c) })
 		}
 	case releasing:
-		x.try(step{op: opFree, who: who}, func(w *world) bool { return w.cl[c].left > 0 && w.sendFree(c, toRelease) })
+		x.Try(step{op: opFree, who: who}, func(w *world) bool { return w.cl[c].left > 0 && w.sendFree(c, toRelease) })
 	case givingUp:
-		x.try(step{op: opFree, who: who}, func(w *world) bool { return w.sendFree(c, toGiveUp) })
+		x.Try(step{op: opFree, who: who}, func(w *world) bool { return w.sendFree(c, toGiveUp) })
 	}
 }
 
@@ -171,9 +151,9 @@ func (w *world) noAnswer(c int) {
 
 // crash is a client that forgets everything, and the end of its belief with it.
 func (w *world) crash(c int) {
-	w.note(Crashed)
+	w.Note(Crashed)
 	if w.cl[c].mode == extending {
-		w.note(DiedAnnounced)
+		w.Note(DiedAnnounced)
 	}
 	w.cl[c] = client{}
 	w.dieAt(c)
@@ -189,29 +169,29 @@ func (w *world) jump(c int) bool {
 	if cl.mode != holding {
 		return false
 	}
-	w.note(Jumped)
+	w.Note(Jumped)
 	cl.left = 0
 	w.expire(c)
 	return true
 }
 
 // ticks lets one tick of true time go by, with every pair of extreme rates.
-func (x *expansion) ticks() {
+func (m *machine) ticks(x *steps) {
 	var ways [2][3][2]uint8
 	var n [2]int
-	for c := range x.from.cl {
-		ways[c], n[c] = x.m.ways(&x.from, c)
+	for c := range x.From.cl {
+		ways[c], n[c] = m.ways(&x.From, c)
 	}
 	var rates [2]uint8 // of the store's clock
 	k := 1
-	if r := &x.from.reg; x.m.Age && r.age < r.oldest() {
-		rates, k = [2]uint8{slowest, fastest}, 2
+	if r := &x.From.reg; m.Age && r.age < r.oldest() {
+		rates, k = [2]uint8{explore.Slowest, explore.Fastest}, 2
 	}
 	for i := range n[0] {
 		for j := range n[1] {
 			for s, rate := range rates[:k] {
 				st := step{op: opTick, who: uint8(i), arg: uint8(4*s + j)}
-				x.try(st, func(w *world) bool {
+				x.Try(st, func(w *world) bool {
 					w.pass(0, ways[0][i][0], ways[0][i][1])
 					w.pass(1, ways[1][j][0], ways[1][j][1])
 					if rate > 0 {
@@ -229,9 +209,9 @@ func (x *expansion) ticks() {
 // alone a waiter uses; the other clocks of a holder go on.
 func (m *machine) ways(s *state, c int) (ways [3][2]uint8, n int) {
 	cl := &s.cl[c]
-	ways[0] = [2]uint8{slowest, slowest}
-	ways[1] = [2]uint8{fastest, fastest}
-	ways[2] = [2]uint8{slowest, 0}
+	ways[0] = [2]uint8{explore.Slowest, explore.Slowest}
+	ways[1] = [2]uint8{explore.Fastest, explore.Fastest}
+	ways[2] = [2]uint8{explore.Slowest, 0}
 	if m.Fault == HolderMonotonicOnly {
 		ways[2][0] = 0
 	}

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+)
 
 // A ticket is a lease that no process holds: it lies in a file of each client, which
 // survives the client, and which may be copied at any time. Time has no part in it: a
@@ -21,10 +25,7 @@ type ticket struct {
 
 func (t *ticket) announces(ver uint8) bool { return slices.Contains(t.ann[:t.n], ver) }
 
-func (t *ticket) announce(ver uint8) {
-	t.ann[t.n] = ver
-	t.n++
-}
+func (t *ticket) announce(ver uint8) { explore.Put(t.ann[:], &t.n, ver) }
 
 // The ways to use a ticket.
 const (
@@ -41,7 +42,7 @@ func (w *world) detach(c int) bool {
 		return false
 	}
 	w.hand[c] = ticket{ver: cl.base.ver, grant: cl.grant, tok: cl.tok, good: 1}
-	w.note(Detached)
+	w.Note(Detached)
 	if w.Fault != TicketForgetsPending {
 		for _, a := range cl.att[:cl.n] {
 			w.hand[c].announce(a.ver)
@@ -73,9 +74,9 @@ func (w *world) use(c int, what uint8) bool {
 	}
 	anyVersion := what == forAttach && w.Fault == TicketTakesGrant || what == forRelease && w.Fault == TicketFreesGrant
 	if !anyVersion && !w.fits(t, &w.reg) {
-		w.note(TicketRefused)
+		w.Note(TicketRefused)
 		if t.good == 1 {
-			w.fail(TicketKept)
+			w.Fail(TicketKept)
 		}
 		return true
 	}
@@ -83,7 +84,7 @@ func (w *world) use(c int, what uint8) bool {
 		return false // the client must have the TTL of the record
 	}
 	if t.announces(w.reg.ver) {
-		w.note(UsedAnnounced)
+		w.Note(UsedAnnounced)
 	}
 	*cl = client{mode: attaching + what, grant: t.grant, tok: t.tok, base: w.reg}
 	if what == forRenewal && w.Fault != TicketSentFirst {
@@ -151,7 +152,7 @@ func (w *world) sendRenewal(c int) bool {
 // renewedTicket is the end of a renewal: the file gets the next ticket.
 func (w *world) renewedTicket(c int, ver uint8) {
 	cl := &w.cl[c]
-	w.note(TicketRenewed)
+	w.Note(TicketRenewed)
 	w.hand[c] = ticket{ver: ver, grant: cl.grant, tok: cl.tok}
 	if ver == w.reg.ver {
 		w.hand[c].good = 1
@@ -185,22 +186,22 @@ func (w *world) settleTicket(c int, rec record) {
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.ver })
 	switch {
 	case rec.ver == cl.base.ver:
-		w.note(SettledNotApplied)
+		w.Note(SettledNotApplied)
 	case own && cl.mode == attaching:
-		w.note(SettledOurs)
+		w.Note(SettledOurs)
 		w.adopt(c, rec.ver, 0)
 	case own:
-		w.note(SettledOurs)
+		w.Note(SettledOurs)
 		w.renewedTicket(c, rec.ver)
 	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
-		w.note(UsedAnnounced)
+		w.Note(UsedAnnounced)
 		cl.base = rec
 		cl.forget()
 		if cl.mode == extending {
 			*cl = client{} // the file announces a write over what is gone: it begins anew
 		}
 	default:
-		w.note(TicketRefused)
+		w.Note(TicketRefused)
 		*cl = client{}
 		w.observe(c, rec)
 	}
@@ -244,17 +245,9 @@ const deadPresence = 3
 func (s *state) tidyHands() {
 	for h := range s.hand {
 		t := &s.hand[h]
-		n := uint8(0)
-		for _, ver := range t.ann[:t.n] {
-			if ver == s.reg.ver || s.underWay(ver) {
-				t.ann[n] = ver
-				n++
-			}
-		}
-		clear(t.ann[n:])
-		t.n = n
+		explore.Keep(t.ann[:], &t.n, func(ver *uint8) bool { return *ver == s.reg.ver || s.underWay(*ver) })
 		if t.ver != s.reg.ver {
-			t.ver = deadVersion
+			t.ver = explore.GoneVersion
 		}
 		over := s.reg.kind != held || s.reg.grant != t.grant
 		for i := range s.n {

@@ -3,7 +3,7 @@ package model_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 	"github.com/holdfast-go/holdfast/lease/internal/model"
 )
 
@@ -19,46 +19,22 @@ var (
 
 // TestTickets visits all states of a world with two clients, their files, and copies of
 // them.
-func TestTickets(t *testing.T) {
-	c := ticketWorld
-	c.Probe = 64
-	if raceEnabled {
-		c.MaxStates = 100_000
-	}
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	if !raceEnabled {
-		exploretest.VisitsAll(t, r, 2_000_000)
-	}
-}
+func TestTickets(t *testing.T) { visit(t, ticketWorld, 100_000, 2_000_000) }
 
 // TestTicketsAndDeath visits all states of a world in which processes end at any time, too,
 // and records name them.
 func TestTicketsAndDeath(t *testing.T) {
-	exploretest.Torture(t)
-	c := deadWorld
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, model.TicketEvents())
-	exploretest.VisitsAll(t, r, 10_000_000)
+	visitAtLength(t, deadWorld, 10_000_000, model.TicketEvents()...)
 }
 
 // TestLateTickets visits all states of a world in which a write with a ticket may land
 // long after its sender has left it, while another is under way.
-func TestLateTickets(t *testing.T) {
-	exploretest.Torture(t)
-	c := lateTickets
-	c.Probe = 64
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.VisitsAll(t, r, 9_000_000)
-}
+func TestLateTickets(t *testing.T) { visitAtLength(t, lateTickets, 9_000_000) }
 
 // TestTicketReductions compares states with their reduced forms: the nearest ones of the
 // right protocol and of each fault of tickets.
 func TestTicketReductions(t *testing.T) {
 	c := deadWorld
 	c.Flight, c.Attempts = 2, 2
-	compareFaults(t, c, 10, between(model.TicketTakesGrant, model.AttachKeepsPresence))
+	compareFaults(t, c, 10, explore.Between(model.TicketTakesGrant, model.BreakIsALife))
 }

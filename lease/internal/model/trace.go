@@ -3,34 +3,31 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// tracer runs a way through the graph again and tells it in words.
+// tracer tells a run in words.
 type tracer struct {
 	m     *machine
 	at    state
 	token int // what the largest token would be without normalisation
-	lines []string
 }
 
-func (t *tracer) step(e *edge) {
-	text := t.describe(e)
-	t.token += int(e.Step.raised)
-	t.at = e.Next
-	t.lines = append(t.lines, fmt.Sprintf("%2d. %-66s %s", len(t.lines)+1, text, t.shape()))
-	if p := Property(e.Broke); p != Kept {
-		t.lines = append(t.lines, "    so "+p.String())
+// Teller returns a function that tells the steps of a run, one after the other.
+func (m *machine) Teller() func(e *edge) (what, where string) {
+	t := &tracer{m: m, at: m.Start()}
+	return func(e *edge) (what, where string) {
+		what = t.describe(e)
+		t.token += int(e.Step.raised)
+		t.at = e.Next
+		return what, t.shape()
 	}
-}
-
-// alone tells that a property broke when client c was left alone in this state.
-func (t *tracer) alone(c int, p Property) {
-	t.lines = append(t.lines, fmt.Sprintf("    and from here %s: it is %s", p, name(c)))
 }
 
 func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"}[c] }
 
-func (t *tracer) tok(v uint8) int { return t.token + int(v) - topToken }
+func (t *tracer) tok(v uint8) int { return t.token + int(v) - explore.TopToken }
 
 var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "ask"}
 
@@ -168,7 +165,8 @@ func (t *tracer) shape() string {
 	if r.kind == held {
 		fmt.Fprintf(&b, " by %s", name(r.owner))
 	}
-	w := world{machine: t.m, state: t.at}
+	var w world
+	t.m.Begin(&w, &t.at)
 	for c := range w.cl {
 		if cl := &w.cl[c]; w.believes(c) {
 			fmt.Fprintf(&b, " | %s believes, %d left", name(c), cl.left)

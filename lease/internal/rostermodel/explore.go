@@ -1,106 +1,12 @@
 package rostermodel
 
-import (
-	"fmt"
-	"strings"
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-	"github.com/holdfast-go/holdfast/lease/internal/explore"
-)
-
-// Result is what a search found.
-type Result = explore.Report[Event, Property]
+// Options say what a search looks for, and how far it goes.
+type Options = explore.Options[Fault, Property]
 
 // Explore searches all states that c allows, in order of their distance from the start,
 // until it finds a violation.
-func Explore(c Config) Result {
-	m := newMachine(c)
-	r := explore.Search(m, explore.Limits{Probe: c.Probe, MaxStates: c.MaxStates})
-	return explore.NewReport[Event, Property](r, eventCount, m.tell)
-}
-
-// tell tells a finding in words.
-func (m *machine) tell(f *explore.Finding[state, step]) []string {
-	at := m.Start()
-	var lines []string
-	for i := range f.Way {
-		e := &f.Way[i]
-		text := describe(&at, e)
-		at = e.Next
-		lines = append(lines, fmt.Sprintf("%2d. %-52s %s", i+1, text, m.shape(&at)))
-	}
-	so := Property(f.Broke).String()
-	if f.Probed {
-		so += ": it is " + name(f.Who)
-	}
-	return append(lines, "    so "+so)
-}
-
-func name(c uint8) string { return [...]string{"A", "B", "C", "an operator"}[c] }
-
-var (
-	purposes = [...]string{toEnter: "entry", toLeave: "leaving", toDrop: "removal of the fenced", toResize: "other number of slots"}
-	wishes   = [...]string{reader: "a reader", writer: "a writer", slotted: "a slot's holder"}
-)
-
-// describe tells one step. The state is the one before it.
-func describe(s *state, e *edge) string {
-	who := name(e.Step.who)
-	switch e.Step.op {
-	case opApply:
-		return "the store applies " + who + "'s " + purposes[s.flight[e.Step.arg].what]
-	case opApplySilently:
-		return "the store applies " + who + "'s " + purposes[s.flight[e.Step.arg].what] + ", unheard"
-	case opLose:
-		return who + "'s " + purposes[s.flight[e.Step.arg].what] + " never arrives"
-	case opEnd:
-		return who + "'s session ends"
-	case opEnter:
-		text := who + " sends its entry as " + wishes[e.Step.arg]
-		if e.Step.fair == 1 {
-			text += ", in turn"
-		}
-		return text
-	case opEnterAgain:
-		return who + " sends its entry again"
-	case opRead:
-		return who + " reads"
-	case opLeave:
-		return who + " leaves"
-	case opLeaveAgain:
-		return who + " sends its leaving again"
-	case opFence:
-		l := &s.reg.holders
-		if e.Step.fair == 1 {
-			l = &s.reg.queue
-		}
-		return who + " fences " + name(l[e.Step.arg].who) + "'s former session"
-	case opDrop:
-		return who + " removes what is fenced"
-	}
-	return "the number of slots is to change"
-}
-
-// shape tells the state in a few words.
-func (m *machine) shape(s *state) string {
-	var b strings.Builder
-	b.WriteString("| holders" + entries(&s.reg.holders) + " | queue" + entries(&s.reg.queue))
-	for c := range m.Clients {
-		if cl := &s.cl[c]; cl.mode == holding {
-			fmt.Fprintf(&b, " | %s believes", name(uint8(c)))
-		}
-	}
-	return b.String()
-}
-
-func entries(l *list) string {
-	text := ""
-	for i := range count(l) {
-		e := &l[i]
-		text += " " + name(e.who) + [...]string{reader: "r", writer: "w", slotted: "s"}[e.mode]
-		if e.slot > 0 {
-			text += fmt.Sprint(e.slot)
-		}
-		text += [...]string{living: "", lost: "(over)", fenced: "(fenced)"}[e.sess]
-	}
-	return text
+func Explore(c Config, o Options) explore.Report[Property] {
+	return explore.Search(newMachine(c, o), o)
 }

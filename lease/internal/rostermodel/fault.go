@@ -1,5 +1,7 @@
 package rostermodel
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // Fault is one wrong rule. The checker must catch every one of them.
 type Fault int
 
@@ -49,91 +51,4 @@ func (f Fault) String() string { return faultTexts[f].name }
 func (f Fault) Why() string { return faultTexts[f].why }
 
 // Faults returns all faults, NoFault not among them.
-func Faults() []Fault {
-	var all []Fault
-	for f := NoFault + 1; f < faults; f++ {
-		all = append(all, f)
-	}
-	return all
-}
-
-// Property is one promise that the protocol makes.
-type Property int
-
-// The properties.
-const (
-	Kept Property = iota
-	Exclusion
-	Dropped
-	Known
-	Overtaken
-	TooMany
-	TokenRises
-	Progress
-	Freedom
-
-	properties
-)
-
-var propertyTexts = [properties]string{
-	Kept:       "nothing is broken",
-	Exclusion:  "two clients believe at one instant what excludes each other",
-	Dropped:    "a waiter or holder whose session lives is not in the record any more",
-	Known:      "a record has an entry of a living session whose client does not know of it",
-	Overtaken:  "a client is granted before one that has waited for longer",
-	TooMany:    "a slot is granted that there is not",
-	TokenRises: "a token does not rise",
-	Progress:   "a client that is left alone with a good network is not granted",
-	Freedom:    "a client is not granted, although the others live and want nothing",
-}
-
-// String says what it means that the property is broken.
-func (p Property) String() string { return propertyTexts[p] }
-
-// Event is something that must happen in a model for it to mean anything.
-type Event uint8
-
-type events uint64
-
-// The events. String says what each is.
-const (
-	HandedOver Event = iota
-	Queued
-	Left
-	LeftTheQueue
-	DroppedDead
-	Ended
-	Fenced
-	SettledEntry
-	Promoted
-	LateEntry
-	Resized
-
-	eventCount
-)
-
-var eventTexts = [eventCount]string{
-	HandedOver:   "a write makes another client a holder",
-	Queued:       "a client enters the queue",
-	Left:         "a client leaves",
-	LeftTheQueue: "a waiter leaves the queue",
-	DroppedDead:  "fenced entries are removed",
-	Ended:        "a session ends",
-	Fenced:       "a session is fenced",
-	SettledEntry: "an entry of unknown outcome is found by reading",
-	Promoted:     "a waiter reads that it is a holder",
-	LateEntry:    "an entry is applied after its session was over",
-	Resized:      "the number of slots is changed",
-}
-
-// Events returns all but Resized.
-func Events() []Event {
-	var all []Event
-	for e := range Resized {
-		all = append(all, e)
-	}
-	return all
-}
-
-// String says what happened.
-func (e Event) String() string { return eventTexts[e] }
+func Faults() []Fault { return explore.Between(NoFault+1, faults) }

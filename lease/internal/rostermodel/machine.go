@@ -1,6 +1,10 @@
 package rostermodel
 
-import "github.com/holdfast-go/holdfast/lease/internal/explore"
+import (
+	"cmp"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
+)
 
 // Config says how large a world is and what may happen in it.
 type Config struct {
@@ -18,59 +22,46 @@ type Config struct {
 
 	// Clients is how many there are, 2 or 3; default 3.
 	Clients int
-
-	// Fault is the one wrong rule.
-	Fault Fault
-
-	// Ignore lists properties that are not looked at.
-	Ignore []Property
-
-	// Probe: from one state of that many it is looked at what each client gets alone.
-	Probe int
-
-	// MaxStates ends the search after the level in which it is passed; 0 is never.
-	MaxStates int
 }
 
 type machine struct {
 	Config
-	ignore [properties]bool
+	Options
 }
 
-func newMachine(c Config) *machine {
-	if c.Room == 0 {
-		c.Room = 4
-	}
-	if c.Flight == 0 {
-		c.Flight = 2
-	}
-	if c.Clients == 0 {
-		c.Clients = clients
-	}
+func newMachine(c Config, o Options) *machine {
+	c.Room, c.Flight, c.Clients = cmp.Or(c.Room, 4), cmp.Or(c.Flight, 2), cmp.Or(c.Clients, clients)
 	if c.Slots < 0 || c.Slots > 3 || c.Room < 2 || c.Room > maxRoom || c.Flight > maxFlight || c.Clients > clients {
 		panic("rostermodel: configuration out of bounds")
 	}
-	m := &machine{Config: c}
-	for _, p := range c.Ignore {
-		m.ignore[p] = true
-	}
-	return m
+	return &machine{c, o}
 }
 
 // world is a state on its way to the next one.
 type world struct {
 	*machine
 	state
-	events events
-	broke  Property
+	notes
 }
 
-func (w *world) note(e Event) { w.events |= 1 << e }
+type notes = explore.Notes[Event, Fault, Property]
 
-func (w *world) fail(p Property) {
-	if w.broke == Kept && !w.ignore[p] {
-		w.broke = p
-	}
+// Start returns the first state.
+func (m *machine) Start() state { return state{reg: record{slots: uint8(m.Slots)}} }
+
+// NumClients returns how many there are.
+func (m *machine) NumClients() int { return m.Clients }
+
+// Begin sets w to a state.
+func (m *machine) Begin(w *world, s *state) {
+	w.machine, w.notes = m, explore.NewNotes[Event](&m.Options)
+	w.state = *s
+}
+
+// End ends a step.
+func (m *machine) End(w *world, e *edge) {
+	w.judge()
+	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
 }
 
 // judge looks at the invariants.
@@ -78,21 +69,21 @@ func (w *world) judge() {
 	for c := range w.Clients {
 		for d := range c {
 			if w.exclude(c, d) {
-				w.fail(Exclusion)
+				w.Fail(Exclusion)
 			}
 		}
 		cl := &w.cl[c]
 		listed := find(&w.reg.holders, c) >= 0 || find(&w.reg.queue, c) >= 0
 		switch {
 		case cl.mode == idle && listed:
-			w.fail(Known)
+			w.Fail(Known)
 		case (cl.mode == waiting || cl.mode == holding) && !listed && cl.late == 0:
-			w.fail(Dropped)
+			w.Fail(Dropped)
 		}
 	}
 	for i := range w.n {
 		if r := &w.flight[i]; r.what == toEnter && w.cl[r.by].mode == idle && find(&r.rec.holders, int(r.by))+find(&r.rec.queue, int(r.by)) > -2 {
-			w.fail(Known)
+			w.Fail(Known)
 		}
 	}
 }
@@ -131,34 +122,19 @@ func (w *world) send(c int, what uint8, change func(r *record) bool) bool {
 	if w.Fault == LeaveBlind && what == toLeave {
 		r.blind = 1
 	}
-	w.flight[w.n] = r
-	w.n++
+	explore.Put(w.flight[:], &w.n, r)
 	return true
-}
-
-func (w *world) take(i int) request {
-	r := w.flight[i]
-	copy(w.flight[i:w.n], w.flight[i+1:w.n])
-	w.n--
-	w.flight[w.n] = request{}
-	return r
 }
 
 // apply lets the store carry out a write. The others are refused from then on, and their
 // senders know where they stand: none of these beliefs hangs on when they read it.
 func (w *world) apply(i int, heard bool) {
-	r := w.take(i)
+	r := explore.Take(w.flight[:], &w.n, i)
 	old := w.reg
 	w.reg = r.rec
 	w.check(&r, &old)
 	w.reg.tok = 0
-	for i := 0; i < int(w.n); {
-		if w.flight[i].blind == 0 {
-			w.take(i)
-		} else {
-			i++
-		}
-	}
+	explore.Keep(w.flight[:], &w.n, func(r *request) bool { return r.blind == 1 })
 	for c := range w.Clients {
 		cl := &w.cl[c]
 		if listed := find(&w.reg.holders, c) >= 0 || find(&w.reg.queue, c) >= 0; !listed && (cl.mode == entering || cl.mode == leaving) && cl.late == 0 {
@@ -187,33 +163,33 @@ func (w *world) check(r *request, old *record) {
 			granted++
 		}
 		if r.what != toEnter || e.who != r.by {
-			w.note(HandedOver)
+			w.Note(HandedOver)
 		}
 		w.checkOrder(e, now, old)
 		if e.mode == slotted && (e.slot > now.slots || count(&now.holders) > int(now.slots)) {
-			w.fail(TooMany)
+			w.Fail(TooMany)
 		}
 	}
 	if int(now.tok) < granted {
-		w.fail(TokenRises)
+		w.Fail(TokenRises)
 	}
 	switch r.what {
 	case toEnter:
 		if w.cl[r.by].mode != entering || find(&now.holders, int(r.by)) < 0 && find(&now.queue, int(r.by)) < 0 {
-			w.note(LateEntry)
+			w.Note(LateEntry)
 		}
 		if count(&now.queue) > count(&old.queue) {
-			w.note(Queued)
+			w.Note(Queued)
 		}
 	case toLeave:
-		w.note(Left)
+		w.Note(Left)
 		if contains(&old.queue, &entry{who: r.by, sess: living, mode: w.cl[r.by].want}) {
-			w.note(LeftTheQueue)
+			w.Note(LeftTheQueue)
 		}
 	case toDrop:
-		w.note(DroppedDead)
+		w.Note(DroppedDead)
 	case toResize:
-		w.note(Resized)
+		w.Note(Resized)
 	}
 }
 
@@ -225,7 +201,7 @@ func (w *world) checkOrder(e *entry, now, old *record) {
 			return
 		}
 		if contains(&now.queue, q) {
-			w.fail(Overtaken)
+			w.Fail(Overtaken)
 		}
 	}
 }
@@ -240,10 +216,6 @@ func contains(l *list, e *entry) bool {
 		}
 	}
 	return false
-}
-
-func (m *machine) Start() state {
-	return state{reg: record{slots: uint8(m.Slots)}}
 }
 
 // Hash returns the digest of a state.

@@ -24,43 +24,21 @@ type step struct{ op, who, arg, fair uint8 }
 // edge is one step of the graph.
 type edge = explore.Edge[state, step]
 
-// expansion collects the steps from one state.
-type expansion struct {
-	m    *machine
-	from state
-	out  []edge
-	w    world
-}
+type steps = explore.Steps[state, step, world]
 
-// try adds the state that do leads to, unless do reports that it cannot be done.
-func (x *expansion) try(st step, do func(w *world) bool) {
-	w := &x.w
-	*w = world{machine: x.m, state: x.from}
-	if !do(w) {
-		return
+// Expand tries all steps from a state.
+func (m *machine) Expand(x *steps) {
+	for i := range int(x.From.n) {
+		by := x.From.flight[i].by
+		x.Try(step{op: opApply, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, true); return true })
+		x.Try(step{op: opApplySilently, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, false); return true })
+		x.Try(step{op: opLose, who: by, arg: uint8(i)}, func(w *world) bool { explore.Take(w.flight[:], &w.n, i); return true })
 	}
-	w.judge()
-	x.out = append(x.out, edge{Next: w.state, Step: st, Events: uint64(w.events), Broke: uint8(w.broke)})
-}
-
-// Expander returns a function that lists all steps from a state.
-func (m *machine) Expander() func(*state) []edge {
-	return (&expansion{m: m}).expand
-}
-
-func (x *expansion) expand(s *state) []edge {
-	x.from, x.out = *s, x.out[:0]
-	for i := range int(s.n) {
-		by := s.flight[i].by
-		x.try(step{op: opApply, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, true); return true })
-		x.try(step{op: opApplySilently, who: by, arg: uint8(i)}, func(w *world) bool { w.apply(i, false); return true })
-		x.try(step{op: opLose, who: by, arg: uint8(i)}, func(w *world) bool { w.take(i); return true })
+	for c := range m.Clients {
+		m.client(x, c)
 	}
-	for c := range x.m.Clients {
-		x.client(c)
-	}
-	if x.m.Resize {
-		x.try(step{op: opResize, who: operator}, func(w *world) bool {
+	if m.Resize {
+		x.Try(step{op: opResize, who: operator}, func(w *world) bool {
 			return w.send(operator, toResize, func(r *record) bool {
 				r.slots = uint8(2*w.Slots+1) - r.slots
 				w.admit(r)
@@ -68,48 +46,47 @@ func (x *expansion) expand(s *state) []edge {
 			})
 		})
 	}
-	return x.out
 }
 
-func (x *expansion) client(c int) {
+func (m *machine) client(x *steps, c int) {
 	who := uint8(c)
-	x.try(step{op: opEnd, who: who}, func(w *world) bool { return w.end(c) })
-	switch cl := &x.from.cl[c]; cl.mode {
+	x.Try(step{op: opEnd, who: who}, func(w *world) bool { return w.end(c) })
+	switch cl := &x.From.cl[c]; cl.mode {
 	case idle:
 		modes := []uint8{reader, writer}
-		if x.m.Slots > 0 {
+		if m.Slots > 0 {
 			modes = []uint8{slotted}
 		}
 		for _, mode := range modes {
 			for fair := range uint8(2) {
 				if mode != reader || fair == 0 { // readers queue in any case
-					x.try(step{opEnter, who, mode, fair}, func(w *world) bool { return w.enterAs(c, mode, fair) })
+					x.Try(step{opEnter, who, mode, fair}, func(w *world) bool { return w.enterAs(c, mode, fair) })
 				}
 			}
 		}
 	case entering:
-		x.try(step{op: opEnterAgain, who: who}, func(w *world) bool { return w.mine(c, toEnter) < 0 && w.sendEntry(c) })
-		x.try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+		x.Try(step{op: opEnterAgain, who: who}, func(w *world) bool { return w.mine(c, toEnter) < 0 && w.sendEntry(c) })
+		x.Try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
 	case waiting:
-		x.try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+		x.Try(step{op: opRead, who: who}, func(w *world) bool { return w.read(c) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
 	case holding:
-		x.try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
+		x.Try(step{op: opLeave, who: who}, func(w *world) bool { return w.leaveNow(c) })
 	case leaving:
-		x.try(step{op: opLeaveAgain, who: who}, func(w *world) bool { return w.sendLeave(c) })
+		x.Try(step{op: opLeaveAgain, who: who}, func(w *world) bool { return w.sendLeave(c) })
 	}
 	for i := range maxRoom {
-		x.try(step{opFence, who, uint8(i), 0}, func(w *world) bool { return w.fence(c, &w.reg.holders[i], true) })
-		x.try(step{opFence, who, uint8(i), 1}, func(w *world) bool { return w.fence(c, &w.reg.queue[i], false) })
+		x.Try(step{opFence, who, uint8(i), 0}, func(w *world) bool { return w.fence(c, &w.reg.holders[i], true) })
+		x.Try(step{opFence, who, uint8(i), 1}, func(w *world) bool { return w.fence(c, &w.reg.queue[i], false) })
 	}
-	x.try(step{op: opDrop, who: who}, func(w *world) bool { return w.sendDrop(c) })
+	x.Try(step{op: opDrop, who: who}, func(w *world) bool { return w.sendDrop(c) })
 }
 
 // end is the end of a session: its deadline passes, or its client forgets everything. The
 // client opens another one.
 func (w *world) end(c int) bool {
-	w.note(Ended)
+	w.Note(Ended)
 	over := func(e *entry) {
 		if int(e.who) == c && e.sess == living {
 			e.sess = lost
@@ -158,9 +135,9 @@ func (w *world) read(c int) bool {
 	switch {
 	case at >= 0 && cl.mode != holding:
 		if cl.mode == waiting {
-			w.note(Promoted)
+			w.Note(Promoted)
 		} else {
-			w.note(SettledEntry)
+			w.Note(SettledEntry)
 		}
 		cl.mode, cl.slot = holding, w.reg.holders[at].slot
 	case at < 0 && cl.mode == entering && find(&w.reg.queue, c) >= 0:
@@ -203,7 +180,7 @@ func (w *world) fence(c int, e *entry, holds bool) bool {
 	if e.mode == 0 || e.sess != lost || !w.mayJudge(c, e, holds) {
 		return false
 	}
-	w.note(Fenced)
+	w.Note(Fenced)
 	w.fenceAll(*e)
 	return true
 }
@@ -230,25 +207,11 @@ func (w *world) sendDrop(c int) bool {
 	})
 }
 
-// Probe lets each client want to be granted, while the others are dead, or alive without a
+// Probe lets client c want to be granted, while the others are dead, or alive without a
 // wish.
-func (m *machine) Probe(s *state) (who, broke uint8) {
-	for c := range m.Clients {
-		for _, lives := range []bool{false, true} {
-			p := Progress
-			if lives {
-				p = Freedom
-			}
-			if !m.ignore[p] && !m.gets(s, c, lives) && (broke == 0 || uint8(p) < broke) {
-				who, broke = uint8(c), uint8(p)
-			}
-		}
-	}
-	return who, broke
-}
-
-func (m *machine) gets(from *state, c int, lives bool) bool {
-	w := world{machine: m, state: *from}
+func (m *machine) Probe(from *state, c int, lives bool) uint8 {
+	var w world
+	m.Begin(&w, from)
 	for d := range m.Clients {
 		if d != c && !lives {
 			w.end(d)
@@ -262,10 +225,13 @@ func (m *machine) gets(from *state, c int, lives bool) bool {
 		}
 		w.strive(c)
 		if w.cl[c].mode == holding {
-			return true
+			return 0
 		}
 	}
-	return false
+	if lives {
+		return m.Broken(Freedom)
+	}
+	return m.Broken(Progress)
 }
 
 // deliver lets all that is under way take place, in turn.

@@ -14,7 +14,7 @@ func (m *machine) canonical(s *state) (raised [locks]uint8) {
 		m.reduceState(s)
 	}
 	for l := range locks {
-		raised[l] = s.max[l] - topToken
+		raised[l] = s.max[l] - explore.TopToken
 		if raised[l] != 0 {
 			s.shiftTokens(l, raised[l])
 		}
@@ -38,19 +38,7 @@ func (m *machine) dropDead(s *state) {
 }
 
 // keep removes the requests of which good says no.
-func (s *state) keep(good func(r *request) bool) {
-	n := uint8(0)
-	for i := range s.n {
-		if good(&s.flight[i]) {
-			s.flight[n] = s.flight[i]
-			n++
-		}
-	}
-	for i := n; i < s.n; i++ {
-		s.flight[i] = request{}
-	}
-	s.n = n
-}
+func (s *state) keep(good func(r *request) bool) { explore.Keep(s.flight[:], &s.n, good) }
 
 // tidy zeroes what does not belong to a client's present modes.
 func (c *client) tidy() {
@@ -115,20 +103,20 @@ func (m *machine) reduceState(s *state) {
 		if t := &cl.term; t.mode != none {
 			r := &s.reg[t.reg]
 			if t.base != r.ver && t.base != 0 {
-				t.base = staleVersion
+				t.base = explore.GoneVersion
 			}
 			if t.mode != opening && (t.mark != r.mark || r.kind == absent) {
-				t.mark = staleVersion
+				t.mark = explore.GoneVersion
 			}
 			for i := range t.n {
 				if a := &t.att[i]; !s.canBeSeen(t.reg, a.ver) {
-					*a = attempt{ver: staleVersion}
+					*a = attempt{ver: explore.GoneVersion}
 				}
 			}
 		}
 		for l := range cl.hold {
 			if h := &cl.hold[l]; h.mode != idle && h.base != s.reg[l].ver {
-				h.base = staleVersion
+				h.base = explore.GoneVersion
 			}
 		}
 		for reg := range cl.watch {
@@ -155,7 +143,7 @@ func (s *state) reduceWatch(w *watch, r *record) {
 	if r.kind != open && r.kind != held || w.mark != r.mark {
 		*w = watch{}
 	} else if w.ver != r.ver {
-		w.ver = staleVersion
+		w.ver = explore.GoneVersion
 	}
 }
 
@@ -172,11 +160,7 @@ func (s *state) canBeSeen(reg, ver uint8) bool {
 }
 
 func (s *state) shiftTokens(l int, by uint8) {
-	shift := func(t *uint8) {
-		if *t != 0 {
-			*t = min(max(*t-min(by, *t), lowToken), highToken)
-		}
-	}
+	shift := func(t *uint8) { explore.LowerToken(t, by) }
 	shift(&s.reg[l].tok)
 	shift(&s.max[l])
 	for i := range s.n {
@@ -187,36 +171,12 @@ func (s *state) shiftTokens(l int, by uint8) {
 }
 
 // sortFlight puts requests into an order that does not depend on the names of versions,
-// and keeps one of those that are alike in every respect: when one of them is applied, the
-// others are refused.
+// and keeps one of those that are alike in every respect.
 func (s *state) sortFlight(returns bool) {
-	if s.n < 2 {
-		return
-	}
-	var keys [maxFlight]uint64
-	for i := range s.n {
-		keys[i] = s.flightKey(&s.flight[i])
-	}
-	for i := uint8(1); i < s.n; i++ {
-		for j := i; j > 0 && keys[j] < keys[j-1]; j-- {
-			keys[j], keys[j-1] = keys[j-1], keys[j]
-			s.flight[j], s.flight[j-1] = s.flight[j-1], s.flight[j]
-		}
-	}
-	n := uint8(1)
-	for i := uint8(1); i < s.n; i++ {
-		a, b := &s.flight[n-1], &s.flight[i]
-		if keys[i] == keys[i-1] && keys[i]&0xf == 0 && b.blind == 0 && !(returns && b.pred == 0) &&
-			a.reg == b.reg && a.rec.under == b.rec.under && a.rec.marks(&b.rec) {
-			continue
-		}
-		s.flight[n] = *b
-		n++
-	}
-	for i := n; i < s.n; i++ {
-		s.flight[i] = request{}
-	}
-	s.n = n
+	explore.Sort(s.flight[:], &s.n, s.flightKey, func(key uint64, a, b *request) bool {
+		return key&0xf == 0 && b.blind == 0 && !(returns && b.pred == 0) &&
+			a.reg == b.reg && a.rec.under == b.rec.under && a.rec.marks(&b.rec)
+	})
 }
 
 // marks says whether two records that are to be written tell the same mark: each its own
@@ -321,18 +281,8 @@ func (s *state) moveSessions(to *[registers]uint8) {
 
 // renameVersions numbers versions in the order in which they appear.
 func (s *state) renameVersions() {
-	var names [128]uint8
-	next := uint8(1)
-	ver := func(v *uint8) {
-		if *v == 0 || *v == staleVersion {
-			return
-		}
-		if names[*v] == 0 {
-			names[*v] = next
-			next++
-		}
-		*v = names[*v]
-	}
+	var names explore.Names
+	ver := func(v *uint8) { names.Rename(v) }
 	for reg := range s.reg {
 		ver(&s.reg[reg].ver)
 		ver(&s.reg[reg].mark)
@@ -361,8 +311,8 @@ func (s *state) renameVersions() {
 	}
 }
 
-// hash is a 64-bit digest of a canonical state, never zero.
-func (s *state) hash() uint64 {
+// Hash returns the digest of a canonical state.
+func (m *machine) Hash(s *state) uint64 {
 	var buf [320]byte
 	b := append(buf[:0], s.n<<4|s.max[0], s.max[1])
 	for reg := range s.reg {

@@ -74,7 +74,7 @@ func (w *world) attempt(c int) {
 
 // abandon gives up an opening whose outcome is not known. Nothing was acquired under it.
 func (w *world) abandon(c int) bool {
-	w.note(OpeningAbandoned)
+	w.Note(OpeningAbandoned)
 	w.over(c)
 	return true
 }
@@ -141,7 +141,7 @@ func (w *world) adopt(c int, mark, ver uint8) {
 		w.cl[c].hold[t.reg].base = ver
 	}
 	if t.left == 0 {
-		w.note(BornExpired)
+		w.Note(BornExpired)
 		w.over(c)
 	}
 }
@@ -158,9 +158,9 @@ func (w *world) settle(c int) bool {
 	case poked && w.Fault == AskIsLoss:
 		w.lose(c)
 	case own:
-		w.note(SettledOurs)
+		w.Note(SettledOurs)
 		if poked {
-			w.note(HeardAsk)
+			w.Note(HeardAsk)
 		}
 		h := &cl.hold[t.reg%locks]
 		w.adopt(c, r.mark, r.ver)
@@ -168,12 +168,12 @@ func (w *world) settle(c int) bool {
 			h.mode = holding
 		}
 	case r.ver == t.base:
-		w.note(SettledNotApplied)
+		w.Note(SettledNotApplied)
 	case (r.kind == open || r.kind == held) && r.mark == t.mark && t.mode != opening:
-		w.note(HeardAsk)
+		w.Note(HeardAsk)
 		t.base, t.n, t.att = r.ver, 0, [maxAttempts]attempt{}
 	default:
-		w.note(SettledLost)
+		w.Note(SettledLost)
 		w.lose(c)
 	}
 	return true
@@ -184,7 +184,7 @@ func (w *world) settle(c int) bool {
 func (w *world) lose(c int) {
 	t := w.cl[c].term
 	if r := &w.reg[t.reg]; isSession(t.reg) && t.mode == alive && r.kind == open && r.owner == uint8(c) && !w.Remove {
-		w.fail(NoFalseLoss)
+		w.Fail(NoFalseLoss)
 	}
 	w.over(c)
 }
@@ -308,7 +308,7 @@ func (w *world) settleClaim(c, l int) bool {
 	if r.kind == broken {
 		return w.hearBreak(c, l)
 	}
-	w.note(ClaimSettledOurs)
+	w.Note(ClaimSettledOurs)
 	w.granted(c, l, r.ver)
 	return true
 }
@@ -336,7 +336,7 @@ func (w *world) hearBreak(c, l int) bool {
 	if r.kind != broken || !r.isOf(c) {
 		return false
 	}
-	w.note(HeardBreak)
+	w.Note(HeardBreak)
 	h.mode, h.base = freeing, r.ver
 	if w.Fault == BreakForgotten {
 		w.end(c, l, false)
@@ -393,7 +393,7 @@ func (w *world) settleFree(c, l int) bool {
 		w.end(c, l, false)
 		return true
 	}
-	w.note(GiveUpFoundOwn)
+	w.Note(GiveUpFoundOwn)
 	h.base = r.ver
 	return true
 }
@@ -407,7 +407,7 @@ func (w *world) hearRefusals() {
 			h, r := &w.cl[c].hold[l], &w.reg[l]
 			lost := h.base != r.ver && !r.isOf(c)
 			if lost && (h.mode == freeing || h.mode == claiming && !w.plain(c)) {
-				w.note(Refused)
+				w.Note(Refused)
 				w.end(c, l, true)
 			}
 		}

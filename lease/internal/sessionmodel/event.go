@@ -1,11 +1,10 @@
 package sessionmodel
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // Event is something that must happen in a model for it to mean anything: a property
 // holds in every world in which nothing happens.
 type Event uint8
-
-// events is a set of them.
-type events uint64
 
 // The events. String says what each is.
 const (
@@ -88,21 +87,13 @@ var eventTexts = [eventCount]string{
 }
 
 // Events returns the events of a world in which nothing is switched on.
-func Events() []Event { return between(0, Crashed) }
+func Events() []Event { return explore.Between(Event(0), Crashed) }
 
 // RemoveEvents returns those that the removal of records brings.
-func RemoveEvents() []Event { return between(Removed, Poked) }
+func RemoveEvents() []Event { return explore.Between(Removed, Poked) }
 
 // AskEvents returns those that asks bring.
-func AskEvents() []Event { return between(Poked, TookLease) }
-
-func between(from, to Event) []Event {
-	var all []Event
-	for e := from; e < to; e++ {
-		all = append(all, e)
-	}
-	return all
-}
+func AskEvents() []Event { return explore.Between(Poked, TookLease) }
 
 // String says what happened.
 func (e Event) String() string { return eventTexts[e] }

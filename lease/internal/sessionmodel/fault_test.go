@@ -1,7 +1,6 @@
 package sessionmodel_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore/exploretest"
@@ -19,17 +18,11 @@ var (
 	askWorld    = sessionmodel.Config{Locks: 1, Flight: 1, Poke: true}
 	askRace     = sessionmodel.Config{Locks: 1, Flight: 2, Poke: true}
 	breakWorld  = sessionmodel.Config{Locks: 1, Flight: 1, Break: true}
-	probedWorld = sessionmodel.Config{Locks: 1, Flight: 1, Crash: true, Probe: 1}
+	crashWorld  = sessionmodel.Config{Locks: 1, Flight: 1, Crash: true}
 )
 
-// catches says what must be found of each fault, and how long the shortest run to it is.
-// A fault stands more than once if more than one property tells of it.
-var catches = []struct {
-	fault  sessionmodel.Fault
-	world  sessionmodel.Config
-	breaks sessionmodel.Property
-	steps  int
-}{
+// catches has a line for each fault, and more for some.
+var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessionmodel.Property]{
 	// (a) The session's deadline counts.
 	{sessionmodel.LockHasItsOwnDeadline, oneLock, sessionmodel.Exclusion, 10},
 	{sessionmodel.DeadlineFromReply, oneLock, sessionmodel.Exclusion, 16},
@@ -41,7 +34,7 @@ var catches = []struct {
 	{sessionmodel.WaitWithoutRho, oneLock, sessionmodel.Exclusion, 12},
 	{sessionmodel.WaitOwnTTL, unequal, sessionmodel.Exclusion, 13},
 	{sessionmodel.WaitAcrossVersions, oneLock, sessionmodel.Exclusion, 16},
-	{sessionmodel.WaitAnewEachLook, probedWorld, sessionmodel.Progress, 3},
+	{sessionmodel.WaitAnewEachLook, crashWorld, sessionmodel.Progress, 3},
 	{sessionmodel.TakeWithoutFence, oneLock, sessionmodel.Exclusion, 13},
 	{sessionmodel.FenceAssumed, raceWorld, sessionmodel.Exclusion, 14},
 	{sessionmodel.BlindFence, raceWorld, sessionmodel.FencedBelieves, 11},
@@ -63,7 +56,7 @@ var catches = []struct {
 
 	// Nothing is held that its client does not know of.
 	{sessionmodel.GiveUpInSilence, oneLock, sessionmodel.Known, 4},
-	{sessionmodel.GiveUpInSilence, probedWorld, sessionmodel.Freedom, 4},
+	{sessionmodel.GiveUpInSilence, crashWorld, sessionmodel.Freedom, 4},
 	{sessionmodel.GiveUpOnConflict, raceWorld, sessionmodel.Known, 6},
 	{sessionmodel.ReleaseForgotten, oneLock, sessionmodel.Known, 5},
 	{sessionmodel.TokenKept, oneLock, sessionmodel.TokenRises, 4},
@@ -80,29 +73,5 @@ var catches = []struct {
 	{sessionmodel.BreakForgotten, breakWorld, sessionmodel.Known, 7},
 }
 
-// only returns c with all properties but p out of sight.
-func only(c sessionmodel.Config, p sessionmodel.Property) sessionmodel.Config {
-	for q := range sessionmodel.Freedom + 1 {
-		if q != p {
-			c.Ignore = append(slices.Clip(c.Ignore), q)
-		}
-	}
-	return c
-}
-
 // TestFaults looks for a run that shows what is wrong with each wrong rule.
-func TestFaults(t *testing.T) {
-	missing := sessionmodel.Faults()
-	for _, c := range catches {
-		missing = slices.DeleteFunc(missing, func(f sessionmodel.Fault) bool { return f == c.fault })
-		t.Run(c.fault.String(), func(t *testing.T) {
-			t.Log(c.fault.Why())
-			world := only(c.world, c.breaks)
-			world.Fault, world.MaxStates = c.fault, 2_000_000
-			exploretest.Caught(t, explore(t, world), c.breaks, c.steps)
-		})
-	}
-	if len(missing) > 0 {
-		t.Errorf("no test looks for %v", missing)
-	}
-}
+func TestFaults(t *testing.T) { lab.CatchFaults(t, catches) }

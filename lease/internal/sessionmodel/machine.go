@@ -1,12 +1,10 @@
 package sessionmodel
 
-import "slices"
+import (
+	"cmp"
+	"slices"
 
-// The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a
-// clock advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
-const (
-	slowest = 1
-	fastest = 2
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
 // Config says how large a world is and what may happen in it.
@@ -33,60 +31,24 @@ type Config struct {
 
 	// Lease: client B has no sessions, it takes plain leases, one at a time.
 	Lease bool
-
-	// Fault is the one wrong rule.
-	Fault Fault
-
-	// Ignore lists properties that are not looked at.
-	Ignore []Property
-
-	// Probe: in one state of that many, each client is left alone with a good network,
-	// the other one being dead, or alive without a wish. 0 is never.
-	Probe int
-
-	// Plain leaves out the reductions that rest on what the rules make irrelevant.
-	Plain bool
-
-	// MaxStates ends the search after the level in which it is passed; 0 is never.
-	MaxStates int
-
-	// Workers is the number of goroutines; default one per CPU.
-	Workers int
 }
 
 // machine holds the rules of one configuration. It does not change.
 type machine struct {
 	Config
+	Options
 	ttl    [2]uint8
-	ignore [properties]bool
 	reduce bool
 }
 
-func newMachine(c Config) *machine {
-	if c.TTL == [2]int{} {
-		c.TTL = [2]int{2, 2}
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 1
-	}
-	if c.Flight == 0 {
-		c.Flight = 2
-	}
-	if c.Locks == 0 {
-		c.Locks = locks
-	}
+func newMachine(c Config, o Options) *machine {
+	c.TTL = cmp.Or(c.TTL, [2]int{2, 2})
+	c.Attempts, c.Flight, c.Locks = cmp.Or(c.Attempts, 1), cmp.Or(c.Flight, 2), cmp.Or(c.Locks, locks)
 	if min(c.TTL[0], c.TTL[1]) < 2 || max(c.TTL[0], c.TTL[1]) > 7 || c.Attempts > maxAttempts || c.Locks > locks ||
 		c.Flight > maxFlight || c.Locks+c.Flight > registers-formerAt { // each may name a former session
 		panic("sessionmodel: configuration out of bounds")
 	}
-	m := &machine{Config: c, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}, reduce: !c.Plain}
-	if c.Fault.seesMore() {
-		m.reduce = false
-	}
-	for _, p := range c.Ignore {
-		m.ignore[p] = true
-	}
-	return m
+	return &machine{Config: c, Options: o, ttl: [2]uint8{uint8(c.TTL[0]), uint8(c.TTL[1])}, reduce: !o.Fault.seesMore()}
 }
 
 // patience is for how long, on its own clock, a waiter must see a mark unchanged.
@@ -107,16 +69,26 @@ func (m *machine) patience(c int, ttl uint8) uint8 {
 type world struct {
 	*machine
 	state
-	events events
-	broke  Property
+	notes
 }
 
-func (w *world) note(e Event) { w.events |= 1 << e }
+type notes = explore.Notes[Event, Fault, Property]
 
-func (w *world) fail(p Property) {
-	if w.broke == Kept && !w.ignore[p] {
-		w.broke = p
-	}
+// NumClients returns how many there are.
+func (m *machine) NumClients() int { return len(state{}.cl) }
+
+// Begin sets w to a state.
+func (m *machine) Begin(w *world, s *state) {
+	w.machine, w.notes = m, explore.NewNotes[Event](&m.Options)
+	w.state = *s
+}
+
+// End ends a step.
+func (m *machine) End(w *world, e *edge) {
+	w.hearRefusals()
+	e.Step.raised = w.canonical(&w.state)
+	w.judge()
+	e.Next, e.Events, e.Broke = w.state, w.Events, uint8(w.Broke)
 }
 
 // plain says whether client c takes plain leases.
@@ -144,17 +116,17 @@ func (w *world) believes(c, l int) bool {
 func (w *world) judge() {
 	for l := range w.Locks {
 		if w.believes(0, l) && w.believes(1, l) {
-			w.fail(Exclusion)
+			w.Fail(Exclusion)
 		}
 		w.judgeKnown(l)
 	}
 	for c := range w.cl {
 		t := &w.cl[c].term
 		if w.trusts(c) && t.mode == alive && isSession(t.reg) && w.ended[t.reg] == 1 {
-			w.fail(FencedBelieves)
+			w.Fail(FencedBelieves)
 		}
 		if w.trusts(c) && t.late == 1 {
-			w.fail(Revived)
+			w.Fail(Revived)
 		}
 	}
 }
@@ -179,7 +151,7 @@ func (w *world) judgeOwner(r *record, l int) {
 	}
 	cl := &w.cl[r.owner]
 	if t := &cl.term; t.mode != none && t.reg == r.under && cl.hold[l].mode == idle {
-		w.fail(Known)
+		w.Fail(Known)
 	}
 }
 
@@ -197,24 +169,14 @@ func (w *world) send(c int, r request) bool {
 	if r.rec.mark == 0 {
 		r.rec.mark = freshVersion
 	}
-	w.flight[w.n] = r
-	w.n++
+	explore.Put(w.flight[:], &w.n, r)
 	return true
-}
-
-// take removes request i.
-func (w *world) take(i int) request {
-	r := w.flight[i]
-	copy(w.flight[i:w.n], w.flight[i+1:w.n])
-	w.n--
-	w.flight[w.n] = request{}
-	return r
 }
 
 // apply lets the store carry out a write in flight. The sender hears of it at once, or it
 // has to find out.
 func (w *world) apply(i int, heard bool) {
-	r := w.take(i)
+	r := explore.Take(w.flight[:], &w.n, i)
 	old := w.reg[r.reg]
 	w.checkApply(&r, &old)
 	w.reg[r.reg] = r.rec
@@ -255,60 +217,60 @@ func (w *world) cares(r *request) bool {
 // checkApply looks at what a write does to its register.
 func (w *world) checkApply(r *request, old *record) {
 	if r.over == 1 {
-		w.fail(EndedStaysEnded)
+		w.Fail(EndedStaysEnded)
 	}
 	switch r.what {
 	case toClaim:
 		l := int(r.reg)
 		if r.rec.tok <= w.max[l] {
-			w.fail(TokenRises)
+			w.Fail(TokenRises)
 		}
 		w.max[l] = max(w.max[l], r.rec.tok)
 		w.noteClaim(r, old)
 	case toFree:
 		if r.pred != old.ver && (!old.isTaken() || old.grant != r.rec.grant || r.rec.grant == 0) {
-			w.fail(OwnRelease)
+			w.Fail(OwnRelease)
 		}
 		if old.isTaken() && old.grant == r.rec.grant && r.rec.grant != 0 {
-			w.note(Freed)
+			w.Note(Freed)
 		} else {
-			w.note(FreedPredecessor)
+			w.Note(FreedPredecessor)
 		}
 	case toBreak:
 		w.max[r.reg] = max(w.max[r.reg], r.rec.tok)
-		w.note(Broke)
+		w.Note(Broke)
 	case toFence:
-		w.note(Fenced)
+		w.Note(Fenced)
 	case toStandIn:
-		w.note(StoodIn)
+		w.Note(StoodIn)
 	case toClose:
-		w.note(Closed)
+		w.Note(Closed)
 	case toPoke:
-		w.note(Poked)
+		w.Note(Poked)
 	case toOpen:
-		w.note(Opened)
+		w.Note(Opened)
 		if w.ended[r.reg] == 1 {
-			w.note(LateOpening)
+			w.Note(LateOpening)
 		}
 	case toBeat:
-		w.note(Beaten)
+		w.Note(Beaten)
 	}
 	if r.by < 2 && !w.cares(r) {
-		w.note(LateApply)
+		w.Note(LateApply)
 	}
 }
 
 func (w *world) noteClaim(r *request, old *record) {
 	switch {
 	case old.kind == free:
-		w.note(Granted)
+		w.Note(Granted)
 	case !isSession(old.under):
-		w.note(TookLease)
+		w.Note(TookLease)
 	default:
-		w.note(TookFenced)
+		w.Note(TookFenced)
 	}
 	if s := r.rec.under; isSession(s) && (w.ended[s] == 1 || w.reg[s].kind != open || w.reg[s].owner == operator) {
-		w.note(ClaimOfTheDead)
+		w.Note(ClaimOfTheDead)
 	}
 }
 
@@ -325,7 +287,7 @@ func (w *world) remove(reg, saw uint8) bool {
 			w.cl[c].watch[reg] = watch{kind: dead}
 		}
 	}
-	w.note(Removed)
+	w.Note(Removed)
 	*r = record{}
 	return true
 }
@@ -354,7 +316,7 @@ func (w *world) pass(c int, trust, wait uint8) {
 	if !had || t.left > 0 || t.mode == opening {
 		return
 	}
-	w.note(Expired)
+	w.Note(Expired)
 	if w.Fault == LateBeatRevives && t.n > 0 {
 		t.late = 1
 		return

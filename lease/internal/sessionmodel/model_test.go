@@ -8,9 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/sessionmodel"
 )
 
-func explore(t *testing.T, c sessionmodel.Config) sessionmodel.Result {
-	t.Helper()
-	return exploretest.Log(t, sessionmodel.Explore(c))
+var lab = exploretest.Model[sessionmodel.Config, sessionmodel.Event, sessionmodel.Fault, sessionmodel.Property]{
+	Explore: sessionmodel.Explore,
+	Compare: sessionmodel.Compare,
+	Faults:  sessionmodel.Faults(),
+	Alone:   []sessionmodel.Property{sessionmodel.KeptAlone, sessionmodel.Progress, sessionmodel.Freedom},
 }
 
 // everything is a world in which all may happen that the model knows.
@@ -19,31 +21,23 @@ var everything = sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 2, Crash: true, 
 // TestProtocol visits all states of a world with one lock, in which a fence and a beat, a
 // claim and a release are under way at the same time.
 func TestProtocol(t *testing.T) {
-	r := explore(t, sessionmodel.Config{Locks: 1, Probe: 256})
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, sessionmodel.Events())
-	exploretest.VisitsAll(t, r, 300_000)
+	lab.Visit(t, sessionmodel.Config{Locks: 1}, sessionmodel.Options{Probe: 256}, 300_000, sessionmodel.Events()...)
 }
 
 // TestLeasesAndSessions visits all states of a world in which one client takes plain leases,
 // and the other one sessions: each waits for the other.
 func TestLeasesAndSessions(t *testing.T) {
-	r := explore(t, sessionmodel.Config{Locks: 1, Flight: 1, Lease: true, Crash: true, Poke: true, Probe: 64})
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, append(sessionmodel.AskEvents(), sessionmodel.TookLease))
-	exploretest.VisitsAll(t, r, 40_000)
+	c := sessionmodel.Config{Locks: 1, Flight: 1, Lease: true, Crash: true, Poke: true}
+	lab.Visit(t, c, sessionmodel.Options{Probe: 64}, 40_000, append(sessionmodel.AskEvents(), sessionmodel.TookLease)...)
 }
 
 // TestEverythingHappens visits the nearest states of a world with two locks in which all may
 // happen that the model knows, and it does.
 func TestEverythingHappens(t *testing.T) {
-	c := everything
-	c.MaxStates, c.Probe = 100_000, 256
-	exploretest.NoViolation(t, explore(t, c))
+	c, o := everything, sessionmodel.Options{Probe: 256, MaxStates: 100_000}
+	lab.Visit(t, c, o, 0)
 	c.Locks, c.Flight, c.TTL = 1, 1, [2]int{2, 2}
-	r := explore(t, c)
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.AskEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak}))
+	lab.Visit(t, c, o, 0, slices.Concat(sessionmodel.RemoveEvents(), sessionmodel.AskEvents(), []sessionmodel.Event{sessionmodel.Broke, sessionmodel.HeardBreak})...)
 }
 
 // TestProtocolAtLength visits all states of worlds with one lock: with records that are
@@ -61,10 +55,7 @@ func TestProtocolAtLength(t *testing.T) {
 		{sessionmodel.Config{TTL: [2]int{3, 2}, Locks: 1, Flight: 2, Attempts: 2, Lease: true, Crash: true, Poke: true}, 1_000_000},
 	} {
 		t.Logf("%+v", w.config)
-		w.config.Probe = 64
-		r := explore(t, w.config)
-		exploretest.NoViolation(t, r)
-		exploretest.VisitsAll(t, r, w.least)
+		lab.Visit(t, w.config, sessionmodel.Options{Probe: 64}, w.least)
 	}
 }
 
@@ -72,15 +63,12 @@ func TestProtocolAtLength(t *testing.T) {
 // session was fenced, and its record removed.
 func TestLateOpening(t *testing.T) {
 	exploretest.Torture(t)
-	r := explore(t, sessionmodel.Config{Locks: 1, Flight: 2, Attempts: 2, Remove: true, MaxStates: 2_000_000})
-	exploretest.NoViolation(t, r)
-	exploretest.Happens(t, r, []sessionmodel.Event{sessionmodel.LateOpening})
+	c := sessionmodel.Config{Locks: 1, Flight: 2, Attempts: 2, Remove: true}
+	lab.Visit(t, c, sessionmodel.Options{MaxStates: 2_000_000}, 0, sessionmodel.LateOpening)
 }
 
 // TestTwoLocksAtLength visits all states of a world with two locks.
 func TestTwoLocksAtLength(t *testing.T) {
 	exploretest.Torture(t)
-	r := explore(t, sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 1, Probe: 1024})
-	exploretest.NoViolation(t, r)
-	exploretest.VisitsAll(t, r, 20_000_000)
+	lab.Visit(t, sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 1}, sessionmodel.Options{Probe: 1024}, 20_000_000)
 }

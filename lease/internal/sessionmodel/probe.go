@@ -1,22 +1,13 @@
 package sessionmodel
 
-// Probe leaves each client alone with a good network: the other one is dead, or it lives
-// and wants nothing. No outcome leaves a lock that no client can take.
-func (m *machine) Probe(s *state) (who, broke uint8) {
-	for c := range s.cl {
-		for _, lives := range []bool{false, true} {
-			if p := uint8(m.probe(s, c, lives)); p != 0 && (broke == 0 || p < broke) {
-				who, broke = uint8(c), p
-			}
-		}
-	}
-	return who, broke
-}
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
 
-// probe lets client c take both locks in turn, one after the other, while the other client
-// is dead, or beats and gives back what it has. Once it has a session it must keep it.
-func (m *machine) probe(from *state, c int, lives bool) Property {
-	w := world{machine: m, state: *from}
+// Probe lets client c take each lock in turn, with a good network, while the other client is
+// dead, or beats and gives back what it has. No outcome leaves a lock that no client can
+// take. Once it has a session it must keep it.
+func (m *machine) Probe(from *state, c int, lives bool) uint8 {
+	var w world
+	m.Begin(&w, from)
 	broken, failed := Progress, Kept
 	if lives {
 		broken = Freedom
@@ -38,20 +29,17 @@ func (m *machine) probe(from *state, c int, lives bool) Property {
 		if got == m.Locks {
 			break
 		}
-		w.pass(0, slowest, slowest)
-		w.pass(1, slowest, slowest)
+		w.pass(0, explore.Slowest, explore.Slowest)
+		w.pass(1, explore.Slowest, explore.Slowest)
 		w.canonical(&w.state)
 		if had && opened && !w.trusts(c) && !m.plain(c) {
 			failed = KeptAlone
 		}
 	}
-	switch {
-	case got < m.Locks && !m.ignore[broken]:
-		return broken
-	case failed != Kept && !m.ignore[failed]:
-		return failed
+	if got < m.Locks && m.Sees(broken) {
+		return uint8(broken)
 	}
-	return Kept
+	return m.Broken(failed)
 }
 
 // do takes a step, and lets the store carry out, and answer, what was sent.
@@ -76,7 +64,7 @@ func (w *world) do(step func() bool) bool {
 func (w *world) land(i int) {
 	r := w.flight[i]
 	if r.pred != w.reg[r.reg].ver && r.blind == 0 {
-		w.take(i)
+		explore.Take(w.flight[:], &w.n, i)
 		return
 	}
 	w.apply(i, w.cares(&r))

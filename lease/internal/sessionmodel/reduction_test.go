@@ -7,48 +7,28 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/sessionmodel"
 )
 
-func compareReduced(t *testing.T, c sessionmodel.Config, limit int) (reduced int) {
-	t.Helper()
-	states, reduced, differs := sessionmodel.CompareReduced(c, limit)
-	t.Logf("%d states have %d reduced forms", states, reduced)
-	for _, line := range differs {
-		t.Error(line)
-	}
-	return reduced
+// leaseWorld is a world with one lock, of which one client takes plain leases, in which all
+// else may happen.
+func leaseWorld() sessionmodel.Config {
+	c := everything
+	c.Lease, c.Locks, c.Attempts = true, 1, 2
+	return c
 }
 
 // TestReductions compares the nearest states of worlds in which everything may happen with
 // their reduced forms, step by step: those of the right protocol, and a few for each fault.
 func TestReductions(t *testing.T) {
+	lab.Reduce(t, everything, sessionmodel.NoFault, 8_000)
+	lab.Reduce(t, leaseWorld(), sessionmodel.NoFault, 12_000)
 	c := everything
-	compareReduced(t, c, 8_000)
-	c.Lease, c.Locks, c.Attempts = true, 1, 2
-	compareReduced(t, c, 12_000)
-	c = everything
 	c.Attempts = 2
-	for p := range sessionmodel.Freedom + 1 {
-		c.Ignore = append(c.Ignore, p) // or the search would end at the faults
-	}
-	for _, f := range sessionmodel.Faults() {
-		t.Run(f.String(), func(t *testing.T) {
-			c.Fault = f
-			compareReduced(t, c, 1_000)
-		})
-	}
+	lab.ReduceFaults(t, c, sessionmodel.Faults(), 1_000)
 }
 
 // TestReductionsAtLength compares a million states of a small world, and many of large ones.
-// Those of the small world have as many reduced forms as the search finds: so it overlooks
-// none, although it knows states by their hashes only.
 func TestReductionsAtLength(t *testing.T) {
 	exploretest.Torture(t)
-	small := sessionmodel.Config{Locks: 1, Flight: 1}
-	reduced := compareReduced(t, small, 1_000_000)
-	if r := explore(t, small); r.States != reduced || !r.Complete {
-		t.Errorf("%d reduced forms, the search found %d", reduced, r.States)
-	}
-	c := everything
-	compareReduced(t, c, 200_000)
-	c.Lease, c.Locks, c.Attempts = true, 1, 2
-	compareReduced(t, c, 200_000)
+	lab.ReduceAll(t, sessionmodel.Config{Locks: 1, Flight: 1}, 1_000_000)
+	lab.Reduce(t, everything, sessionmodel.NoFault, 200_000)
+	lab.Reduce(t, leaseWorld(), sessionmodel.NoFault, 200_000)
 }

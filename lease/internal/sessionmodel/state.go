@@ -1,5 +1,7 @@
 package sessionmodel
 
+import "github.com/holdfast-go/holdfast/lease/internal/explore"
+
 // The registers: those of the locks come first, those of sessions after them. The session
 // of each client has a place of its own, former ones stand behind.
 const (
@@ -129,10 +131,6 @@ const (
 	maxFlight   = 3
 
 	freshVersion = 100 // each step makes at most one version
-	staleVersion = 255 // one that is in no register and in no request
-	topToken     = 8   // the largest token granted so far, after normalisation
-	lowToken     = 4   // tokens below it are all alike
-	highToken    = 10  // tokens above it are all alike
 )
 
 // state is a state of the whole world. It holds no pointer and no time: clocks appear only
@@ -146,12 +144,14 @@ type state struct {
 	cl     [2]client
 }
 
-func start() state {
+// Start returns the first state, in its canonical form.
+func (m *machine) Start() state {
 	var s state
 	for l := range locks {
-		s.reg[l] = record{ver: uint8(l) + 1, mark: uint8(l) + 1, kind: free, tok: topToken}
-		s.max[l] = topToken
+		s.reg[l] = record{ver: uint8(l) + 1, mark: uint8(l) + 1, kind: free, tok: explore.TopToken}
+		s.max[l] = explore.TopToken
 	}
+	m.canonical(&s)
 	return s
 }
 

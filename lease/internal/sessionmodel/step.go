@@ -40,99 +40,80 @@ type step struct {
 // edge is one step of the graph.
 type edge = explore.Edge[state, step]
 
-// expansion collects the steps from one state.
-type expansion struct {
-	m    *machine
-	from state
-	out  []edge
-	w    world // reused, since it would otherwise be allocated for each edge
-}
+type steps = explore.Steps[state, step, world]
 
-// try adds the state that do leads to, unless do reports that it cannot be done.
-func (x *expansion) try(op uint8, who, arg int, do func(w *world) bool) {
-	w := &x.w
-	*w = world{machine: x.m, state: x.from}
-	if !do(w) {
-		return
+// Expand tries all steps from a state.
+func (m *machine) Expand(x *steps) {
+	for i := range int(x.From.n) {
+		m.fates(x, i)
 	}
-	w.hearRefusals()
-	st := step{op: op, who: uint8(who), arg: uint8(arg)}
-	st.raised = w.canonical(&w.state)
-	w.judge()
-	x.out = append(x.out, edge{Next: w.state, Step: st, Events: uint64(w.events), Broke: uint8(w.broke)})
-}
-
-// expand returns all steps from s. The slice is reused by the next call.
-func (x *expansion) expand(s *state) []edge {
-	x.from, x.out = *s, x.out[:0]
-	for i := range int(s.n) {
-		x.flight(i)
-	}
-	if x.m.Remove {
+	if m.Remove {
 		for reg := firstSess; reg < registers; reg++ {
 			for saw := range 4 {
-				x.try(opRemove, saw, reg, func(w *world) bool { return w.remove(uint8(reg), uint8(saw)) })
+				x.Try(step{op: opRemove, who: uint8(saw), arg: uint8(reg)}, func(w *world) bool { return w.remove(uint8(reg), uint8(saw)) })
 			}
 		}
 	}
-	for l := range x.m.Locks {
-		if x.m.Break {
-			x.try(opBreak, operator, l, func(w *world) bool { return w.sendBreak(l) })
+	for l := range m.Locks {
+		if m.Break {
+			x.Try(step{op: opBreak, who: operator, arg: uint8(l)}, func(w *world) bool { return w.sendBreak(l) })
 		}
 	}
-	for c := range s.cl {
-		x.client(c)
+	for c := range x.From.cl {
+		m.client(x, c)
 	}
-	x.ticks()
-	return x.out
+	m.ticks(x)
 }
 
-// flight lists what may become of write i.
-func (x *expansion) flight(i int) {
-	r := &x.from.flight[i]
-	if r.pred == x.from.reg[r.reg].ver || r.blind == 1 {
-		x.w.machine, x.w.state = x.m, x.from
-		cares := x.w.cares(r)
-		if cares {
-			x.try(opApply, int(r.by), i, func(w *world) bool { w.apply(i, true); return true })
-		}
-		x.try(opApplySilently, int(r.by), i, func(w *world) bool {
-			if cares {
-				w.note(LostReply)
+// fates lists what may become of write i.
+func (m *machine) fates(x *steps, i int) {
+	r := &x.From.flight[i]
+	try := func(op uint8, do func(w *world) bool) { x.Try(step{op: op, who: r.by, arg: uint8(i)}, do) }
+	if r.pred == x.From.reg[r.reg].ver || r.blind == 1 {
+		try(opApply, func(w *world) bool {
+			cares := w.cares(r)
+			w.apply(i, cares)
+			return cares
+		})
+		try(opApplySilently, func(w *world) bool {
+			if w.cares(r) {
+				w.Note(LostReply)
 			}
 			w.apply(i, false)
 			return true
 		})
 	}
-	x.try(opDrop, int(r.by), i, func(w *world) bool { w.take(i); return true })
+	try(opDrop, func(w *world) bool { explore.Take(w.flight[:], &w.n, i); return true })
 }
 
-func (x *expansion) client(c int) {
-	cl := &x.from.cl[c]
-	try := func(op uint8, arg int, do func(w *world) bool) { x.try(op, c, arg, do) }
-	if x.m.Crash {
+func (m *machine) client(x *steps, c int) {
+	cl := &x.From.cl[c]
+	try := func(op uint8, arg int, do func(w *world) bool) {
+		x.Try(step{op: op, who: uint8(c), arg: uint8(arg)}, do)
+	}
+	if m.Crash {
 		try(opCrash, 0, func(w *world) bool { w.crash(c); return true })
 	}
 	switch cl.term.mode {
 	case none:
-		if x.m.plain(c) {
+		if m.plain(c) {
 			break
 		}
 		try(opOpen, 0, func(w *world) bool { return w.tryOpen(c, w.vacant(c)) })
-		if x.m.Fault == FencedReturns {
+		if m.Fault == FencedReturns {
 			for reg := formerAt; reg < registers; reg++ {
 				try(opOpen, reg, func(w *world) bool { return w.reopen(c, uint8(reg)) })
 			}
 		}
 	case opening:
-		if x.m.plain(c) {
+		if m.plain(c) {
 			break // that is a claim
 		}
 		try(opOpen, 0, func(w *world) bool { return w.tryOpen(c, nowhere) })
 		try(opSettle, 0, func(w *world) bool { return w.settle(c) })
 		try(opAbandon, 0, func(w *world) bool { return w.abandon(c) })
 	case alive:
-		if x.m.Fault == OpeningTrusted && cl.term.base == 0 {
+		if m.Fault == OpeningTrusted && cl.term.base == 0 {
 			try(opOpen, 0, func(w *world) bool { return w.tryOpen(c, nowhere) })
 		} else {
 			try(opBeat, 0, func(w *world) bool { return w.beat(c) })
@@ -140,15 +121,15 @@ func (x *expansion) client(c int) {
 		if cl.term.n > 0 {
 			try(opSettle, 0, func(w *world) bool { return w.settle(c) })
 		}
-		if !x.m.plain(c) {
+		if !m.plain(c) {
 			try(opClose, 0, func(w *world) bool { return w.close(c) })
 		}
 	}
-	for l := range x.m.Locks {
-		x.lock(c, l)
+	for l := range m.Locks {
+		m.lock(x, c, l)
 	}
 	for reg := range uint8(registers) {
-		if !x.from.isWaiter(x.m, c, reg) {
+		if !x.From.isWaiter(m, c, reg) {
 			continue
 		}
 		try(opLook, int(reg), func(w *world) bool { return w.look(c, reg) })
@@ -157,12 +138,12 @@ func (x *expansion) client(c int) {
 }
 
 // lock lists what client c may do with lock l.
-func (x *expansion) lock(c, l int) {
-	cl := &x.from.cl[c]
-	try := func(op uint8, do func(w *world) bool) { x.try(op, c, l, do) }
+func (m *machine) lock(x *steps, c, l int) {
+	cl := &x.From.cl[c]
+	try := func(op uint8, do func(w *world) bool) { x.Try(step{op: op, who: uint8(c), arg: uint8(l)}, do) }
 	switch cl.hold[l].mode {
 	case idle:
-		r := &x.from.reg[l]
+		r := &x.From.reg[l]
 		try(opClaim, func(w *world) bool { return w.mayClaim(c, l) && w.claim(c, l) })
 		if !r.isTaken() {
 			return
@@ -170,7 +151,7 @@ func (x *expansion) lock(c, l int) {
 		if isSession(r.under) {
 			try(opStandIn, func(w *world) bool { return w.standIn(c, l) })
 		}
-		if x.m.Poke {
+		if m.Poke {
 			try(opAsk, func(w *world) bool { return w.ask(c, l, uint8(l)) })
 			if isSession(r.under) {
 				try(opPoke, func(w *world) bool { return w.ask(c, l, w.reg[l].under) })
@@ -182,7 +163,7 @@ func (x *expansion) lock(c, l int) {
 		try(opGiveUp, func(w *world) bool { return w.giveUp(c, l) })
 	case holding:
 		try(opRelease, func(w *world) bool { return w.release(c, l) })
-		if x.m.Break {
+		if m.Break {
 			try(opHearBreak, func(w *world) bool { return w.hearBreak(c, l) })
 		}
 	case freeing:
@@ -193,7 +174,7 @@ func (x *expansion) lock(c, l int) {
 
 // crash is a client that forgets everything, and the end of its belief with it.
 func (w *world) crash(c int) {
-	w.note(Crashed)
+	w.Note(Crashed)
 	for l := range w.cl[c].hold {
 		w.end(c, l, false)
 	}
@@ -226,18 +207,18 @@ func (w *world) reopen(c int, reg uint8) bool {
 }
 
 // ticks lets one tick of true time go by, with every pair of extreme rates.
-func (x *expansion) ticks() {
+func (m *machine) ticks(x *steps) {
 	var n [2]int
 	for c := range n {
-		if n[c] = 1; x.from.cl[c].isTimed() {
+		if n[c] = 1; x.From.cl[c].isTimed() {
 			n[c] = 2
 		}
 	}
 	for i := range n[0] {
 		for j := range n[1] {
-			x.try(opTick, i, j, func(w *world) bool {
-				w.pass(0, uint8(slowest+i), uint8(slowest+i))
-				w.pass(1, uint8(slowest+j), uint8(slowest+j))
+			x.Try(step{op: opTick, who: uint8(i), arg: uint8(j)}, func(w *world) bool {
+				w.pass(0, uint8(explore.Slowest+i), uint8(explore.Slowest+i))
+				w.pass(1, uint8(explore.Slowest+j), uint8(explore.Slowest+j))
 				return true
 			})
 		}

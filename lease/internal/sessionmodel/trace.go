@@ -3,31 +3,28 @@ package sessionmodel
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/lease/internal/explore"
 )
 
-// tracer tells a way through the graph in words.
+// tracer tells a run in words.
 type tracer struct {
 	m     *machine
 	at    state
 	token [locks]int // what the largest tokens would be without normalisation
-	lines []string
 }
 
-func (t *tracer) step(e *edge) {
-	text := t.describe(e)
-	for l, by := range e.Step.raised {
-		t.token[l] += int(by)
+// Teller returns a function that tells the steps of a run, one after the other.
+func (m *machine) Teller() func(e *edge) (what, where string) {
+	t := &tracer{m: m, at: m.Start()}
+	return func(e *edge) (what, where string) {
+		what = t.describe(e)
+		for l, by := range e.Step.raised {
+			t.token[l] += int(by)
+		}
+		t.at = e.Next
+		return what, t.shape()
 	}
-	t.at = e.Next
-	t.lines = append(t.lines, fmt.Sprintf("%2d. %-62s %s", len(t.lines)+1, text, t.shape()))
-	if p := Property(e.Broke); p != Kept {
-		t.lines = append(t.lines, "    so "+p.String())
-	}
-}
-
-// alone tells that a property broke when client c was left alone in this state.
-func (t *tracer) alone(c int, p Property) {
-	t.lines = append(t.lines, fmt.Sprintf("    and from here %s: it is %s", p, name(c)))
 }
 
 func name[T int | uint8](c T) string { return [3]string{"A", "B", "an operator"}[c] }
@@ -138,14 +135,15 @@ func (t *tracer) shape() string {
 				what += " (broken)"
 			}
 		}
-		fmt.Fprintf(&b, "| %d %s ", t.token[l]+int(r.tok)-topToken, what)
+		fmt.Fprintf(&b, "| %d %s ", t.token[l]+int(r.tok)-explore.TopToken, what)
 	}
 	for reg := firstSess; reg < registers; reg++ {
 		if t.at.isNamed(uint8(reg)) {
 			fmt.Fprintf(&b, "| %s %s ", place(reg), kinds[t.at.reg[reg].kind])
 		}
 	}
-	w := world{machine: t.m, state: t.at}
+	var w world
+	t.m.Begin(&w, &t.at)
 	for c := range w.cl {
 		if w.trusts(c) {
 			fmt.Fprintf(&b, "| %s trusts for %d ", name(c), w.cl[c].term.left)

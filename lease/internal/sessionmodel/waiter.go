@@ -28,12 +28,12 @@ func (w *world) look(c int, reg uint8) bool {
 	now := watch{kind: timed, ver: r.ver, mark: mark, wait: w.patience(c, r.ttl), saw: r.mark}
 	if before.kind == timed && (before.mark == mark || w.Fault == WaitAcrossVersions) && w.Fault != WaitAnewEachLook {
 		if before.ver != r.ver {
-			w.note(SeenThroughPoke)
+			w.Note(SeenThroughPoke)
 		}
 		now.wait = before.wait
 	}
 	if before.kind == timed && before.saw == r.mark && now.wait > before.wait {
-		w.fail(NotDelayed)
+		w.Fail(NotDelayed)
 	}
 	*seen = now
 	return now != before

@@ -1,8 +1,9 @@
-// Package exploretest has the checks that the tests of models share.
+// Package exploretest has the tests that models share.
 package exploretest
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lease/internal/explore"
@@ -16,36 +17,44 @@ func Torture(t *testing.T) {
 	}
 }
 
-// Log tells the size of what was visited.
-func Log[E explore.Event, P explore.Property](t *testing.T, r explore.Report[E, P]) explore.Report[E, P] {
+// Model is a model under test. C says how large its worlds are and what may happen in them.
+type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
+	// Explore and Compare are those of the model. One that reduces nothing has no Compare.
+	Explore func(C, explore.Options[F, P]) explore.Report[P]
+	Compare func(C, explore.Options[F, P], int) (states, forms int, differs []string)
+
+	// Faults lists its wrong rules.
+	Faults []F
+
+	// Alone lists the properties that are broken in what follows when a client is left alone.
+	Alone []P
+
+	// RaceSteps: with the race detector no longer runs are looked for; 0 is no bound.
+	RaceSteps int
+}
+
+// Search searches a world, and tells its size.
+func (m *Model[C, E, F, P]) Search(t *testing.T, world C, o explore.Options[F, P]) explore.Report[P] {
 	t.Helper()
+	r := m.Explore(world, o)
 	t.Logf("%d states, %d transitions, depth %d, all of them: %t, %d left alone, %.1f s",
 		r.States, r.Edges, r.Depth, r.Complete, r.Probed, r.Elapsed.Seconds())
 	return r
 }
 
-// NoViolation fails if a property was broken, and tells how.
-func NoViolation[E explore.Event, P explore.Property](t *testing.T, r explore.Report[E, P]) {
+// Visit fails if a property is broken in a world with the right rules, or if one of the
+// events never happens. It visits all states, which must be at least so many, or the nearest
+// ones if the options have a bound.
+func (m *Model[C, E, F, P]) Visit(t *testing.T, world C, o explore.Options[F, P], least int, events ...E) {
 	t.Helper()
+	r := m.Search(t, world, o)
 	if v := r.Violation; v != nil {
 		t.Errorf("after %d steps %s:", v.Steps, v.Property)
-		for _, line := range v.Trace {
-			t.Log(line)
-		}
+		tell(t, v)
 	}
-}
-
-// VisitsAll fails unless the search came to its end, after at least so many states.
-func VisitsAll[E explore.Event, P explore.Property](t *testing.T, r explore.Report[E, P], least int) {
-	t.Helper()
-	if !r.Complete || r.States < least {
+	if o.MaxStates == 0 && !r.Complete || r.States < least {
 		t.Errorf("%d states, complete: %t; want all, at least %d", r.States, r.Complete, least)
 	}
-}
-
-// Happens fails for each event that never happened.
-func Happens[E explore.Event, P explore.Property](t *testing.T, r explore.Report[E, P], events []E) {
-	t.Helper()
 	for _, e := range events {
 		t.Logf("%9d  %s", r.Counts[e], e)
 		if r.Counts[e] == 0 {
@@ -54,19 +63,92 @@ func Happens[E explore.Event, P explore.Property](t *testing.T, r explore.Report
 	}
 }
 
-// Caught fails unless a wrong rule was found to break a property, after so many steps.
-func Caught[E explore.Event, P explore.Property](t *testing.T, r explore.Report[E, P], breaks P, steps int) {
+func tell[P explore.Property](t *testing.T, v *explore.Violation[P]) {
 	t.Helper()
-	v := r.Violation
+	for _, line := range v.Trace {
+		t.Log(line)
+	}
+}
+
+// Catch says what must be found of a wrong rule in a small world: which property it breaks,
+// all others being out of sight, and how long the shortest run to that is.
+type Catch[C any, F explore.Fault, P explore.Property] = struct {
+	Fault  F
+	World  C
+	Breaks P
+	Steps  int
+}
+
+// CatchFaults looks for a run that shows what is wrong with each wrong rule. A rule has more
+// than one line if more than one property tells of it.
+func (m *Model[C, E, F, P]) CatchFaults(t *testing.T, catches []Catch[C, F, P]) {
+	t.Helper()
+	missing := slices.Clone(m.Faults)
+	for _, c := range catches {
+		missing = slices.DeleteFunc(missing, func(f F) bool { return f == c.Fault })
+		t.Run(c.Fault.String(), func(t *testing.T) {
+			if Race && m.RaceSteps > 0 && c.Steps > m.RaceSteps {
+				t.Skip("far away: searched without the race detector")
+			}
+			m.catch(t, c)
+		})
+	}
+	if len(missing) > 0 {
+		t.Errorf("no test looks for %v", missing)
+	}
+}
+
+func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
+	t.Helper()
+	t.Log(c.Fault.Why())
+	o := explore.Options[F, P]{Fault: c.Fault, Only: []P{c.Breaks}, MaxStates: 2_000_000}
+	if slices.Contains(m.Alone, c.Breaks) {
+		o.Probe = 1
+	}
+	v := m.Search(t, c.World, o).Violation
 	if v == nil {
 		t.Error("not caught")
 		return
 	}
-	if v.Property != breaks || v.Steps != steps {
-		t.Errorf("caught after %d steps, as %s; want %d, %s", v.Steps, v.Property, steps, breaks)
+	if v.Property != c.Breaks || v.Steps != c.Steps {
+		t.Errorf("caught after %d steps, as %s; want %d, %s", v.Steps, v.Property, c.Steps, c.Breaks)
 	}
 	t.Logf("caught after %d steps: %s", v.Steps, v.Property)
-	for _, line := range v.Trace {
-		t.Log(line)
+	tell(t, v)
+}
+
+// Reduce compares the nearest states of a world, up to limit, with their reduced forms, step
+// by step. With a wrong rule no property is in sight, or the search would end there.
+func (m *Model[C, E, F, P]) Reduce(t *testing.T, world C, fault F, limit int) (states, forms int) {
+	t.Helper()
+	o := explore.Options[F, P]{Fault: fault}
+	if fault != 0 {
+		o.Only = []P{}
 	}
+	states, forms, differs := m.Compare(world, o, limit)
+	t.Logf("%d states have %d reduced forms", states, forms)
+	for _, line := range differs {
+		t.Error(line)
+	}
+	return states, forms
+}
+
+// ReduceFaults does so for each of these wrong rules.
+func (m *Model[C, E, F, P]) ReduceFaults(t *testing.T, world C, faults []F, limit int) {
+	t.Helper()
+	for _, f := range faults {
+		t.Run(f.String(), func(t *testing.T) { m.Reduce(t, world, f, limit) })
+	}
+}
+
+// ReduceAll does so for a small world, and returns how many states it compared. They must
+// have as many reduced forms as the search finds: so it overlooks none, although it knows
+// states by their hashes only.
+func (m *Model[C, E, F, P]) ReduceAll(t *testing.T, world C, limit int) (states int) {
+	t.Helper()
+	states, forms := m.Reduce(t, world, 0, limit)
+	if r := m.Search(t, world, explore.Options[F, P]{}); r.States != forms || !r.Complete {
+		t.Errorf("%d states have %d reduced forms, the search found %d", states, forms, r.States)
+	}
+	return states
 }

@@ -1,0 +1,108 @@
+package explore
+
+// What the states of models have in common. A state holds no pointer and no time: lists are
+// arrays with the number of what is in them, which stands in front, the rest being zero;
+// clocks appear only as what is left of a wait.
+
+// The clocks. One tick of true time is 1.5 units of a right clock. With rho = 1/3 a clock
+// advances by 1 to 2 units in a tick, and f = (1+rho)/(1-rho) = 2.
+const (
+	Slowest = 1
+	Fastest = 2
+)
+
+// Put adds a value to a list of n.
+func Put[R any](list []R, n *uint8, v R) {
+	list[*n] = v
+	*n++
+}
+
+// Take takes value i out of a list of n.
+func Take[R any](list []R, n *uint8, i int) R {
+	v := list[i]
+	copy(list[i:*n], list[i+1:*n])
+	*n--
+	clear(list[*n : *n+1])
+	return v
+}
+
+// Keep leaves in a list of n the values of which good says so. It may change them.
+func Keep[R any](list []R, n *uint8, good func(v *R) bool) {
+	kept := uint8(0)
+	for i := range *n {
+		if good(&list[i]) {
+			list[kept] = list[i]
+			kept++
+		}
+	}
+	clear(list[kept:*n])
+	*n = kept
+}
+
+// Sort orders a list of n, at most 8, by keys that do not depend on the names of versions. Of
+// those that have one key it keeps the first of which same says that they are alike in every
+// respect: when one write is applied, others on the same version are refused.
+func Sort[R any](list []R, n *uint8, key func(v *R) uint64, same func(key uint64, a, b *R) bool) {
+	if *n < 2 {
+		return
+	}
+	var keys [8]uint64
+	for i := range *n {
+		keys[i] = key(&list[i])
+	}
+	for i := uint8(1); i < *n; i++ {
+		for j := i; j > 0 && keys[j] < keys[j-1]; j-- {
+			keys[j], keys[j-1] = keys[j-1], keys[j]
+			list[j], list[j-1] = list[j-1], list[j]
+		}
+	}
+	kept := uint8(1)
+	for i := uint8(1); i < *n; i++ {
+		if keys[i] == keys[i-1] && same(keys[i], &list[kept-1], &list[i]) {
+			continue
+		}
+		list[kept] = list[i]
+		kept++
+	}
+	clear(list[kept:*n])
+	*n = kept
+}
+
+// Names of versions and of grants, which are numbered in the order in which they appear in
+// a state.
+type Names struct {
+	to   [128]uint8
+	Last uint8 // the last number that was given
+}
+
+// GoneVersion names a version that no client can come across any more.
+const GoneVersion = 255
+
+// Set gives an old name a number.
+func (n *Names) Set(old, number uint8) { n.to[old] = number }
+
+// Rename puts the number of what v names in its place. Zero and GoneVersion stay.
+func (n *Names) Rename(v *uint8) {
+	if *v == 0 || *v == GoneVersion {
+		return
+	}
+	if n.to[*v] == 0 {
+		n.Last++
+		n.to[*v] = n.Last
+	}
+	*v = n.to[*v]
+}
+
+// Tokens are numbered anew after each step.
+const (
+	TopToken  = 8  // the largest granted so far
+	LowToken  = 4  // those below it are all alike
+	HighToken = 10 // those above it are all alike
+)
+
+// LowerToken numbers a token anew, after the largest rose by so much. Zero is none.
+func LowerToken(t *uint8, by uint8) {
+	if *t != 0 {
+		*t = min(max(*t-min(by, *t), LowToken), HighToken)
+	}
+}

@@ -1,0 +1,40 @@
+package sessionmodel
+
+// Property is one promise that the protocol makes.
+type Property int
+
+// The properties.
+const (
+	Kept Property = iota
+	Exclusion
+	FencedBelieves
+	Revived
+	TokenRises
+	Known
+	OwnRelease
+	EndedStaysEnded
+	NoFalseLoss
+	NotDelayed
+	KeptAlone
+	Progress
+	Freedom
+)
+
+var propertyTexts = [...]string{
+	Kept:            "nothing is broken",
+	Exclusion:       "two clients believe at one instant that they hold the lock",
+	FencedBelieves:  "a client trusts in a session that was fenced or closed",
+	Revived:         "a session whose deadline has passed is trusted again",
+	TokenRises:      "a token does not rise",
+	Known:           "a living session holds a lock, or may come to hold it, and its client does not know",
+	OwnRelease:      "a release frees what is not its grant's",
+	EndedStaysEnded: "a claim that was reported to be over for certain is applied",
+	NoFalseLoss:     "a client reports as lost a session that is open, although no record was removed",
+	NotDelayed:      "an ask delays the takeover of a dead holder",
+	KeptAlone:       "a session that is left alone with a good network is lost",
+	Progress:        "a client that is left alone with a good network does not get the lock",
+	Freedom:         "a client does not get the lock, although the other one lives and wants nothing",
+}
+
+// String says what it means that the property is broken.
+func (p Property) String() string { return propertyTexts[p] }
