@@ -71,7 +71,11 @@ func (p *place) count() *place {
 // join makes another member.
 func (p *place) join(ctx context.Context) (member, error) {
 	if p.System == systemEtcd {
-		return joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
+		m, err := joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	st := p.store
 	if st == nil {
@@ -97,9 +101,30 @@ func (p *place) join(ctx context.Context) (member, error) {
 	}
 	m := &leaseMember{c: c, handles: map[string]*lease.Handle{}}
 	if p.System == systemSession {
-		m.s, err = c.OpenSession(ctx)
+		if m.s, err = c.OpenSession(ctx); err != nil {
+			_ = c.Close(ctx)
+			return nil, err
+		}
 	}
-	return m, err
+	return m, nil
+}
+
+// joinAll makes n members, which leave together. If one cannot join, the others have left.
+func (p *place) joinAll(ctx context.Context, n int) (all []member, leave func(), err error) {
+	leave = func() {
+		for _, m := range all {
+			_ = m.leave()
+		}
+	}
+	for range n {
+		m, err := p.join(ctx)
+		if err != nil {
+			leave()
+			return nil, nil, err
+		}
+		all = append(all, m)
+	}
+	return all, leave, nil
 }
 
 // leaseMember is a program that coordinates by leases, under a session if it has one.

@@ -201,20 +201,11 @@ type rounds struct {
 func (c *comparison) crowd(ctx context.Context, system string, mode mode, members int, ttl time.Duration) (*rounds, error) {
 	place := c.place(system, ttl)
 	place.count()
-	all := make([]member, members)
-	defer func() {
-		for _, m := range all {
-			if m != nil {
-				_ = m.leave()
-			}
-		}
-	}()
-	for i := range all {
-		var err error
-		if all[i], err = place.join(ctx); err != nil {
-			return nil, err
-		}
+	all, leave, err := place.joinAll(ctx, members)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	name := strings.ReplaceAll(fmt.Sprint("crowd-", system, mode), " ", "-")
 	s := &rounds{grants: make([]int, members)}
 	var mu sync.Mutex
@@ -286,20 +277,11 @@ func (c *comparison) readers(ctx context.Context, w io.Writer) error {
 		place := c.place(system, ttl)
 		place.count()
 		row, err := func() ([]string, error) {
-			all := make([]member, members)
-			defer func() {
-				for _, m := range all {
-					if m != nil {
-						_ = m.leave()
-					}
-				}
-			}()
-			for i := range all {
-				var err error
-				if all[i], err = place.join(ctx); err != nil {
-					return nil, err
-				}
+			all, leave, err := place.joinAll(ctx, members)
+			if err != nil {
+				return nil, err
 			}
+			defer leave()
 			before := place.requests.Load() - place.beats.Load()
 			unlock := make([]func() error, members)
 			began, err := together(members, func(i int) (err error) {
