@@ -232,7 +232,7 @@ func (c *Client) isDead(ctx context.Context, id string, ttl time.Duration) (bool
 func (g *grant) hear(rec *Record) {
 	asked, stands := rec.asked()
 	if g.h.own != nil && len(rec.Attend) > 0 {
-		g.h.own.attendTo(rec.Attend...)
+		g.h.own.toldOf(rec.Attend)
 	}
 	if !stands || asked.Grant != g.id && rec.State != Shared {
 		return

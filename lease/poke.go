@@ -60,17 +60,31 @@ func (h *Handle) tellBroken(ctx context.Context, l *line) {
 	}
 }
 
-// attendTo makes the session read the records of those of its locks. It waits for nothing.
-func (s *Session) attendTo(names ...string) {
+// attendTo makes the session read the record of that lock now. It waits for nothing.
+func (s *Session) attendTo(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.attendLater(name)
+	s.attendNow()
+}
+
+// attendLater makes attendNow read the records of those locks. The caller holds s.mu.
+func (s *Session) attendLater(names ...string) {
 	if s.attend == nil {
 		s.attend = map[string]bool{}
 	}
 	for _, name := range names {
 		s.attend[name] = true
 	}
-	s.attendNow()
+}
+
+// toldOf notes the locks that the session's record names. They are read when the next renewal
+// has taken the names out: as long as a name stands there, a client that writes into the record of
+// that lock leaves it at that.
+func (s *Session) toldOf(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, names...)
 }
 
 // attendNow begins to read what has to be read, unless that is under way. What fails, and what
@@ -92,12 +106,7 @@ func (s *Session) attendNow() {
 			left := s.attendOnce(ctx, names, claims)
 			s.mu.Lock()
 			more := len(s.attend) > 0 // named meanwhile
-			for _, name := range left {
-				if s.attend == nil {
-					s.attend = map[string]bool{}
-				}
-				s.attend[name] = true
-			}
+			s.attendLater(left...)
 			s.attends = more && ctx.Err() == nil
 			again := s.attends
 			s.mu.Unlock()

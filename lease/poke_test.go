@@ -147,6 +147,36 @@ func TestBreakUnderASession(t *testing.T) {
 	}
 }
 
+// A break that comes when the session has read the lock, since it was told of an ask, and before
+// its record says that it has: the break finds the name of the lock there, and the session reads
+// the lock after it has taken the name out.
+func TestBreakBesideAnAskUnderASession(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		other := client(t, st, nil)
+		var token atomic.Uint64
+		var writes atomic.Int64
+		s := openSession(t, client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			// The first write meets the ask.
+			if token.Load() != 0 && op.Kind.Write() && op.Key != "lock/job" && writes.Add(1) == 2 {
+				time.Sleep(time.Second)
+				if _, err := other.Break(ctx, "job", token.Load(), nil); err != nil {
+					t.Error(err)
+				}
+			}
+			return next(ctx, op)
+		}), nil))
+		g := underSession(t, s, "job")
+		mustAsk(t, other, "")
+		token.Store(g.Token())
+		select {
+		case <-g.Context().Done():
+			wantLost(t, g, lease.ErrBroken)
+		case <-time.After(ttl):
+			t.Errorf("the holder has not heard of the break; its session has written %d times", writes.Load())
+		}
+	})
+}
+
 // A client that dies between the break of a lock and its word to the holder's session keeps no
 // waiter from the lock: those who wait for it tell the session.
 func TestBreakerThatDies(t *testing.T) {

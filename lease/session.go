@@ -43,6 +43,7 @@ type Session struct {
 	tidies    bool            // a goroutine tries to free the leftovers
 	attend    map[string]bool // the locks whose records have to be read, since others have written into them
 	attends   bool            // a goroutine reads them
+	told      []string        // likewise, when a renewal has taken them out of the session's record
 }
 
 // sessionDir is where the records of sessions lie: below the key prefix with this appended, so
@@ -432,10 +433,13 @@ func (s *Session) remember(l *leftover) {
 	s.leftovers = append(s.leftovers, l)
 }
 
-// tidy tries to free the leftovers, after a renewal has shown that the store answers.
+// tidy reads the locks that the session was told of, and tries to free the leftovers, after a
+// renewal has shown that the store answers.
 func (s *Session) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.attendLater(s.told...)
+	s.told = nil
 	s.attendNow()
 	if s.over || s.tidies || len(s.leftovers) == 0 {
 		return
