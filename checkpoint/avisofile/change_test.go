@@ -24,25 +24,10 @@ func TestReplacedLock(t *testing.T) {
 	s := open(t, path, nil)
 	unlock := lockFile(t, path)
 	defer unlock()
-	done := make(chan error)
-	go func() {
-		_, err := s.Advance(t.Context(), keyA, at(1), nil)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
+	_, done := waiting(t, s, 1)
 	do(t, os.Remove(path+".lock"))
 	do(t, <-done)
-	unlock = lockFile(t, path)
-	defer unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := s.Advance(ctx, keyA, at(2), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("under the new lock: got %v", err)
-	}
+	wantLocked(t, s, 2, lockFile(t, path))
 }
 
 // TestRolledBackBehindOurBack: the file comes from a backup, or a program without

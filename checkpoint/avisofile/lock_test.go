@@ -3,9 +3,13 @@
 package avisofile_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
 )
 
 // lockFile takes the lock of a state file, as any program would, and returns what
@@ -23,4 +27,35 @@ func lockFile(t testing.TB, path string) (unlock func()) {
 		t.Fatal(err)
 	}
 	return func() { f.Close() }
+}
+
+// waiting calls Advance, and returns when the call waits for a lock in the kernel. It does so
+// until the lock is free, or until giveUp.
+func waiting(t *testing.T, s *avisofile.Store, sequence uint64) (giveUp func(), done <-chan error) {
+	t.Helper()
+	before := avisofile.Waits()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		_, err := s.Advance(ctx, keyA, at(sequence), nil)
+		over <- err
+	}()
+	waitFor(t, "the call to wait", func() bool { return avisofile.Waits() > before || len(over) > 0 })
+	if len(over) > 0 {
+		t.Fatalf("the call did not wait: %v", <-over)
+	}
+	return cancel, over
+}
+
+// wantLocked wants that no call gets the lock. The test has it, and releases it with unlock.
+func wantLocked(t *testing.T, s *avisofile.Store, sequence uint64, unlock func()) {
+	t.Helper()
+	before := avisofile.Waits()
+	giveUp, done := waiting(t, s, sequence)
+	giveUp()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("a call under the lock: got %v", err)
+	}
+	unlock()
+	waitFor(t, "the wait to end", func() bool { return avisofile.Waits() <= before })
 }

@@ -224,22 +224,7 @@ func TestLinkModeAndOwnerAreKept(t *testing.T) {
 	}
 	// A program that knows the file by another name is excluded, too.
 	for _, name := range []string{given, filepath.Join(root, "middle/link.json"), target} {
-		unlock := lockFile(t, name)
-		before := avisofile.Waits()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Advance(ctx, keyA, at(3), nil)
-			done <- err
-		}()
-		// It waits, or it is done: then it did not need that lock.
-		waitFor(t, "the call to wait", func() bool { return avisofile.Waits() > before || len(done) > 0 })
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("locked as %s: got %v", name, err)
-		}
-		unlock()
-		waitFor(t, "the wait to end", func() bool { return avisofile.Waits() <= before })
+		wantLocked(t, s, 3, lockFile(t, name))
 	}
 	direct := open(t, target, nil)
 	advance(t, direct, keyA, at(4), checkpoint.Advanced)
