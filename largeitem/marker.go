@@ -241,6 +241,9 @@ func (s *Store) Grace(ctx context.Context) (time.Duration, error) {
 // have passed, by the bucket's clock. Until then writes can be under way that began with the
 // longer one.
 //
+// On a bucket without conditional writes, no two programs may call it at the same time: the
+// later one would overwrite a longer grace of the other unseen.
+//
 // The error matches [store.ErrMisconfigured] if nothing was ever written there, and
 // [store.ErrConflict] if another program has changed the grace meanwhile. It matches
 // [ErrInvalid] for a grace that is not between [MinGrace] and [MaxGrace].

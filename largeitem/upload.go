@@ -277,7 +277,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 				if !again {
 					why = "an earlier try may refer to it"
 				}
-				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of Options.Grace); %s", attr, u.passed().Round(time.Second), limit, why)
+				return fmt.Errorf("the upload of the large attribute %q began %v ago, and the item must refer to it within %v (half of the grace); %s", attr, u.passed().Round(time.Second), limit, why)
 			}
 			late = append(late, attr)
 		}
@@ -288,7 +288,7 @@ func (us *uploads) renew(ctx context.Context, again bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("an upload took longer than %v (half of Options.Grace), %d times", limit, renewals)
+	return fmt.Errorf("an upload took longer than %v (half of the grace), %d times", limit, renewals)
 }
 
 // renewals is how often a call uploads the same content at most.

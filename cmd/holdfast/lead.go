@@ -49,6 +49,9 @@ from one to the next.`,
 			if dash != 1 || len(args) == 1 {
 				return usagef("lead takes one name and a command: holdfast lead NAME -- COMMAND")
 			}
+			if err := notEmpty(cmd.Flags(), "value", "on-ask"); err != nil {
+				return err
+			}
 			var data []byte
 			if cmd.Flags().Changed("value") {
 				data = []byte(value)

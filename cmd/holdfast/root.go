@@ -229,6 +229,16 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
 }
 
+// notEmpty refuses flags that are empty: see [emptyFlag].
+func notEmpty(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if emptyFlag(flags, name) {
+			return usagef("--%s, or %s, is empty: leave it out for the default", name, variable(name))
+		}
+	}
+	return nil
+}
+
 // notef writes a message for people. --quiet hides it.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {

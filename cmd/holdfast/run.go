@@ -110,17 +110,14 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 			if dash < 0 {
 				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
 			}
-			if cmd.Flags().Changed("per") && f.per == "" {
-				return usagef("--per is empty: name a period, or leave it out")
+			if err := notEmpty(cmd.Flags(), "per", "metrics", "report", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {
 				return usagef("--retries belongs to --per")
 			}
 			if cmd.Flags().Changed("slots") && f.beside.Slots == 0 {
 				return usagef("--slots is from 1 to %d, not 0", lease.MaxMembers)
-			}
-			if emptyFlag(cmd.Flags(), "metrics") {
-				return usagef("--metrics is empty: name a file, or leave it out")
 			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},

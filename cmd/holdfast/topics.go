@@ -211,7 +211,7 @@ run sets for its command:
   HOLDFAST_LOCKS    all locks that are held around the command, as JSON
   HOLDFAST_HOOK     for the programs of --on-acquire, --on-release and --on-lost: which it is
 
-A variable that is set and empty counts as not set, but for HOLDFAST_STORE, HOLDFAST_FILE,
-HOLDFAST_ALSO and HOLDFAST_CONFIG: there it is an error, since it may be a secret that is
-missing.`
+A variable that is set and empty counts as not set where it is a number, a time, a switch
+or a text for people. Where it names something (a store, a file, a table, a bucket, a program,
+a period, a version) it is an error, since that may be a secret that is missing.`
 }
