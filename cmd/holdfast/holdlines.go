@@ -406,6 +406,7 @@ func (h *lineHolder) free(c *claim, guard *lease.Guard) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	c.guard = guard
 	if storing := c.storing; storing != nil { // its outcome is told first
 		h.mu.Unlock()
 		<-storing

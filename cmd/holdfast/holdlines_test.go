@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // heldLines is a running hold --lines. Each line that it prints is checked by the schema.
@@ -44,6 +45,40 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 		outEnd.Close()
 	})
 	return h
+}
+
+// TestLinesLostBeforeTold: a lock that is given up while it is being taken, and is lost before
+// it was ever told as held, ends as a lost one.
+func TestLinesLostBeforeTold(t *testing.T) {
+	t.Parallel()
+	client, err := lease.New(memstore.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.OpenSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(t.Context())
+	guard, err := session.TryAcquire(t.Context(), "job")
+	if err == nil {
+		_, err = client.Break(t.Context(), "job", guard.Token(), &lease.BreakOptions{Now: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-guard.Context().Done()
+	var out bytes.Buffer
+	h := &lineHolder{ctx: t.Context(), session: session, out: newOutbox(&out), claims: map[string]*claim{}}
+	c := &claim{id: "a", lock: "job", command: "acquire", releasing: true, cancel: func(error) {}}
+	h.free(c, guard)
+	if err := h.out.close(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var line holdLine
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Event != "lost" || line.ID != "a" || line.Kind != kinds[statusLost] {
+		t.Errorf("it is told: %s (%v)", out.Bytes(), err)
+	}
 }
 
 // say writes lines to the input. The schema accepts each.
