@@ -1,8 +1,6 @@
 package lease_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,52 +13,11 @@ import (
 // What is left of a release or a claim is refused for certain, again and again: the lock is
 // freed in the end although the session lives on.
 func TestSessionLeftoverRefused(t *testing.T) {
-	for _, what := range []string{"release", "late claim", "late claim that cannot be read"} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
-				w := newWire(st)
-				c := client(t, w, nil)
-				s := open(t, c)
-				if what == "release" {
-					g := mustTryIn(t, s, "job")
-					w.set(on("lock/job", fail))
-					if err := g.Release(t.Context()); err == nil {
-						t.Fatal("a release that was refused is no error")
-					}
-				} else {
-					claimed := false
-					w.set(func(op *store.Op) fault {
-						switch {
-						case op.Key != "lock/job":
-							return pass
-						case op.Kind.Write() && !claimed:
-							claimed = true
-							return hangLate
-						case op.Kind.Write():
-							return fail
-						case claimed && what != "late claim":
-							return drop
-						}
-						return pass
-					})
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
-					if _, err := s.TryAcquire(ctx, "job"); !errors.Is(err, lease.ErrUnresolved) {
-						t.Fatalf("TryAcquire: %v", err)
-					}
-				}
-				time.Sleep(10 * ttl)
-				wantState(t, client(t, st, nil), "job", lease.Held) // the control
-				w.set(nil)
-				time.Sleep(ttl / 2)
-				if err := s.Err(); err != nil {
-					t.Fatal(err)
-				}
-				wantState(t, c, "job", lease.Free)
-				mustTry(t, client(t, st, nil), "job")
-			})
-		})
-	}
+	freesLeftovers(t, []leftover{
+		{what: "release", first: fail, writes: fail, reads: pass},
+		{what: "late claim", first: hangLate, writes: fail, reads: pass},
+		{what: "late claim that cannot be read", first: hangLate, writes: fail, reads: drop},
+	})
 }
 
 // Close tells that all locks are free only if others can take them at once.
