@@ -119,7 +119,16 @@ holder still has the lock after that time, and 73 if it refuses. Without --wait 
 the ask stands in the record. It is 73 if no holder has the lock, 66 if there is no such lock.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m && holdfast run deploy -- ./deploy.sh`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[1] != "" {
+				flag := "reason"
+				if (new(seconds)).Set(args[1]) == nil {
+					flag = "wait"
+				}
+				return missingFlag(cmd, flag, args[0], args[1])
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.askFor(cmd.Context(), args[0], holder, reason, wait)
 		},

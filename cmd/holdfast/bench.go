@@ -27,7 +27,7 @@ type benchResult struct {
 }
 
 func (a *app) benchCommand() *cobra.Command {
-	var rounds int
+	rounds := 200
 	cmd := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure the requests and the time of each operation on a store",
@@ -39,13 +39,10 @@ them; gc removes those of a measurement that was killed.`,
   holdfast bench --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if rounds < 1 || rounds > 1_000_000 {
-				return usagef("--rounds is from 1 to 1000000, not %d", rounds)
-			}
 			return a.bench(cmd.Context(), rounds)
 		},
 	}
-	cmd.Flags().IntVar(&rounds, "rounds", 200, "how often each operation is measured")
+	cmd.Flags().Var(whole{&rounds, 1, 1_000_000}, "rounds", "how often each operation is measured")
 	return cmd
 }
 

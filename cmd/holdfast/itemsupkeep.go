@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,18 +30,14 @@ type paceFlags struct {
 
 func (p *paceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&p.attrs, "attr", nil, "only these large attributes, by `NAME`; may be given several times")
-	flags.IntVar(&p.parallel, "parallel", largeitem.DefaultSweepParallel, "requests in flight at a time, 1 to 64")
-	flags.IntVar(&p.rate, "rate", 0, "at most this many requests a second (default: no limit)")
+	p.parallel = largeitem.DefaultSweepParallel
+	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "requests in flight at a time, 1 to 64")
+	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "at most this many requests a second (default: no limit)")
 	flags.StringVar(&p.resume, "resume", "", "`FILE` to remember the progress in, and to go on from after an interruption; removed at the end")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
-	switch {
-	case p.parallel < 1 || p.parallel > largeitem.MaxParallel:
-		return usagef("--parallel %d: 1 to %d are allowed", p.parallel, largeitem.MaxParallel)
-	case p.rate < 0:
-		return usagef("--rate is a number of requests a second, at least 1")
-	case emptyFlag(flags, "resume"):
+	if emptyFlag(flags, "resume") {
 		return usagef("--resume is empty: name a file")
 	}
 	for _, name := range p.attrs {

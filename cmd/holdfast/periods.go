@@ -21,8 +21,6 @@ func (f *runFlags) checkPeriod(names []string) error {
 		return usagef("--per: %w%s", err, didYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
 		return usagef("--per works with one lock in one store, whose record keeps the last run")
-	case f.retries < 0 || f.retries > lease.MaxRetries:
-		return usagef("--retries is from 0 to %d, not %d", lease.MaxRetries, f.retries)
 	}
 	f.period = period
 	return nil

@@ -20,15 +20,20 @@ With more of them, those that wait with --fair hold them at once. With fewer, th
 hold a slot keep it. A run that names another number is refused from then on, with status 73.
 The exit status is 66 if there is no lock of that name, 73 if it is in use and no semaphore.`,
 		Example: `  holdfast resize downloads --slots 8`,
-		Args:    cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[1] != "" && slots == 0 {
+				return missingFlag(cmd, "slots", args[0], args[1])
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if slots < 1 || slots > lease.MaxMembers {
-				return usagef("--slots is from 1 to %d", lease.MaxMembers)
+			if slots == 0 {
+				return missingFlag(cmd, "slots", args[0], "N")
 			}
 			return a.resize(cmd.Context(), args[0], slots)
 		},
 	}
-	cmd.Flags().IntVar(&slots, "slots", 0, "how many there are to be")
+	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "how many there are to be")
 	return cmd
 }
 

@@ -211,8 +211,9 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || err != nil {
 			return
 		}
-		if setErr := flags.Set(f.Name, value); setErr != nil {
-			err = usagef("%s: %w", variable(f.Name), setErr)
+		err = flags.Set(f.Name, value)
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+			err = wrongValue(variable(f.Name), wrong)
 		}
 	})
 	return err

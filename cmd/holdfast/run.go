@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -116,9 +115,6 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 			if cmd.Flags().Changed("retries") && f.per == "" {
 				return usagef("--retries belongs to --per")
 			}
-			if cmd.Flags().Changed("slots") && f.beside.Slots == 0 {
-				return usagef("--slots is from 1 to %d, not 0", lease.MaxMembers)
-			}
 			return a.run(cmd.Context(), f, args[:dash], args[dash:])
 		},
 	}
@@ -128,9 +124,9 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 	flags.DurationVar(&f.atLeast, "at-least", 0, "no holder takes the lock again for this long after it was taken, also when the command ends earlier; at most 8784h")
 	flags.DurationVar(&f.atMost, "max", 0, "end the command after this long, with status 124")
 	flags.StringVar(&f.per, "per", "", "run at most once in each period: 6h, or hour, day, week, month or year, also with a time zone: 'day Europe/Zurich' (default zone: UTC)")
-	flags.IntVar(&f.retries, "retries", 0, "with --per: how often a run that failed or died is tried again in its period")
+	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --per: how often a run that failed or died is tried again in its period")
 	flags.BoolVar(&f.beside.Shared, "shared", false, "hold the lock as a reader, beside other readers")
-	flags.IntVar(&f.beside.Slots, "slots", 0, "hold one of that many slots of the lock: up to that many commands run at a time")
+	flags.Var(whole{&f.beside.Slots, 1, lease.MaxMembers}, "slots", "hold one of that many slots of the lock: up to that many commands run at a time")
 	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the lock goes to those that wait with --fair in the order in which they came")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes of the command's group have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
@@ -150,30 +146,9 @@ func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	flags.VarP((*seconds)(&f.wait), "wait", "w", "how long to wait for the lock, 5m or 300 (seconds); 0 tries once (default: for ever)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
-	flags.IntVarP(&f.busyStatus, "busy-status", "E", statusBusy, "exit status when the lock is busy")
+	f.busyStatus = statusBusy
+	flags.VarP(whole{&f.busyStatus, 0, 255}, "busy-status", "E", "exit status when the lock is busy")
 }
-
-// seconds is a duration that a user may also write as a number of seconds, as for flock(1).
-type seconds time.Duration
-
-func (s *seconds) String() string { return time.Duration(*s).String() }
-func (s *seconds) Type() string   { return "duration" }
-
-func (s *seconds) Set(text string) error {
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= maxSeconds {
-		*s = seconds(n * float64(time.Second))
-		return nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return fmt.Errorf("%q is neither a duration, such as 5m or 300s, nor a number of seconds", text)
-	}
-	*s = seconds(d)
-	return nil
-}
-
-// maxSeconds is longer than any real wait, and fits into a duration.
-const maxSeconds = 1e9
 
 func (f *runFlags) check(names, argv []string) error {
 	switch {
@@ -181,16 +156,14 @@ func (f *runFlags) check(names, argv []string) error {
 		return usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
 		return usagef("name the command: holdfast run NAME -- COMMAND")
-	case f.busyStatus < 0 || f.busyStatus > 255:
-		return usagef("-E is a status from 0 to 255, not %d", f.busyStatus)
 	case f.beside.Shared && f.beside.Slots != 0:
 		return usagef("--shared and --slots exclude each other")
-	case f.beside.Slots < 0 || f.beside.Slots > lease.MaxMembers:
-		return usagef("--slots is from 1 to %d, not %d", lease.MaxMembers, f.beside.Slots)
 	case f.inSession() && (f.atLeast != 0 || f.per != ""):
 		return usagef("neither --at-least nor --per goes with --shared, --slots or --fair")
-	case f.atLeast < 0, f.atMost < 0:
-		return usagef("--at-least and --max are not negative")
+	case f.atLeast < 0:
+		return usagef("--at-least is not negative, as %v is", f.atLeast)
+	case f.atMost < 0:
+		return usagef("--max is not negative, as %v is", f.atMost)
 	case f.waitGroup && f.killGroup:
 		return usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":

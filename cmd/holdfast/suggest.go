@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
 // synonyms are what other programs call commands, with what they are called here, the best
@@ -51,14 +48,10 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 // wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
 // which flag the user may have meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "duration" && strings.Contains(err.Error(), "time: ") {
-		flag, text := wrong.GetFlag().Name, printable.Text(wrong.GetValue())
-		if _, numberErr := strconv.ParseFloat(wrong.GetValue(), 64); numberErr == nil {
-			return usagef("--%s %s: add the unit, such as %[2]ss, %[2]sm or %[2]sh", flag, text)
-		}
-		return usagef("--%s %s: it takes a length of time, such as 90s, 15m, 1h30m or 48h", flag, text)
+	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+		return wrongValue("--"+wrong.GetFlag().Name, wrong)
 	}
+	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return &statusError{statusUsage, err}
 	}
@@ -108,6 +101,17 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	default:
 		return usagef("%d arguments too many: %s", more, cmd.UseLine())
 	}
+}
+
+// missingFlag is the error for a command line that lacks a flag, or gives its value as an
+// argument. It says which line to write. It repeats no argument that may hold a password.
+func missingFlag(cmd *cobra.Command, flag, name, value string) error {
+	for _, word := range []*string{&name, &value} {
+		if strings.ContainsAny(*word, ":@?#=%") || len(*word) > 100 {
+			*word = "..."
+		}
+	}
+	return usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(name), flag, quoteArg(value))
 }
 
 // argumentsOf returns the names of the arguments in a usage line such as

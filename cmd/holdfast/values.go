@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+)
+
+// whole is the value of a flag that takes a whole number within bounds.
+type whole struct {
+	n           *int
+	least, most int
+}
+
+func (w whole) String() string {
+	if w.n == nil { // pflag asks a zero value for its text
+		return "0"
+	}
+	return strconv.Itoa(*w.n)
+}
+
+func (w whole) Type() string { return "int" }
+
+func (w whole) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < w.least || n > w.most {
+		return errors.New(w.takes())
+	}
+	*w.n = n
+	return nil
+}
+
+func (w whole) takes() string { return fmt.Sprintf("a whole number from %d to %d", w.least, w.most) }
+
+// seconds is a duration that a user may also write as a number of seconds, as for flock(1).
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) Type() string   { return "duration" }
+
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= maxSeconds {
+		*s = seconds(n * float64(time.Second))
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New(s.takes())
+	}
+	*s = seconds(d)
+	return nil
+}
+
+func (s *seconds) takes() string {
+	return "a length of time, such as 5m or 300s, or a number of seconds up to 1,000,000,000"
+}
+
+// maxSeconds is longer than any real wait, and fits into a duration.
+const maxSeconds = 1e9
+
+// wrongValue is the error for a value that a flag does not take. It names the flag, or the
+// variable that sets it, the value, and what the flag takes.
+func wrongValue(given string, wrong *pflag.InvalidValueError) error {
+	const most = 100 // bytes of the value
+	text, more := wrong.GetValue(), ""
+	if len(text) > most {
+		text, more = strings.ToValidUTF8(text[:most], ""), "..."
+	}
+	text = printable.Line(text) + more
+	if text == "" || strings.Contains(text, " ") {
+		text = strconv.Quote(text)
+	}
+	value := wrong.GetFlag().Value
+	takes := "it takes " + kindOfValue(value.Type())
+	own, isOwn := value.(interface{ takes() string })
+	switch _, err := strconv.ParseFloat(wrong.GetValue(), 64); {
+	case isOwn:
+		takes = "it takes " + own.takes()
+	case value.Type() == "duration" && err == nil:
+		takes = fmt.Sprintf("add the unit, such as %[1]ss, %[1]sm or %[1]sh", text)
+	case errors.Is(wrong, strconv.ErrRange):
+		takes = "the number is too large"
+	case kindOfValue(value.Type()) == "":
+		takes = wrong.Unwrap().Error()
+	}
+	return usagef("%s %s: %s", given, text, takes)
+}
+
+// kindOfValue says what flags of a type take; nothing if the type does not tell.
+func kindOfValue(flagType string) string {
+	switch flagType {
+	case "int", "int64":
+		return "a whole number"
+	case "uint64":
+		return "a whole number from 0 on"
+	case "float64":
+		return "a number, such as 0.01"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a length of time, such as 90s, 15m, 1h30m or 48h"
+	}
+	return ""
+}
