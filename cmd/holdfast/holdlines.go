@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -30,16 +33,16 @@ const (
 
 // lineCommand is one line of the input of hold --lines. Its fields are stable.
 type lineCommand struct {
-	Command string  `json:"command"` // acquire, try, release, data, refuse or close
-	ID      string  `json:"id"`
-	Lock    string  `json:"lock"`
-	WaitMS  *int64  `json:"wait_ms"`
-	Data    *string `json:"data"`
-	Base64  []byte  `json:"data_base64"`
-	Reason  *string `json:"reason"`
-	Shared  bool    `json:"shared"`
-	Slots   *int    `json:"slots"`
-	Fair    bool    `json:"fair"`
+	Command string // acquire, try, release, data, refuse or close
+	ID      string
+	Lock    string
+	WaitMS  *int64
+	Data    *string
+	Base64  []byte
+	Reason  *string
+	Shared  bool
+	Slots   *int
+	Fair    bool
 }
 
 // lineHolder holds any number of locks, under one session, for the program that writes its
@@ -200,37 +203,133 @@ func parseLine(text []byte) (c lineCommand, err error) {
 	if !utf8.Valid(text) {
 		return c, errors.New("it is not UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(&c)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong) && wrong.Field == "":
-		err = fmt.Errorf("it is no JSON object, but %s", article(wrong.Value))
-	case errors.As(err, &wrong):
-		err = fmt.Errorf("%q is not to be %s", wrong.Field, article(wrong.Value))
-	case err != nil:
-		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
-		if !json.Valid(text) {
-			err = fmt.Errorf("it is no JSON: %w", err)
-		}
-	case dec.Decode(&struct{}{}) != io.EOF:
-		err = errors.New("it has more than one JSON object")
-	default:
+	if err = c.read(text); err == nil {
 		err = c.check()
 	}
-	if err != nil && (len(c.ID) > maxID || !json.Valid(text)) {
+	if err != nil && len(c.ID) > maxID {
 		c.ID = ""
 	}
 	return c, err
 }
 
-// article names a kind of JSON value.
-func article(kind string) string {
-	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
-		return "an " + kind
+// read reads the fields of a line that is one JSON object, each of which it has once at most.
+func (c *lineCommand) read(text []byte) (err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	switch begin, err := dec.Token(); {
+	case err != nil:
+		return notJSON(err)
+	case begin != json.Delim('{'):
+		if !json.Valid(text) {
+			return notJSON(errors.New("it begins with no {"))
+		}
+		return fmt.Errorf("it is no JSON object, but %s", brief(text))
 	}
-	return "a " + kind
+	values := map[string]json.RawMessage{}
+	for dec.More() {
+		key, keyErr := dec.Token()
+		var value json.RawMessage
+		if keyErr == nil {
+			keyErr = dec.Decode(&value)
+		}
+		if keyErr != nil {
+			return notJSON(keyErr)
+		}
+		name := key.(string) // the key of an object
+		if values[name] != nil && err == nil {
+			err = fmt.Errorf("it has %q twice", name)
+		}
+		values[name] = value
+	}
+	if _, end := dec.Token(); end != nil {
+		return notJSON(end)
+	}
+	if _, end := dec.Token(); end != io.EOF {
+		return errors.New("it has more than one JSON object")
+	}
+	if err != nil {
+		return err // not even its id is certain
+	}
+	// The id first: the answer to any other fault has it.
+	for _, name := range append([]string{"id"}, slices.Sorted(maps.Keys(values))...) {
+		value, given := values[name]
+		field, known := c.field(name)
+		switch {
+		case !given:
+		case !known:
+			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), didYouMean(nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
+		case string(value) == "null" || !paired(value) || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
+			return fmt.Errorf("%q takes %s, not %s", name, field.takes, brief(value))
+		}
+	}
+	return nil
+}
+
+func notJSON(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("it is no JSON: %w", err)
+}
+
+// lineField is a field of a line of the input.
+type lineField struct {
+	to    any
+	takes string // for people
+}
+
+// field returns the field of that name.
+func (c *lineCommand) field(name string) (f lineField, known bool) {
+	f, known = map[string]lineField{
+		"command":     {&c.Command, "a string"},
+		"id":          {&c.ID, fmt.Sprintf("a string of 1 to %d bytes", maxID)},
+		"lock":        {&c.Lock, "a string"},
+		"wait_ms":     {&c.WaitMS, fmt.Sprintf("a whole number from 0 to %d", maxWaitMS)},
+		"data":        {&c.Data, "a string"},
+		"data_base64": {&c.Base64, "a string of base64"},
+		"reason":      {&c.Reason, "a string"},
+		"shared":      {&c.Shared, "true or false"},
+		"slots":       {&c.Slots, fmt.Sprintf("a whole number from 1 to %d", lease.MaxMembers)},
+		"fair":        {&c.Fair, "true or false"},
+	}[name]
+	return f, known
+}
+
+// maxWaitMS is the longest wait_ms.
+const maxWaitMS = int64(maxSeconds * 1000)
+
+// brief returns a JSON value, as much of it as an error has room for.
+func brief(value []byte) string {
+	const most = 40 // bytes
+	value = bytes.TrimSpace(value)
+	if len(value) > most {
+		return strings.ToValidUTF8(string(value[:most]), "") + "..."
+	}
+	return string(value)
+}
+
+// paired reports whether each half of a surrogate pair that a JSON text writes with \u has its
+// other half. Go would read a lone one as another character: then two ids would be one, and
+// the data that is stored not the data that was sent.
+func paired(text []byte) bool {
+	half := rune(0) // the first half of a pair that has just ended
+	for i := 0; i < len(text); i++ {
+		r := rune(0)
+		if text[i] == '\\' && i+1 < len(text) {
+			if i++; text[i] == 'u' && i+4 < len(text) {
+				n, _ := strconv.ParseUint(string(text[i+1:i+5]), 16, 32) // the text is JSON
+				r, i = rune(n), i+4
+			}
+		}
+		switch {
+		case half != 0 && utf16.DecodeRune(half, r) == utf8.RuneError:
+			return false
+		case half != 0:
+			half = 0
+		case utf16.IsSurrogate(r):
+			half = r
+		}
+	}
+	return half == 0
 }
 
 // lineFields are the fields that each command takes besides its id.
@@ -249,7 +348,7 @@ func (c *lineCommand) check() error {
 	case c.Command == "":
 		return errors.New(`"command" is missing`)
 	case !known:
-		return fmt.Errorf("unknown command %q: there are acquire, try, release, data, refuse and close", c.Command)
+		return fmt.Errorf("unknown command %q: there are acquire, try, release, data, refuse and close", brief([]byte(c.Command)))
 	case c.ID == "" && c.Command != "close":
 		return errors.New(`"id" is missing`)
 	case len(c.ID) > maxID:
@@ -263,14 +362,17 @@ func (c *lineCommand) check() error {
 	if c.Data != nil && c.Base64 != nil {
 		return errors.New(`"data" and "data_base64" exclude each other`)
 	}
-	if c.Slots != nil && (*c.Slots < 1 || *c.Slots > lease.MaxMembers) {
-		return fmt.Errorf(`"slots" is from 1 to %d`, lease.MaxMembers)
-	}
 	if c.Slots != nil && c.Shared {
 		return errors.New(`"shared" and "slots" exclude each other`)
 	}
-	if c.WaitMS != nil && (*c.WaitMS < 0 || *c.WaitMS > maxSeconds*1000) {
-		return fmt.Errorf(`"wait_ms" is from 0 to %d`, int64(maxSeconds*1000))
+	for name, wrong := range map[string]bool{
+		"slots":   c.Slots != nil && (*c.Slots < 1 || *c.Slots > lease.MaxMembers),
+		"wait_ms": c.WaitMS != nil && (*c.WaitMS < 0 || *c.WaitMS > maxWaitMS),
+	} {
+		if field, _ := c.field(name); wrong {
+			value, _ := json.Marshal(field.to)
+			return fmt.Errorf("%q takes %s, not %s", name, field.takes, value)
+		}
 	}
 	if slices.Contains(fields, "lock") {
 		return checkLockName(c.Lock)
