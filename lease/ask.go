@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -22,6 +23,11 @@ type AskOptions struct {
 	// Wait makes the call return only when the grant that was asked is over, when its
 	// holder refuses, or when ctx ends.
 	Wait bool
+
+	// Heard is called once, by an Ask that waits, when it sees that the holder has heard of the
+	// ask: with several holders that all of them have. Ask goes on waiting when it returns. It is
+	// not called if the grant is over before. Default: none.
+	Heard func(Asked)
 }
 
 // Asked is an [Ask] together with whom it was asked of.
@@ -31,6 +37,11 @@ type Asked struct {
 	Token  uint64 // of the grant that was asked
 	Holder string // whose it is, for people
 	Over   bool   // the grant is over: released, broken, taken over, or its holder is dead
+
+	// Now is what stood in the record when an Ask that waits found that the grant is over. It is
+	// the zero Record if the lock has none; and the record of the grant that was asked, if its
+	// holder is dead.
+	Now Record
 }
 
 // Ask asks the holder of the lock name to give way. The holder hears of it with its next
@@ -67,7 +78,7 @@ func (c *Client) Ask(ctx context.Context, name string, o *AskOptions) (Asked, er
 	defer cancel(nil)
 	asked, err := h.ask(ctx, nil, Ask{By: c.set.Holder, Reason: o.Reason, At: c.clock.wall()})
 	if err == nil && o.Wait {
-		return h.answer(ctx, asked)
+		return h.answer(ctx, asked, o.Heard)
 	}
 	return asked, err
 }
@@ -150,21 +161,29 @@ func (a *Asked) refusal() error {
 	if a.Refused == "" {
 		return nil
 	}
-	return fmt.Errorf("lock %q: %w: %s", a.Name, ErrRefused, a.Refused)
+	return fmt.Errorf("lock %q: %w: %s (token %d): %s", a.Name, ErrRefused, a.Holder, a.Token, a.Refused)
 }
 
-// answer waits until the grant that was asked is over, or its holder refuses.
-func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
+// answer waits until the grant that was asked is over, or its holder refuses. It tells once that
+// the holder has heard.
+func (h *Handle) answer(ctx context.Context, asked Asked, tell func(Asked)) (Asked, error) {
 	w := &waiter{h: h, wake: make(chan struct{}, 1)}
 	l := &line{errors: h.c.backoff(h.c.set.MinPoll, h.c.set.MaxPoll)}
+	since, told := h.c.clock.monotonic(), tell == nil
 	for {
 		s, err := h.look(ctx)
 		wait := h.c.set.expiry(h.c.set.TTL)
 		if err == nil {
+			heard := asked.Heard
 			if now, stands := s.rec.asked(); stands {
 				asked = now
+				asked.Heard = asked.Heard || heard
 			}
-			asked.Over, wait, err = h.isOver(ctx, s, asked.Grant)
+			wait, err = h.isOver(ctx, s, &asked, since)
+		}
+		if asked.Heard && !told && !asked.Over {
+			told = true
+			tell(asked)
 		}
 		switch {
 		case asked.Over || asked.Refused != "":
@@ -185,47 +204,74 @@ func (h *Handle) answer(ctx context.Context, asked Asked) (Asked, error) {
 	}
 }
 
-// isOver reports whether the grant that was asked, or all that shared the lock if it is empty,
-// do not hold it any more, or how long it takes at the most to know that its holder is dead. It
-// writes nothing.
-func (h *Handle) isOver(ctx context.Context, s *seen, grant string) (bool, time.Duration, error) {
-	switch r := s.rec; {
+// isOver finds out whether the grant that was asked, or all that shared the lock if it is empty,
+// do not hold it any more; else whether the sessions that hold it have heard of the ask, which
+// stands since then, and how long it takes at the most to know more. It writes nothing.
+func (h *Handle) isOver(ctx context.Context, s *seen, asked *Asked, since time.Time) (time.Duration, error) {
+	r, grant := s.rec, asked.Grant
+	over := func() (time.Duration, error) {
+		asked.Over = true
+		if r != nil {
+			asked.Now = *r
+		}
+		return 0, nil
+	}
+	switch {
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
-		return true, 0, nil
+		return over()
 	case r.State == Held && r.Session == "":
 		v := h.vacant(ctx, s)
-		return v.open, v.wait, nil
+		if v.open {
+			return over()
+		}
+		return v.wait, nil
 	}
-	ttl := cmp.Or(s.rec.TTL, h.c.set.TTL)
-	for _, id := range s.rec.sessions() {
-		if dead, err := h.c.isDead(ctx, id, ttl); err != nil || !dead {
-			return false, h.c.set.expiry(ttl), err
+	ttl := cmp.Or(r.TTL, h.c.set.TTL)
+	living, heard := false, true
+	for _, id := range r.sessions() {
+		dead, attended, err := h.c.isDead(ctx, id, h.name, ttl, since)
+		if err != nil {
+			return 0, err
+		}
+		living, heard = living || !dead, heard && (dead || attended)
+		if living && (asked.Heard || !heard) {
+			break // the others tell nothing more
 		}
 	}
-	return true, 0, nil
+	if !living {
+		return over()
+	}
+	if asked.Heard = asked.Heard || heard; !asked.Heard {
+		return h.c.set.lookAgain(ttl), nil
+	}
+	return h.c.set.expiry(ttl), nil
 }
 
 // isDead reports whether a session is known to be dead, closed or fenced, by what the client
-// has seen of its record. It writes nothing.
-func (c *Client) isDead(ctx context.Context, id string, ttl time.Duration) (bool, error) {
-	if c.trusts(id) {
-		return false, nil
+// has seen of its record, and else whether it is known to have attended to the lock of that name
+// since then. It writes nothing.
+func (c *Client) isDead(ctx context.Context, id, name string, ttl time.Duration, since time.Time) (dead, attended bool, _ error) {
+	if own := c.session(id); own != nil && own.grant().check() > 0 {
+		return false, own.attended(name), nil
 	}
 	r, err := c.rival(id)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return false, false, context.Cause(ctx)
 	}
 	now, err := r.look(ctx, ttl)
 	if err != nil || now.rec == nil {
-		return false, err // a session whose record was removed is not known to be dead
+		return false, false, err // a session whose record was removed is not known to be dead
 	}
-	return now.rec.State != Held || r.h.vacant(ctx, now).open, nil
+	dead = now.rec.State != Held || r.h.vacant(ctx, now).open
+	// The lock was named there before since.
+	named := slices.Contains(now.rec.Attend, name) || slices.Contains(now.rec.Attend, attendsAll)
+	return dead, !named && !now.at.Before(since), nil
 }
 
 // hear takes note of an ask in a record that the grant goes on over.

@@ -712,12 +712,82 @@ func TestAskWaits(t *testing.T) {
 				if err != nil || !asked.Over || asked.Token != g.Token() {
 					t.Errorf("Ask = %+v, %v", asked, err)
 				}
+				found := map[string]lease.State{"a release": lease.Free, "a break": lease.Broken, "a holder that dies": lease.Held}[name]
+				if now := asked.Now; found != "" && (now.State != found || (now.Token == g.Token()) != (name != "a break")) {
+					t.Errorf("at the end the record is %+v", now)
+				}
 				if least := 3 * ttl / 2; !dies && (took < least || took > least+soon) || dies && (took < ttl || took > ttl+soon) {
 					t.Errorf("it has waited for %v", took)
 				}
 			})
 		})
 	}
+}
+
+// An Ask that waits tells once, and soon, that all who hold the lock have heard of the ask. A
+// holder under a session does not write that into the lock's record.
+func TestAskTellsWhenItIsHeard(t *testing.T) {
+	for name, take := range map[string]func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard{
+		"a plain lease": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTry(t, client(t, st, nil), "job")}
+		},
+		"a lock under a session": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{}))}
+		},
+		"a lock under a session of the asker's client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			return []*lease.Guard{mustTake(t, with(t, openSession(t, c), "job", lease.HandleOptions{}))}
+		},
+		"two readers, of which one hears late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
+			first := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))
+			time.Sleep(ttl / 4)
+			return []*lease.Guard{first, mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				c := client(t, st, nil)
+				guards := take(t, c, st)
+				told := make(chan lease.Asked, 2)
+				done := make(chan lease.Asked, 1)
+				go func() {
+					asked, err := c.Ask(t.Context(), "job", &lease.AskOptions{Reason: "why", Wait: true, Heard: func(a lease.Asked) {
+						for _, g := range guards {
+							if _, heard := g.Ask(); !heard {
+								t.Error("it is told before all holders have heard")
+							}
+						}
+						told <- a
+					}})
+					if err != nil {
+						t.Error(err)
+					}
+					done <- asked
+				}()
+				for _, g := range guards {
+					hears(t, g, ttl)
+				}
+				began := time.Now()
+				if a := <-told; !a.Heard || a.Over || a.Reason != "why" || time.Since(began) > ttl/4 {
+					t.Errorf("told %+v after %v", a, time.Since(began))
+				}
+				time.Sleep(3 * ttl)
+				for _, g := range guards {
+					mustRelease(t, g)
+				}
+				if a := <-done; !a.Over || !a.Heard || len(told) > 0 || a.Now.State != lease.Free {
+					t.Errorf("at the end %+v, told %d times more", a, len(told))
+				}
+			})
+		})
+	}
+	// A holder that does not renew hears nothing, and is told dead.
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTake(t, with(t, dies(t, st), "job", lease.HandleOptions{}))
+		asked, err := client(t, st, nil).Ask(t.Context(), "job", &lease.AskOptions{Wait: true, Heard: func(a lease.Asked) { t.Errorf("heard: %+v", a) }})
+		if err != nil || !asked.Over || asked.Heard || asked.Now.Token != asked.Token {
+			t.Errorf("%+v, %v", asked, err)
+		}
+	})
 }
 
 // An Ask that waits puts up with a store that fails, until its context ends.

@@ -174,10 +174,15 @@ func (s *settings) lookAgain(ttl time.Duration) time.Duration { return min(s.Max
 
 // trusts reports whether a session is one of this client's, and trusted.
 func (c *Client) trusts(id string) bool {
-	c.mu.Lock()
-	own := c.sessions[id]
-	c.mu.Unlock()
+	own := c.session(id)
 	return own != nil && own.grant().check() > 0
+}
+
+// session returns the session of this client that has that id, or nil.
+func (c *Client) session(id string) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
 }
 
 // look returns the state of the session's record, as it was not long ago.

@@ -15,10 +15,7 @@ import (
 // poke names a lock in the record of a session, unless it is named there, or the session is
 // over. The lock's own record was changed before.
 func (c *Client) poke(ctx context.Context, id, name string) error {
-	c.mu.Lock()
-	own := c.sessions[id]
-	c.mu.Unlock()
-	if own != nil {
+	if own := c.session(id); own != nil {
 		own.attendTo(name)
 		return nil
 	}
@@ -85,6 +82,13 @@ func (s *Session) toldOf(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, names...)
+}
+
+// attended reports whether the session has read the record of a lock that it was to read.
+func (s *Session) attended(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.attends && !s.attend[name] && !s.attend[attendsAll]
 }
 
 // attendNow begins to read what has to be read, unless that is under way. What fails, and what

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +76,23 @@ type askView struct {
 	Holder string `json:"holder"` // whose it is
 	Over   bool   `json:"over"`   // the grant is over
 	askedView
+	End   string `json:"end,omitempty"`         // how it is over: released, passed, broken, dead or removed
+	Next  string `json:"next_holder,omitempty"` // of passed: who has the lock
 	Store string `json:"store"`
+}
+
+func viewOfAsked(asked lease.Asked, url string) askView {
+	v := askView{
+		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.Over,
+		askedView: *viewOfAsk(&asked.Ask), End: endOfAsked(asked), Store: url,
+	}
+	if asked.Grant == "" { // the text is of the last that held the lock alone
+		v.Holder = ""
+	}
+	if v.End == endPassed && asked.Now.State == lease.Held {
+		v.Next = asked.Now.Holder
+	}
+	return v
 }
 
 // askedView is a request to give way.
@@ -114,8 +133,9 @@ with --on-ask ignore they refuse. "hold" prints the event "asked". One ask stand
 a second one changes nothing, and learns of the first. A dead holder is taken over when it
 would have been without an ask. "break" ends the work of a holder that does not give way.
 
-With --wait it waits until the holder has given way. The exit status is 0 then, 75 if the
-holder still has the lock after that time, and 73 if it refuses. Without --wait it is 0 when
+With --wait it says when the holder has heard, waits until it has given way, and says how that
+came. The exit status is 0 then, 75 if the holder still has the lock after that time or has
+started this command, and 73 if it refuses. Without --wait it is 0 when
 the ask stands in the record. It is 73 if no holder has the lock, 66 if there is no such lock.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m && holdfast run deploy -- ./deploy.sh`,
@@ -152,33 +172,103 @@ func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time
 	defer clients{{client, st}}.close(ctx)
 	ctx, cancel := untilSignal(ctx)
 	defer cancel()
+	options := &lease.AskOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
+		if err := heldAround(ctx, client, inheritedLocks(), st.url, name); err != nil {
+			return err
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
 		defer cancel()
+		options.Heard = func(asked lease.Asked) { a.notef("%s; %s", askedText(asked, st.url), heardText(asked)) }
 	}
-	asked, err := client.Ask(ctx, name, &lease.AskOptions{Reason: reason, Wait: wait > 0})
+	asked, err := client.Ask(ctx, name, options)
+	if a.json && asked.Name != "" {
+		return errors.Join(err, a.printJSON(viewOfAsked(asked, st.url)))
+	}
+	if errors.Is(err, lease.ErrHeld) && !asked.Heard {
+		return fmt.Errorf("%w; the holder has not heard of it yet", err)
+	}
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(askView{asked.Name, asked.Token, asked.Holder, asked.Over, *viewOfAsk(&asked.Ask), st.url})
-	}
 	switch {
-	case asked.Grant == "" && asked.Over: // readers, or holders of slots
-		a.notef("the holders of lock %q on %s have given way", name, st.url)
-		return nil
-	case asked.Grant == "":
-		a.notef("the holders of lock %q on %s are asked to give way", name, st.url)
-		return nil
 	case asked.Over:
-		a.notef("%s, which held lock %q on %s (token %d), has given way", asked.Holder, name, st.url, asked.Token)
-		return nil
+		a.notef("%s", overText(asked, st.url))
+	case asked.Heard:
+		a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
+	default:
+		a.notef("%s", askedText(asked, st.url))
 	}
-	by := ""
-	if asked.Heard {
-		by = fmt.Sprintf("; it has heard of that from %s", asked.By)
-	}
-	a.notef("%s, which holds lock %q on %s (token %d), is asked to give way%s", asked.Holder, name, st.url, asked.Token, by)
 	return nil
+}
+
+// askedText says who is asked to give way.
+func askedText(asked lease.Asked, url string) string {
+	if asked.Grant == "" { // readers, or holders of slots
+		return fmt.Sprintf("the holders of lock %q on %s are asked to give way", asked.Name, url)
+	}
+	return fmt.Sprintf("%s, which holds lock %q on %s (token %d), is asked to give way", asked.Holder, asked.Name, url, asked.Token)
+}
+
+// heardText says that the holders have heard of an ask, and whose that is.
+func heardText(asked lease.Asked) string {
+	who := "it has"
+	if asked.Grant == "" {
+		who = "all of them have"
+	}
+	text := fmt.Sprintf("%s heard of that from %s", who, asked.By)
+	if asked.Reason != "" {
+		text += ": " + asked.Reason
+	}
+	return text
+}
+
+// How a grant ended that was asked to give way.
+const (
+	endReleased = "released"
+	endBroken   = "broken"
+	endDead     = "dead"    // its holder is
+	endPassed   = "passed"  // another holder has the lock
+	endRemoved  = "removed" // the record was
+)
+
+// endOfAsked returns how the grant ended; nothing if it is not over.
+func endOfAsked(asked lease.Asked) string {
+	switch now := asked.Now; {
+	case !asked.Over:
+		return ""
+	case now.State == "":
+		return endRemoved
+	case now.State == lease.Free:
+		return endReleased
+	case now.State == lease.Broken:
+		return endBroken
+	case now.State == lease.Held && now.Grant == asked.Grant, now.State == lease.Shared && asked.Grant == "":
+		return endDead
+	}
+	return endPassed
+}
+
+// overText says how the grant ended that was asked to give way.
+func overText(asked lease.Asked, url string) string {
+	whose := fmt.Sprintf("%s, which held lock %q on %s (token %d),", asked.Holder, asked.Name, url, asked.Token)
+	if asked.Grant == "" {
+		whose = fmt.Sprintf("the holders of lock %q on %s", asked.Name, url)
+	}
+	has, is := "has", "is"
+	if asked.Grant == "" {
+		has, is = "have", "are"
+	}
+	switch endOfAsked(asked) {
+	case endBroken:
+		return fmt.Sprintf("the lock of %s was broken (token %d now)", strings.TrimSuffix(whose, ","), asked.Now.Token)
+	case endDead:
+		return fmt.Sprintf("%s %s dead: the next one that asks can take the lock", whose, is)
+	case endPassed:
+		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, cmp.Or(asked.Now.Holder, "others"), asked.Now.Token)
+	case endRemoved:
+		return fmt.Sprintf("%s %s the lock no more: its record was removed", whose, has)
+	}
+	return fmt.Sprintf("%s %s given way: the lock is free", whose, has)
 }

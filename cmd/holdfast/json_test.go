@@ -53,10 +53,13 @@ func TestJSONGolden(t *testing.T) {
 
 		"watch": watchLine{at, lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
-		"asked": askView{"jobs/nightly", 7, "ada", true, askedView{By: "bob", Reason: "why", At: &at, Heard: true, Refused: "no"}, "file:/x"},
-		"led":   viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
-		"none":  viewOfLeader("jobs", lease.Leader{}, lease.ErrNoLeader, "file:/x"),
-		"lost":  holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
+		"asked": viewOfAsked(lease.Asked{
+			Ask:  lease.Ask{Grant: "G", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"},
+			Name: "jobs/nightly", Token: 7, Holder: "ada", Over: true, Now: lease.Record{State: lease.Held, Holder: "eve"},
+		}, "file:/x"),
+		"led":  viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"none": viewOfLeader("jobs", lease.Leader{}, lease.ErrNoLeader, "file:/x"),
+		"lost": holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{
 			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Verdict: "ran", Status: 3,
 			Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: locks,
