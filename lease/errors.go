@@ -120,32 +120,61 @@ type HeldError struct {
 	// Wait is how long it will take at the most, from now, until this waiter may
 	// take the lock over if its holder is dead. Each renewal begins it anew.
 	Wait time.Duration
+
+	own string // the grant under which the waiter itself stands in the queue
 }
 
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %q", e.Name)
-	switch {
-	case e.Record.State == Shared && e.Record.Slots > 0:
-		fmt.Fprintf(&b, " has %d of %d slots taken (token %d)", len(e.Record.Holders), e.Record.Slots, e.Record.Token)
-	case e.Record.State == Shared:
-		fmt.Fprintf(&b, " is held by readers: %d (token %d)", len(e.Record.Holders), e.Record.Token)
-	case e.Record.State == Broken:
-		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", e.Record.Token)
-	case e.Record.State == Free && !e.Record.NotBefore.IsZero():
-		fmt.Fprintf(&b, " is free, but not to be taken before %s (token %d)", e.Record.NotBefore.Format(time.RFC3339), e.Record.Token)
-	case e.Record.State == Free:
-		fmt.Fprintf(&b, " is contended (token %d)", e.Record.Token)
+	switch r := &e.Record; {
+	case r.State == Shared && r.Slots > 0:
+		fmt.Fprintf(&b, " has %d of %d slots taken (token %d)", len(r.Holders), r.Slots, r.Token)
+	case r.State == Shared:
+		fmt.Fprintf(&b, " is held by %s (token %d)", r.holders(), r.Token)
+	case r.State == Broken:
+		fmt.Fprintf(&b, " was broken and is not free yet (token %d)", r.Token)
+	case r.State == Free && !r.NotBefore.IsZero():
+		fmt.Fprintf(&b, " is free, but not to be taken before %s (token %d)", r.NotBefore.Format(time.RFC3339), r.Token)
+	case r.State == Free:
+		fmt.Fprintf(&b, " is contended (token %d)", r.Token)
 	default:
-		fmt.Fprintf(&b, " is held by %s (token %d)", e.Record.Holder, e.Record.Token)
-		if !e.Record.Granted.IsZero() {
-			fmt.Fprintf(&b, " since %s", e.Record.Granted.Format(time.RFC3339))
+		fmt.Fprintf(&b, " is held by %s (token %d)", r.Holder, r.Token)
+		if !r.Granted.IsZero() {
+			fmt.Fprintf(&b, " since %s", r.Granted.Format(time.RFC3339))
 		}
 	}
 	if e.Store != "" {
 		fmt.Fprintf(&b, " on %s", e.Store)
 	}
+	waiting := 0 // besides who is told this
+	for _, m := range e.Record.Queue {
+		if m.Grant != e.own {
+			waiting++
+		}
+	}
+	switch waiting {
+	case 0:
+	case 1:
+		b.WriteString(", and 1 waits in line")
+	default:
+		fmt.Fprintf(&b, ", and %d wait in line", waiting)
+	}
 	return b.String()
+}
+
+// holders says who holds the lock, for people: of several holders, how many there are.
+func (r *Record) holders() string {
+	n := len(r.Holders)
+	switch {
+	case r.State != Shared:
+		return r.Holder
+	case r.Slots > 0:
+		return fmt.Sprintf("%d of %d slots", n, r.Slots)
+	case n == 1:
+		return "1 reader"
+	}
+	return fmt.Sprintf("%d readers", n)
 }
 
 // Is makes a HeldError match ErrHeld.

@@ -212,7 +212,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 				l.notified = id
 				l.polls.met(h.c.set, h.c.random, held.Record.TTL)
 				e := h.event(EventWaiting)
-				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.Holder, held.Record.Granted, held.Wait
+				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, held.Record.holders(), held.Record.Granted, held.Wait
 				h.c.emit(e)
 			}
 			h.askIdle(ctx, l)
@@ -624,7 +624,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 }
 
 func (h *Handle) held(s *seen, wait time.Duration) *HeldError {
-	e := &HeldError{Name: h.name, Store: h.c.set.traits.Name, Wait: wait}
+	e := &HeldError{Name: h.name, Store: h.c.set.traits.Name, Wait: wait, own: h.entered()}
 	if s.rec != nil {
 		e.Record = *s.rec
 	} else {

@@ -341,6 +341,9 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	if err != nil || at == absent {
 		return "", err
 	}
+	if at == holding {
+		rec.Holder = h.c.set.Holder
+	}
 	if at == holding && m.Mode == ModeExclusive {
 		if err := h.dress(ctx, rec); err != nil {
 			return "", err

@@ -191,6 +191,7 @@ func (r *Record) grantTo(m Member) error {
 		m.Slot = r.lowestSlot()
 	}
 	r.State, r.Grant = Shared, "" // that of the last writer says nothing any more
+	r.Holder = "session " + m.Session
 	r.Holders = append(slices.Clone(r.Holders), m)
 	return nil
 }

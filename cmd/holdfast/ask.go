@@ -86,7 +86,7 @@ func viewOfAsked(asked lease.Asked, url string) askView {
 		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.Over,
 		askedView: *viewOfAsk(&asked.Ask), End: endOfAsked(asked), Store: url,
 	}
-	if asked.Grant == "" { // the text is of the last that held the lock alone
+	if asked.Grant == "" { // the text is of the last that entered
 		v.Holder = ""
 	}
 	if v.End == endPassed && asked.Now.State == lease.Held {

@@ -132,7 +132,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	}
 	set, err := a.acquire(ctx, f, handles, signals)
 	if err != nil {
-		return a.busy(f, handles, err)
+		return a.busy(ctx, f, handles, err)
 	}
 	if out.fresh, err = place.claim(ctx, old); err != nil {
 		return errors.Join(err, set.Release(ctx))

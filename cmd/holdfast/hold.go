@@ -162,7 +162,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		return nil
 	}
 	if err != nil {
-		return a.busy(f, handles, err)
+		return a.busy(ctx, f, handles, err)
 	}
 	guard := set.Guards()[0]
 	if err := print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url}); err != nil {

@@ -49,6 +49,7 @@ type lineCommand struct {
 // input.
 type lineHolder struct {
 	ctx     context.Context
+	client  *lease.Client
 	session *lease.Session
 	wait    time.Duration // of an acquire that names none; negative: for ever
 	// around refuses a lock that an ancestor of this process holds.
@@ -89,6 +90,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
+	h.client = client
 	h.session, err = client.OpenSession(asked)
 	if err != nil && asked.Err() != nil {
 		a.notef("ended by a signal: no lock was taken")
@@ -438,6 +440,11 @@ func (h *lineHolder) carryOut(c lineCommand) error {
 func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.HandleOptions, wait time.Duration) {
 	defer c.cancel(nil)
 	guard, err := h.acquire(ctx, c, beside, wait)
+	var held *lease.HeldError
+	by := ""
+	if errors.As(err, &held) {
+		by = holdersOf(h.ctx, h.client, held.Record)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.releasing { // the caller has given it up meanwhile
@@ -453,10 +460,9 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.HandleOpt
 	c.over = true
 	delete(h.claims, c.id)
 	line := holdLine{Event: "failed", Command: c.command, Error: oneLine(err), Kind: kinds[statusOf(err)]}
-	var held *lease.HeldError
-	if errors.As(err, &held) {
+	if held != nil {
 		line.Event, line.Command = "busy", ""
-		line.Holder, line.Token = held.Record.Holder, held.Record.Token
+		line.Holder, line.Token = by, held.Record.Token
 	}
 	h.tell(c, line)
 }

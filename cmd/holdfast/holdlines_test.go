@@ -539,12 +539,14 @@ func TestHoldLinesTellsOfTheSession(t *testing.T) {
 func TestHoldLinesBesideOthers(t *testing.T) {
 	dir := t.TempDir()
 	ownState(t, dir)
-	h := holdLines(t, dir)
+	h := holdLines(t, dir, "--holder", "ada")
 	h.next()
 	h.say(`{"command":"acquire","id":"r1","lock":"doc","shared":true}`, `{"command":"acquire","id":"r2","lock":"doc","shared":true}`)
 	h.want(holdLine{Event: "held", ID: "r1"}, holdLine{Event: "held", ID: "r2"})
 	h.say(`{"command":"try","id":"w","lock":"doc"}`)
-	h.want(holdLine{Event: "busy", ID: "w"})
+	if busy := h.want(holdLine{Event: "busy", ID: "w", Error: "is held by 2 readers"})[0]; busy.Holder != "ada, ada" {
+		t.Errorf("%+v", busy)
+	}
 	h.say(`{"command":"acquire","id":"w","lock":"doc","fair":true}`, `{"command":"release","id":"r1"}`)
 	h.want(holdLine{Event: "released", ID: "r1"})
 	h.say(`{"command":"release","id":"r2"}`)
@@ -557,7 +559,7 @@ func TestHoldLinesBesideOthers(t *testing.T) {
 		t.Errorf("%+v %+v", one, two)
 	}
 	h.say(`{"command":"try","id":"s3","lock":"pool","slots":2}`)
-	h.want(holdLine{Event: "busy", ID: "s3"})
+	h.want(holdLine{Event: "busy", ID: "s3", Error: "has 2 of 2 slots taken"})
 	h.say(`{"command":"try","id":"s3","lock":"pool","slots":3}`)
 	h.want(holdLine{Event: "failed", ID: "s3", Error: "it has 2 slots, and the caller names 3"})
 	h.in.Close()

@@ -120,7 +120,7 @@ func (a *app) term(ctx context.Context, f *runFlags, election *lease.Election, o
 		return set, nil
 	})
 	if err != nil {
-		return false, errors.Join(a.busy(f, nil, err), election.Resign(ctx))
+		return false, errors.Join(a.busy(ctx, f, nil, err), election.Resign(ctx))
 	}
 	guard := set.Guards()[0]
 	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}

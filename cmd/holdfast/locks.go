@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/crew"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -45,6 +47,7 @@ type lockView struct {
 	Linger  int64        `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
 
 	over bool // its session was closed or fenced
+	now  bool // it was broken so that others may take it at once
 }
 
 // memberView is one of several holders of a lock, or of those that wait for it.
@@ -71,23 +74,31 @@ func viewsOf(members []lease.Member) []memberView {
 	return views
 }
 
-// sessions are the records of sessions that were read for a listing.
-type sessions map[string]lease.Info
+// inParallel is how many records a listing reads at the same time.
+const inParallel = 16
 
-// look reads the record of a session once. A session without a record is as good as none: the
-// result is the zero Info.
-func (s sessions) look(ctx context.Context, client *lease.Client, id string) (lease.Info, error) {
-	if info, ok := s[id]; ok || id == "" {
-		return info, nil
+// sessionsOf reads the records of sessions, each once, a few at the same time. One without a
+// record is as good as none: it is not in the result.
+func sessionsOf(ctx context.Context, client *lease.Client, ids map[string]bool) (map[string]lease.Info, error) {
+	var mu sync.Mutex
+	read := map[string]lease.Info{}
+	readers := crew.New(ctx, inParallel, 0)
+	for id := range ids {
+		if !readers.Wait(0) {
+			break
+		}
+		readers.Work(0, func(ctx context.Context) error {
+			info, err := client.InspectSession(ctx, id)
+			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrKey) {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			read[id] = info
+			return err
+		})
 	}
-	info, err := client.InspectSession(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrKey) {
-		info, err = lease.Info{}, nil
-	}
-	if err == nil {
-		s[id] = info
-	}
-	return info, err
+	return read, readers.Finish()
 }
 
 // lived returns what is known of the process of a session.
@@ -98,27 +109,67 @@ func lived(info lease.Info) string {
 	return info.Liveness.String()
 }
 
-// under adds what the records of sessions say of their locks.
-func (v *lockView) under(ctx context.Context, client *lease.Client, read sessions) error {
-	info, err := read.look(ctx, client, v.Session)
-	if err != nil {
-		return err
+// sessions adds the sessions that a lock names to ids.
+func (v *lockView) sessions(ids map[string]bool) {
+	for _, id := range []string{v.Session, v.handedTo()} {
+		if id != "" {
+			ids[id] = true
+		}
 	}
-	if r := info.Record; v.State == string(lease.Held) && r.Name != "" {
+	for _, m := range slices.Concat(v.Holders, v.Queue) {
+		ids[m.Session] = true
+	}
+}
+
+// handedTo returns the session that a lock was handed over to, if it is all that is known of the
+// lock's holder: who hands a lock over knows no more.
+func (v *lockView) handedTo() string {
+	id, _ := strings.CutPrefix(v.Holder, handedOver)
+	if handedOver+id != v.Holder {
+		return ""
+	}
+	return id
+}
+
+// handedOver is how the record of a lock names the holder that it was handed over to.
+const handedOver = "session "
+
+// under adds what the records of sessions say of their lock.
+func (v *lockView) under(read map[string]lease.Info) {
+	info := read[v.Session]
+	switch r := info.Record; {
+	case r.Name == "":
+	case v.State == string(lease.Held):
 		v.Liveness, v.over = lived(info), r.State != lease.Held
 		v.Renewed, v.Expires, v.Expired = renewal(info)
+	case v.State == string(lease.Broken) && !v.now:
+		v.over = r.State != lease.Held
+		_, v.Expires, _ = renewal(info)
+	}
+	if info, known := read[v.handedTo()]; known {
+		v.Holder = info.Record.Holder
 	}
 	for _, members := range [][]memberView{v.Holders, v.Queue} {
 		for i := range members {
 			m := &members[i]
-			if info, err = read.look(ctx, client, m.Session); err != nil {
-				return err
-			}
+			info = read[m.Session]
 			m.Holder, m.Liveness = info.Record.Holder, lived(info)
 			_, _, m.Expired = renewal(info)
 		}
 	}
-	return nil
+}
+
+// underAll adds what the records of sessions say of their locks.
+func underAll(ctx context.Context, client *lease.Client, views ...*lockView) error {
+	ids := map[string]bool{}
+	for _, v := range views {
+		v.sessions(ids)
+	}
+	read, err := sessionsOf(ctx, client, ids)
+	for _, v := range views {
+		v.under(read)
+	}
+	return err
 }
 
 // renewal returns when a lease was renewed, when it ends unless it is renewed again, and what
@@ -156,11 +207,12 @@ func viewOf(info lease.Info, url string) lockView {
 	if !r.Granted.IsZero() {
 		v.Granted = &r.Granted
 	}
+	v.now = r.State == lease.Broken && r.Now
 	v.Renewed, v.Expires, v.Expired = renewal(info)
 	if r.Session != "" { // its session is renewed, and this record is not
 		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
-	if r.State == lease.Shared { // the text is of the last that held it alone
+	if r.State == lease.Shared { // the text is of the last that entered
 		v.Holder = ""
 	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
@@ -173,9 +225,9 @@ func viewOf(info lease.Info, url string) lockView {
 	return v
 }
 
-// inspect reads one lock, and the sessions that its record names. For a lock that cannot be
+// inspect reads one lock, without the sessions that its record names. For a lock that cannot be
 // read it returns a view, too.
-func inspect(ctx context.Context, client *lease.Client, st store.Store, read sessions, name, url string) (lockView, error) {
+func inspect(ctx context.Context, client *lease.Client, st store.Store, name, url string) (lockView, error) {
 	info, err := client.Inspect(ctx, name)
 	if errors.Is(err, store.ErrCorrupt) {
 		return lockView{Name: name, State: "unreadable", Liveness: store.LivenessUnknown.String(), Store: url, Error: oneLine(err)}, nil
@@ -184,9 +236,6 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, read ses
 		return lockView{}, err
 	}
 	v := viewOf(info, url)
-	if err := v.under(ctx, client, read); err != nil {
-		return lockView{}, err
-	}
 	if files, ok := store.As[interface {
 		Orphans(ctx context.Context, announcement string) ([]int, bool)
 	}](st); ok && info.Liveness == store.Alive {
@@ -267,7 +316,7 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	}
 	out := a.fitted()
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	runs := slices.ContainsFunc(views, func(v lockView) bool { return v.LastRun != nil })
+	runs := slices.ContainsFunc(views, func(v *lockView) bool { return v.LastRun != nil })
 	// The column of runs is there only if one of the locks has a run.
 	run := func(text string) string {
 		if !runs {
@@ -282,25 +331,33 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	return errors.Join(w.Flush(), out.Close(), err)
 }
 
-// list reads the lock with the name prefix, and those below it, in the order of their
-// names. With an error that matches [store.ErrCorrupt] it also returns the locks that could
-// be read.
-func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]lockView, error) {
-	views, bad, read := []lockView{}, []error(nil), sessions{}
-	look := func(name string) error {
-		view, err := inspect(ctx, client, st, read, name, url)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil // it never existed, or another process has deleted it
+// list reads the lock with the name prefix, and those below it, a few at the same time, in the
+// order of their names. With an error that matches [store.ErrCorrupt] it also returns the locks
+// that could be read.
+func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]*lockView, error) {
+	var mu sync.Mutex
+	views, bad := []*lockView{}, []error(nil)
+	readers := crew.New(ctx, inParallel, 0)
+	look := func(name string) bool { // false after an error
+		if !readers.Wait(0) {
+			return false
 		}
-		if err == nil && (state == "" || view.State == state) {
-			views = append(views, view)
-		}
-		return err
+		readers.Work(0, func(ctx context.Context) error {
+			view, err := inspect(ctx, client, st, name, url)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // it never existed, or another process has deleted it
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && (state == "" || view.State == state) {
+				views = append(views, &view)
+			}
+			return err
+		})
+		return true
 	}
 	if prefix != "" {
-		if err := look(prefix); err != nil {
-			return nil, err
-		}
+		look(prefix)
 	}
 	for name, err := range client.Names(ctx, prefix) {
 		if errors.Is(err, store.ErrCorrupt) {
@@ -308,16 +365,20 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 			continue
 		}
 		if err != nil {
-			return nil, err
+			readers.Stop(err, true)
+			break
 		}
-		if name == prefix {
-			continue
-		}
-		if err := look(name); err != nil {
-			return nil, err
+		if name != prefix && !look(name) {
+			break
 		}
 	}
-	slices.SortFunc(views, func(a, b lockView) int { return cmp.Compare(a.Name, b.Name) })
+	if err := readers.Finish(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(views, func(a, b *lockView) int { return cmp.Compare(a.Name, b.Name) })
+	if err := underAll(ctx, client, views...); err != nil {
+		return nil, err
+	}
 	return views, errors.Join(bad...)
 }
 
@@ -342,12 +403,11 @@ func (v *lockView) whose() string {
 	if len(v.Holders) == 0 {
 		return v.Holder
 	}
-	const most = 3
 	var names []string
-	for _, m := range v.Holders[:min(most, len(v.Holders))] {
+	for _, m := range v.Holders[:min(mostNamed, len(v.Holders))] {
 		names = append(names, cmp.Or(m.Holder, m.Session))
 	}
-	if more := len(v.Holders) - most; more > 0 {
+	if more := len(v.Holders) - mostNamed; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
@@ -386,6 +446,14 @@ func (v *lockView) explained() string {
 		return fmt.Sprintf("its holder is dead, and processes that it has started go on: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
 		return "its holder is dead, and processes that it has started go on"
+	case v.State == "broken" && (v.now || v.over):
+		return "it was broken: the next one that asks can take it"
+	case v.State == "broken" && len(v.Holders) > 0:
+		return "it was broken: others can take it when each of its holders has stopped, or its session is over"
+	case v.State == "broken" && v.Session != "":
+		return "it was broken: its holder hears of that when its session is renewed next, and frees it when it has stopped; if the session is not renewed, others take it when that has expired"
+	case v.State == "broken":
+		return fmt.Sprintf("it was broken: others can take it when its holder has stopped, and at the latest when they have watched it for %v", waited)
 	case v.State == "held" && v.over:
 		return "its session is over: the next one that asks can take it"
 	case v.State == "held" && v.Liveness == "dead":
@@ -393,6 +461,29 @@ func (v *lockView) explained() string {
 	}
 	return ""
 }
+
+// holdersOf names those who hold the lock of a record, as far as their sessions tell it soon.
+func holdersOf(ctx context.Context, client *lease.Client, r lease.Record) string {
+	if client == nil || len(r.Holders) == 0 && r.Session == "" {
+		return r.Holder
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namesWithin)
+	defer cancel()
+	r.Queue = nil
+	v := viewOf(lease.Info{Record: r}, "")
+	all := v.Holders
+	v.Holders = all[:min(mostNamed, len(all))]
+	_ = underAll(ctx, client, &v) // else they are named by their sessions
+	v.Holders = all
+	return v.whose()
+}
+
+// namesWithin is how long a message waits for the names of holders, and mostNamed how many it
+// names.
+const (
+	namesWithin = 2 * time.Second
+	mostNamed   = 3
+)
 
 // shortTime formats a time. It leaves out the date if that is today.
 func shortTime(t time.Time) string {
@@ -510,8 +601,11 @@ func (a *app) show(ctx context.Context, name string) error {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	v, err := inspect(ctx, client, st.Store, sessions{}, name, st.url)
+	v, err := inspect(ctx, client, st.Store, name, st.url)
 	if err != nil {
+		return err
+	}
+	if err := underAll(ctx, client, &v); err != nil {
 		return err
 	}
 	if a.json {
@@ -565,7 +659,11 @@ func (a *app) show(ctx context.Context, name string) error {
 	}
 	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
 	if v.Expires != nil {
-		line("expires", "%s (%s), unless it is renewed", v.Expires.Local().Format(time.RFC3339), away(time.Until(*v.Expires)))
+		unless := ", unless it is renewed"
+		if v.State == "broken" && v.Session == "" {
+			unless = ""
+		}
+		line("expires", "%s (%s)"+unless, v.Expires.Local().Format(time.RFC3339), away(time.Until(*v.Expires)))
 	}
 	if v.After != nil {
 		line("not before", "%s (%s)", v.After.Local().Format(time.RFC3339), away(time.Until(*v.After)))

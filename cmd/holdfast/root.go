@@ -65,7 +65,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
 			p.Kind = kinds[statusBusy] // whatever status -E names
-			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, r.Holder, r.Token
+			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, busy.by, r.Token
 		}
 		a.tell(p)
 	}

@@ -270,7 +270,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 		return a.ranAlready(ran, handles[0])
 	}
 	if err != nil {
-		return a.busy(f, handles, err)
+		return a.busy(ctx, f, handles, err)
 	}
 	tally.acquired = time.Now()
 	clients.flush() // write these messages before the command writes
@@ -384,7 +384,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
 				return nil, all, nil, err
 			}
-			h := &storeHandle{url: st.url, again: st.again}
+			h := &storeHandle{client: client, url: st.url, again: st.again}
 			if f.inSession() {
 				h.open = func(ctx context.Context, open map[*lease.Client]*lease.Session) (err error) {
 					if open[client] == nil {
@@ -439,8 +439,9 @@ var _ presenceFiler = (*filestore.Store)(nil)
 // storeHandle is a handle together with its store.
 type storeHandle struct {
 	*lease.Handle
-	url   string
-	again string // the URL of the store, with its parameters
+	client *lease.Client
+	url    string
+	again  string // the URL of the store, with its parameters
 
 	// open makes the handle of a lock under a session, of which each client opens one. It is
 	// nil for other locks, whose handle is there.
@@ -544,7 +545,7 @@ type signalled struct{ sig os.Signal }
 func (e *signalled) Error() string { return "ended by " + signalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.
-func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
+func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
 		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
@@ -554,18 +555,24 @@ func (a *app) busy(f *runFlags, handles []*storeHandle, err error) error {
 		return err
 	}
 	on := held.Store
+	var client *lease.Client
 	for _, h := range handles {
-		if h.url == on {
-			on = h.again
+		if h.url == held.Store {
+			on, client = h.again, h.client
 		}
 	}
-	return &statusError{f.busyStatus, &busyError{held, overdue(held) + breakHint(held, on)}}
+	b := &busyError{HeldError: held, by: holdersOf(ctx, client, held.Record), hint: overdue(held) + breakHint(held, on)}
+	if b.by != held.Record.Holder || held.Record.State == lease.Shared {
+		b.hint = "; it is held by " + b.by + b.hint
+	}
+	return &statusError{f.busyStatus, b}
 }
 
 // busyError says that a lock is held, and how the user could get it. --quiet hides this
 // message.
 type busyError struct {
 	*lease.HeldError
+	by   string // who holds it
 	hint string
 }
 

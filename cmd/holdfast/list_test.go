@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// TestListInParallel: a listing reads locks, and then the sessions that they name, a few at the
+// same time, and each session once; the control is what it takes one after the other.
+func TestListInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const locks, each = 48, 10 * time.Millisecond
+		var now, most, reads atomic.Int64
+		var slow atomic.Bool
+		st := store.Intercept(&memstore.Store{}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if !slow.Load() || op.Kind == store.OpList {
+				return next(ctx, op)
+			}
+			reads.Add(1)
+			n := now.Add(1)
+			defer now.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				continue
+			}
+			time.Sleep(each)
+			return next(ctx, op)
+		})
+		var all []*lease.Client
+		take := func(n int) {
+			c, err := lease.New(st, &lease.Options{Holder: fmt.Sprint("holder ", n)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, c)
+			s, err := c.OpenSession(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{fmt.Sprintf("job/%02d", n), "readers"} {
+				h, err := s.HandleWith(name, &lease.HandleOptions{Shared: name == "readers"})
+				if err == nil {
+					_, err = h.TryAcquire(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for n := range locks - 1 {
+			take(n)
+		}
+		slow.Store(true)
+		began := time.Now()
+		views, err := list(t.Context(), all[0], st, "", "", "mem:")
+		took := time.Since(began)
+		if err != nil || len(views) != locks {
+			t.Fatalf("%d locks, %v", len(views), err)
+		}
+		for n, v := range views[:locks-1] {
+			if v.Name != fmt.Sprintf("job/%02d", n) || v.Holder != fmt.Sprint("holder ", n) || v.Expires == nil {
+				t.Errorf("%+v", v)
+			}
+		}
+		if v := views[locks-1]; len(v.Holders) != locks-1 || v.whose() != "holder 0, holder 1, holder 2, 44 more" {
+			t.Errorf("%d holders: %s", len(v.Holders), v.whose())
+		}
+		if n, want := reads.Load(), int64(locks+locks-1); n != want {
+			t.Errorf("%d reads, want %d", n, want)
+		}
+		if most.Load() != inParallel || took != 2*each*locks/inParallel {
+			t.Errorf("at most %d reads at a time, in %v; one after the other they take %v", most.Load(), took, (2*locks-1)*each)
+		}
+		slow.Store(false)
+		for _, c := range all {
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
