@@ -87,7 +87,7 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 
 func (s *Set) add(guard *Guard) {
 	s.guards = append(s.guards, guard)
-	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(context.Cause(guard.ctx)) }))
+	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(guard.Err()) }))
 }
 
 // lossless leaves out the losses that a release reports: Err has reported them before.

@@ -2,8 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -101,53 +99,6 @@ func BenchmarkLease(b *testing.B) {
 				}
 				_ = g.Release(context.Background())
 			})
-		})
-	}
-}
-
-// BenchmarkSessionLocks measures what a lock takes in memory while it is held under a session,
-// and plain, with the store on files, which keeps nothing for it in memory.
-func BenchmarkSessionLocks(b *testing.B) {
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC() // what was finalized by the first
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse
-	}
-	for _, under := range []string{"session", "plain"} {
-		b.Run(under, func(b *testing.B) {
-			st, err := filestore.Open(b.TempDir(), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer st.Close()
-			c, err := lease.New(st, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close(context.Background())
-			acquire := c.TryAcquire
-			if under == "session" {
-				s, err := c.OpenSession(context.Background())
-				if err != nil {
-					b.Fatal(err)
-				}
-				acquire = s.TryAcquire
-			}
-			guards := make([]*lease.Guard, 0, b.N)
-			before := heap()
-			b.ResetTimer()
-			for i := range b.N {
-				g, err := acquire(context.Background(), strconv.Itoa(i))
-				if err != nil {
-					b.Fatal(err)
-				}
-				guards = append(guards, g)
-			}
-			b.StopTimer()
-			b.ReportMetric(float64(heap()-before)/float64(b.N), "B/held")
-			runtime.KeepAlive(guards)
 		})
 	}
 }

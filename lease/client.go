@@ -85,7 +85,7 @@ func (c *Client) Handle(name string) (*Handle, error) {
 	if most := store.MaxKey - len(key) + len(name); len(name) > most {
 		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
 	}
-	return &Handle{c: c, name: name, key: key, slot: make(chan struct{}, 1)}, nil
+	return &Handle{c: c, name: name, key: key, opts: &plainOptions}, nil
 }
 
 // TryAcquire takes the lock name if it is free now. It is [Handle.TryAcquire] on a

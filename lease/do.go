@@ -90,7 +90,7 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 	around, _ := ctx.Value(workKey{}).(*work)
 	w := &work{g: g, around: around}
 	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
-	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })
+	stop := context.AfterFunc(g.Context(), func() { w.end(g.Err()) })
 	ignore := func() bool { return true }
 	if g.g.h.opts.OnAsk == StepDown {
 		ignore = context.AfterFunc(g.g.asking(), func() { w.end(g.stepsDown()) })

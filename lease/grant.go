@@ -5,65 +5,60 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // grant is one possession of a lock: what the guards of a handle share.
 type grant struct {
-	h          *Handle
-	c          *Client
-	id         string
-	token      uint64
-	member     *Member // of a lock with several holders, nil for others
-	continuous bool    // the grant before it was this handle's, too
+	h      *Handle
+	c      *Client
+	id     string
+	token  uint64
+	member *Member // of a lock with several holders, nil for others
+	before *Run    // the last run before that of this grant; see [Client.HandleOnce]
 
 	mu        sync.Mutex    // never held across I/O
 	sent      time.Duration // when the last write known to be applied was sent
-	atRisk    bool
 	guards    []*Guard
 	idle      *time.Timer        // until it is freed: no guard is left, and it is kept; or nil
-	wanted    bool               // others wait for it, so that it is not kept
 	unlisten  context.CancelFunc // ends the goroutine that listens to the store, if there is one
 	ended     error              // why belief ended; nil while it lasts
-	releasing bool               // every guard was released
-	detached  bool
-	taken     bool // another may hold the lock
-	data      []byte
 	ask       *Asked             // the holder has heard of it; nil if of none
 	whenAsked context.Context    // ends when ask is set; nil until it is needed
 	tellAsked context.CancelFunc // ends it
 	problem   error              // of the last renewal
 	timer     *time.Timer
+	inFlight  context.CancelFunc // ends the write in flight
+	isCut     bool               // the grant writes no more
+	atRisk    bool
+	wanted    bool // others wait for it, so that it is not kept
+	releasing bool // every guard was released
+	detached  bool
+	taken     bool // another may hold the lock
 
-	// write is taken by the goroutine that writes the record. It alone changes the
-	// next four, with mu taken, too; so either is enough to read them.
-	write   chan struct{}
-	version store.Version
-	rec     *Record
-	firm    bool   // the record survives a power cut
-	tries   *tries // renewals over version, of unknown outcome
+	continuous bool // the grant before it was this handle's, too
 
-	stop     chan struct{} // closed when belief ends
-	renewals sync.WaitGroup
-	isCut    bool               // guarded by mu: the grant writes no more
-	inFlight context.CancelFunc // likewise: ends the write in flight
+	// The goroutine that writes the record, whose turn it is, alone changes the next two, with mu
+	// taken, too; so either is enough to read them.
+	firm  bool   // the record survives a power cut
+	tries *tries // the record, and renewals over it, of unknown outcome
 
 	again     atomic.Bool         // the next grant may follow at once; see [Guard.AllowAgain]
-	before    *Run                // the last run before that of this grant; see [Client.HandleOnce]
-	ending    atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.End]
 	finishing atomic.Bool         // a release is under way
-	finished  chan struct{}       // closed when the release is over; see over
+	ending    atomic.Pointer[Run] // the end of its run, as the release writes it; see [Guard.End]
+	renewals  sync.WaitGroup
 	result    error
+
+	// Few grants are waited for, so that each of these is made when it is needed. They are
+	// guarded by mu.
+	writes   chan struct{} // see turn
+	stopped  chan struct{} // see stop
+	finished chan struct{} // see over
 }
 
 func newGrant(ctx context.Context, h *Handle, base, now *seen, m Member, sent time.Duration, firm bool) *grant {
 	g := &grant{
 		h: h, c: h.c, id: m.Grant, token: m.Token, sent: sent,
-		data:  now.rec.Data,
-		write: make(chan struct{}, 1), version: now.version, rec: now.rec, firm: firm,
-		tries: h.over(now.version, now.rec),
-		stop:  make(chan struct{}),
+		firm: firm, tries: h.over(now.version, now.rec),
 	}
 	if m.Mode == ModeShared || m.Mode == ModeSlot {
 		g.member = &m
@@ -186,12 +181,14 @@ func (g *grant) halt(cause error) bool {
 	g.detached = cause == ErrDetached
 	g.taken = mayBeTaken(cause)
 	for _, guard := range g.guards {
-		guard.cancel(cause)
+		guard.end(cause)
 	}
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	close(g.stop)
+	if g.stopped != nil {
+		close(g.stopped)
+	}
 	idle := g.rouse()
 	if g.unlisten != nil {
 		g.unlisten()
@@ -214,15 +211,32 @@ func mayBeTaken(cause error) bool {
 	return !ok || lost.Reason != ErrExpired && (lost.Reason != ErrBroken || lost.now)
 }
 
-// over is closed when the release of the grant is over. Few grants are waited for so, so that
-// it is made when it is asked for.
-func (g *grant) over() chan struct{} {
+// over is closed when the release of the grant is over.
+func (g *grant) over() chan struct{} { return g.made(&g.finished, 0) }
+
+// turn has room for the goroutine that writes the record.
+func (g *grant) turn() chan struct{} { return g.made(&g.writes, 1) }
+
+func (g *grant) made(ch *chan struct{}, size int) chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.finished == nil {
-		g.finished = make(chan struct{})
+	if *ch == nil {
+		*ch = make(chan struct{}, size)
 	}
-	return g.finished
+	return *ch
+}
+
+// stop is closed when belief ends.
+func (g *grant) stop() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped == nil {
+		g.stopped = make(chan struct{})
+		if g.ended != nil {
+			close(g.stopped)
+		}
+	}
+	return g.stopped
 }
 
 func (g *grant) isDetached() bool {
@@ -234,9 +248,10 @@ func (g *grant) isDetached() bool {
 // standing returns the state of the register as the grant knows it. It is called when no
 // goroutine writes for the grant any more.
 func (g *grant) standing() *seen {
-	g.write <- struct{}{}
-	defer func() { <-g.write }()
-	return &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
+	turn := g.turn()
+	turn <- struct{}{}
+	defer func() { <-turn }()
+	return &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.clock.monotonic(), age: -1}
 }
 
 func (g *grant) fail(err error) {
@@ -269,9 +284,7 @@ func (g *grant) guard(ctx context.Context) *Guard {
 	if g.ended != nil || g.releasing {
 		return nil
 	}
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(unbound(ctx)))
-	guard := &Guard{g: g, cancel: cancel, continuous: g.rouse() || g.continuous}
-	guard.ctx = guardContext{inner, g}
+	guard := &Guard{g: g, ctx: unbound(ctx), continuous: g.rouse() || g.continuous}
 	g.guards = append(g.guards, guard)
 	return guard
 }

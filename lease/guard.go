@@ -19,15 +19,16 @@ import (
 // is known to have been applied was sent. No other client takes the lock before the
 // TTL has passed.
 type Guard struct {
-	g          *grant
-	ctx        context.Context
-	cancel     context.CancelCauseFunc
-	continuous bool // no other handle has held the lock since the guard before
+	g *grant
 
 	// Guarded by the mutex of the grant.
-	released bool
-	last     bool  // it was the last guard of the grant that was released
-	result   error // of Release, if it was not
+	ctx    context.Context         // its values are the guard's; with cancel it is the guard's own
+	cancel context.CancelCauseFunc // nil until the context is needed
+	cause  error                   // why the guard has ended, nil until it has
+
+	continuous bool // no other handle has held the lock since the guard before
+	released   bool // guarded likewise
+	last       bool // guarded likewise: it was the last guard of the grant that was released
 }
 
 // Handle returns the handle that the guard was acquired through.
@@ -71,14 +72,35 @@ func (g *Guard) Token() uint64 {
 // the clocks itself.
 func (g *Guard) Context() context.Context {
 	g.g.check()
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	if g.cancel == nil {
+		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
+		if g.ctx, g.cancel = (guardContext{inner, g.g}), cancel; g.cause != nil {
+			cancel(g.cause)
+		}
+	}
 	return g.ctx
+}
+
+// end ends the guard. The caller holds the mutex of the grant.
+func (g *Guard) end(cause error) {
+	if g.cause != nil {
+		return
+	}
+	g.cause = cause
+	if g.cancel != nil {
+		g.cancel(cause)
+	}
 }
 
 // Err returns nil while the lease is trusted and this guard was not released, and
 // else the cause of its context. It looks at the clocks and sends nothing.
 func (g *Guard) Err() error {
 	g.g.check()
-	return context.Cause(g.ctx)
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	return g.cause
 }
 
 // Deadline returns when trust ends if no further renewal succeeds, by this
@@ -100,7 +122,7 @@ func (g *Guard) Continuous() bool { return g.continuous }
 func (g *Guard) Data() []byte {
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
-	return bytes.Clone(g.g.data)
+	return bytes.Clone(g.g.tries.rec.Data)
 }
 
 // SetData stores data in the record, durably, where every client can read it with
@@ -185,22 +207,21 @@ func (g *Guard) Release(ctx context.Context) error {
 	gr := g.g
 	most := gr.h.lingers()
 	gr.mu.Lock()
-	if gr.rec.Linger == 0 { // it was handed over: others do not know that asking pays
+	if gr.tries.rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0
 	}
 	if !g.released {
-		g.cancel(ErrReleased)
+		g.end(ErrReleased)
 		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
 		g.released, g.last = true, len(gr.guards) == 0 && !gr.rest(most)
-		g.result = lostOnly(gr.ended)
 		gr.releasing = gr.releasing || g.last
 	}
-	last, result := g.last, g.result
+	last, cause := g.last, g.cause
 	gr.mu.Unlock()
 	if last {
 		return gr.release(ctx, ErrReleased)
 	}
-	return result
+	return lostOnly(cause)
 }
 
 func lostOnly(err error) error {

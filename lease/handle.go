@@ -27,11 +27,6 @@ type Handle struct {
 	under *Session // whose locks the handle takes, nil for plain leases
 	own   *Session // whose record it is, nil for locks and for sessions of others
 
-	// slot is taken during an attempt, so that the goroutines of a handle make one
-	// attempt at a time and the later ones join the grant of the first. No goroutine
-	// keeps the slot while it waits for the lock.
-	slot chan struct{}
-
 	mu        sync.Mutex
 	grant     *grant          // the current grant, or the last one
 	last      *seen           // the state seen last
@@ -44,8 +39,14 @@ type Handle struct {
 	shown   *seen  // what another handle of the client has seen of that; see shows
 	waiting int    // goroutines that wait
 
-	job  *job          // of [Client.HandleOnce], or nil
-	opts HandleOptions // of [Client.HandleWith] and [Session.HandleWith]
+	// slot is taken during an attempt, so that the goroutines of a handle make one
+	// attempt at a time and the later ones join the grant of the first. No goroutine
+	// keeps the slot while it waits for the lock. It is nil while none is in alone.
+	slot  chan struct{}
+	inner int // goroutines in alone
+
+	job  *job           // of [Client.HandleOnce], or nil
+	opts *HandleOptions // of [Client.HandleWith] and [Session.HandleWith]
 
 	// campaign is the data that a claim writes, for the handle of an [Election]. Any other
 	// claim keeps the data that it finds.
@@ -127,7 +128,7 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	defer stop()
 	for g := h.barred(); g != nil; g = h.barred() {
 		select {
-		case <-g.stop:
+		case <-g.stop():
 		case <-ctx.Done():
 			return nil, cancelled(ctx, h.name, h.ended(ctx, h.barring()))
 		}
@@ -321,15 +322,36 @@ func (h *Handle) woken(ctx context.Context) (*Guard, error) {
 	}
 }
 
+// alone waits for the handle's slot, or until ctx ends. The caller calls leave.
+func (h *Handle) alone(ctx context.Context) (leave func()) {
+	h.mu.Lock()
+	if h.inner++; h.slot == nil {
+		h.slot = make(chan struct{}, 1)
+	}
+	slot, taken := h.slot, false
+	h.mu.Unlock()
+	select {
+	case slot <- struct{}{}:
+		taken = true
+	case <-ctx.Done():
+	}
+	return func() {
+		if taken {
+			<-slot
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.inner--; h.inner == 0 {
+			h.slot = nil
+		}
+	}
+}
+
 // attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
 // that and the handle needs it.
 func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
-	select {
-	case h.slot <- struct{}{}:
-		defer func() { <-h.slot }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
-	}
+	leave := h.alone(ctx)
+	defer leave()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", h.name, context.Cause(ctx))
 	}

@@ -57,8 +57,7 @@ func (c *Client) HandleWith(name string, o *HandleOptions) (*Handle, error) {
 	if err != nil || o == nil {
 		return h, err
 	}
-	h.opts = *o
-	return h, h.checkOptions()
+	return h, h.choose(*o)
 }
 
 // HandleWith is [Session.Handle] with options. A nil o means all defaults.
@@ -67,13 +66,17 @@ func (s *Session) HandleWith(name string, o *HandleOptions) (*Handle, error) {
 	if err != nil || o == nil {
 		return h, err
 	}
-	h.opts = *o
-	return h, h.checkOptions()
+	return h, h.choose(*o)
 }
 
-// checkOptions refuses options that do not go together, or with those of the client.
-func (h *Handle) checkOptions() error {
-	o, set := &h.opts, h.c.set
+// plainOptions are those of a handle that was given none: most have none, and share them.
+var plainOptions HandleOptions
+
+// choose sets the options of the handle. It refuses those that do not go together, or with those
+// of the client.
+func (h *Handle) choose(o HandleOptions) error {
+	h.opts = &o
+	set := h.c.set
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.name, fmt.Sprintf(format, args...))
 	}

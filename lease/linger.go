@@ -85,7 +85,7 @@ func (g *grant) cool() {
 func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 	for pause := g.c.backoff(g.c.set.MinPoll, g.c.set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
-		version := g.version
+		version := g.tries.base
 		g.mu.Unlock()
 		if watcher.Watch(ctx, g.h.key, version) == nil {
 			_ = g.attend(ctx, version)
@@ -101,7 +101,7 @@ func (g *grant) listen(ctx context.Context, watcher store.Watcher) {
 func (g *grant) standsAt(version store.Version) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.version == version
+	return g.tries.base == version
 }
 
 // attend takes note of what others have written over that version of the grant's record, or
@@ -109,9 +109,10 @@ func (g *grant) standsAt(version store.Version) bool {
 // renewal nor a release.
 func (g *grant) attend(ctx context.Context, version store.Version) error {
 	var now *seen
+	turn := g.turn()
 	for base := version; ; {
 		select {
-		case g.write <- struct{}{}:
+		case turn <- struct{}{}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -121,9 +122,9 @@ func (g *grant) attend(ctx context.Context, version store.Version) error {
 		case now != nil && same:
 			_, err = g.found(now, store.Settlement{})
 		case version == "": // what was read may be older than what is known by now
-			base = g.version
+			base = g.tries.base
 		}
-		<-g.write
+		<-turn
 		if now != nil && same || version != "" && !same {
 			return err // or the store told of the holder's own write
 		}

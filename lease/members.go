@@ -519,8 +519,7 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	if h.waits(-1) > 0 || h.entered() == "" {
 		return nil
 	}
-	h.slot <- struct{}{} // an attempt ends with its context
-	defer func() { <-h.slot }()
+	defer h.alone(context.Background())() // an attempt ends with its context
 	entry := h.entered()
 	base := h.known()
 	if entry == "" || h.waits(0) > 0 {

@@ -175,8 +175,8 @@ func TestMutants(t *testing.T) {
 
 		// A function under a lock.
 		{"the end of ctx releases the lock", "do.go",
-			"	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })\n",
-			"	context.AfterFunc(ctx, func() { _ = g.Release(ctx) })\n	stop := context.AfterFunc(g.ctx, func() { w.end(context.Cause(g.ctx)) })\n",
+			"	stop := context.AfterFunc(g.Context(), func() { w.end(g.Err()) })\n",
+			"	context.AfterFunc(ctx, func() { _ = g.Release(ctx) })\n	stop := context.AfterFunc(g.Context(), func() { w.end(g.Err()) })\n",
 			"TestDoRenewsUntilTheFunctionHasReturned"},
 		{"a panic keeps the lock", "do.go",
 			"	defer func() { // if f panics, too\n",

@@ -313,7 +313,7 @@ func (j *job) begin(rec *Record) {
 func (g *grant) lastRun() Run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rec := g.rec.freed(g.c.clock.wall())
+	rec := g.tries.rec.freed(g.c.clock.wall())
 	if _, lost := g.ended.(*LostError); !lost {
 		g.endRun(&rec)
 	}

@@ -26,9 +26,10 @@ func (g *grant) renewAll(ctx context.Context) {
 	}
 	timer := time.NewTimer(next())
 	defer timer.Stop()
+	stop := g.stop()
 	for {
 		select {
-		case <-g.stop:
+		case <-stop:
 			return
 		case <-timer.C:
 		}
@@ -76,10 +77,11 @@ type reply struct {
 // third of the trust, and a store that is always slow costs none. The lease counts from
 // the sending of the write that is seen to be applied.
 func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error) (err error) {
+	turn, stop := g.turn(), g.stop()
 	select {
-	case g.write <- struct{}{}:
-		defer func() { <-g.write }()
-	case <-g.stop:
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-stop:
 		return g.cause()
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -120,7 +122,7 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		})
 	}
 	write := func() error {
-		rec := g.rec.renewed(g.c.clock.wall())
+		rec := g.tries.rec.renewed(g.c.clock.wall())
 		if change != nil {
 			if err := change(&rec); err != nil {
 				return err
@@ -143,7 +145,6 @@ func (g *grant) renew(ctx context.Context, firm bool, change func(*Record) error
 		})
 		return nil
 	}
-	stop := g.stop
 	// judge is found, and goes on over what others have written.
 	judge := func(now *seen, found store.Settlement) (over bool, _ error) {
 		t := g.tries
@@ -235,7 +236,7 @@ func (g *grant) glance(ctx context.Context, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
 	value, version, err := peeker.Peek(ctx, g.h.key)
-	if now, err := g.h.stands(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isBeside(g.rec) {
+	if now, err := g.h.stands(store.Entry{Value: value, Version: version}, err); err == nil && now.rec.isBeside(g.tries.rec) {
 		g.stands(now)
 	}
 }
@@ -252,7 +253,6 @@ func (g *grant) renewed(version store.Version, rec *Record, at time.Duration, fi
 	g.rests(version, rec, firm)
 	g.sent = max(g.sent, at)
 	g.atRisk, g.problem = false, nil
-	g.data = rec.Data
 	g.mu.Unlock()
 	if g.check() <= 0 {
 		return g.cause()
@@ -277,7 +277,7 @@ func (g *grant) stands(now *seen) {
 
 // rests makes a state the one that the grant goes on over. The caller holds g.mu.
 func (g *grant) rests(version store.Version, rec *Record, firm bool) {
-	g.version, g.rec, g.firm = version, rec, firm
+	g.firm = firm
 	g.tries = g.h.over(version, rec) // the predecessor of the others is gone
 }
 
@@ -397,8 +397,9 @@ func (g *grant) drain() {
 	timer := time.AfterFunc(g.c.set.drainTime(), g.cut)
 	defer timer.Stop()
 	g.renewals.Wait()
-	g.write <- struct{}{} // the write of a caller
-	<-g.write
+	turn := g.turn()
+	turn <- struct{}{} // the write of a caller
+	<-turn
 	g.cut()
 }
 
@@ -406,24 +407,25 @@ func (g *grant) drain() {
 // ctx and of the lease. Whatever it returns, the grant is over. An error says that
 // the free record may not be in the store: then waiters wait until the lease expires.
 func (g *grant) free(ctx context.Context) error {
-	g.write <- struct{}{} // not for long: drain has cut off every other writer
-	defer func() { <-g.write }()
+	turn := g.turn()
+	turn <- struct{}{} // not for long: drain has cut off every other writer
+	defer func() { <-turn }()
 	end := func() time.Duration {
 		return g.lastSent() + g.c.set.TTL - g.c.set.Margin - g.c.clock.look()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, end(), errOver)
 	defer cancel()
 	if g.beside() {
-		return g.h.depart(ctx, &seen{version: g.version, rec: g.rec}, g.id)
+		return g.h.depart(ctx, &seen{version: g.tries.base, rec: g.tries.rec}, g.id)
 	}
-	t := g.h.over(g.version, g.rec)
+	t := g.h.over(g.tries.base, g.tries.rec)
 	var last error
 	for pause := g.c.settling(); ; {
 		if ctx.Err() != nil || end() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w: it stays taken for up to %v: %w", g.h.name, ErrUnresolved, g.c.set.expiry(g.tries.rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
-		base, err := g.h.marked(ctx, g.rec)
+		base, err := g.h.marked(ctx, g.tries.rec)
 		if err != nil {
 			last = err
 			_ = pause.wait(ctx)
@@ -440,9 +442,9 @@ func (g *grant) free(ctx context.Context) error {
 			if over, err := g.freed(f); over {
 				return err
 			}
-			if t.base != g.version {
+			if t.base != g.tries.base {
 				// It is sent at once: the longer it waits, the more have written meanwhile.
-				t, last = g.h.over(g.version, g.rec), f.err
+				t, last = g.h.over(g.tries.base, g.tries.rec), f.err
 				continue
 			}
 		}
@@ -466,7 +468,7 @@ func (g *grant) freeing(r *Record) Record {
 // as long as the session lives.
 func (g *grant) leave(t *tries) {
 	if s := g.h.under; s != nil {
-		s.remember(&leftover{h: g.h, t: t, rec: g.rec, grant: g.id, free: g.freeing})
+		s.remember(&leftover{h: g.h, t: t, rec: g.tries.rec, grant: g.id, free: g.freeing})
 	}
 }
 
@@ -480,7 +482,7 @@ func (g *grant) freed(f finding) (over bool, _ error) {
 	switch {
 	case f.fate == store.FateNotYet:
 		return false, nil
-	case f.fate == store.FateApplied && g.rec.State != Broken:
+	case f.fate == store.FateApplied && g.tries.rec.State != Broken:
 		g.h.note(now)
 		return true, nil
 	case f.fate == store.FateApplied:

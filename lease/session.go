@@ -59,7 +59,7 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 	if len(key) > store.MaxKey {
 		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
 	}
-	return &Handle{c: c, kind: KindSession, name: id, key: key, slot: make(chan struct{}, 1)}, nil
+	return &Handle{c: c, kind: KindSession, name: id, key: key, opts: &plainOptions}, nil
 }
 
 // OpenSession opens a session with the options of the client, in one request. Errors of the

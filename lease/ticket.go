@@ -101,16 +101,17 @@ func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	<-g.over()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.c.set.ReleaseTimeout/2)
 	defer cancel()
+	turn := g.turn()
 	idle := false // whether no write is in flight
 	select {
-	case g.write <- struct{}{}:
+	case turn <- struct{}{}:
 		idle = true
-		defer func() { <-g.write }()
+		defer func() { <-turn }()
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	base := &seen{version: g.version, rec: g.rec, at: g.c.clock.monotonic(), age: -1}
-	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: g.rec.TTL}
+	base := &seen{version: g.tries.base, rec: g.tries.rec, at: g.c.clock.monotonic(), age: -1}
+	t := Ticket{Name: g.h.name, Token: g.token, Grant: g.id, TTL: base.rec.TTL}
 	t.stands(g.c.clock, base, g.sent)
 	open := g.tries.open()
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
