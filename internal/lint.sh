@@ -14,7 +14,7 @@ fi
 
 echo "== go vet"
 go vet "${packages[@]}"
-(cd bench && GOWORK=off go vet ./...)
+for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off go vet ./...); done
 for os in darwin windows; do
   echo "== go vet for $os"
   GOOS=$os go vet "${released[@]}"
@@ -24,4 +24,4 @@ echo "== staticcheck"
 tools=$(cache tools)
 GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
 "$tools/staticcheck" "${packages[@]}"
-(cd bench && GOWORK=off "$tools/staticcheck" ./...)
+for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off "$tools/staticcheck" ./...); done

@@ -4,6 +4,7 @@
 # bench is never released, and keeps its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. internal/modules.sh
 go mod tidy
 for mod in $(git ls-files --cached --others --exclude-standard '*/go.mod' | grep -v '^bench/'); do
   dir=$(dirname "$mod")
@@ -22,4 +23,4 @@ for mod in $(git ls-files --cached --others --exclude-standard '*/go.mod' | grep
     go mod edit "${drop[@]}"
   )
 done
-for dir in bench bench/etcdserver; do (cd "$dir" && GOWORK=off go mod tidy); done
+for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off go mod tidy); done
