@@ -1,23 +1,19 @@
 package lease_test
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
-	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
@@ -27,22 +23,24 @@ var (
 	simHours = flag.Float64("sim.hours", 100_000, "lease-hours of a torture")
 )
 
-// TestSimulation lets contenders with drifting clocks fight for locks over networks
-// that fail in every way, in virtual time. Their options are drawn at random from those
-// that are accepted, their handlers of events block, calls of their stores ignore their
-// contexts, they take locks plain and under sessions, and they break, detach, attach (with copies of tickets, too), write data and
-// close at any time. At no instant do two of them believe; tokens rise; a fenced register
-// never goes back; data that was stored is there; no lease is lost on a healthy store;
-// and when the network heals, all get their turn. HOLDFAST_TORTURE=1 runs 100,000
-// lease-hours of it.
+// TestSimulation lets processes with drifting clocks fight for locks over networks that fail in
+// every way, in virtual time. Their actors mix all kinds on the same names and under the same
+// sessions: plain leases, exclusive ones under a session, readers, slots of a semaphore that is
+// resized, fair handles, handles that linger, functions that step down when asked or refuse,
+// elections, sets, and tickets with copies of them. Processes die, stop, are cut off, and close;
+// their options are drawn at random from those that are accepted, their handlers of events
+// block, and calls of their stores ignore their contexts. The rules that hold at each write and
+// for each belief are in ledger. When the network heals all actors get their turn, and no lock
+// stays taken that no actor holds. HOLDFAST_TORTURE=1 runs 100,000 lease-hours of it.
 func TestSimulation(t *testing.T) {
 	// The jitter is seeded; one processor keeps the order of events nearly so.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	hours := 300.0
 	if raceEnabled {
-		hours = 25
+		hours = 20
 	}
-	if os.Getenv("HOLDFAST_TORTURE") != "" {
+	long := os.Getenv("HOLDFAST_TORTURE") != ""
+	if long {
 		hours = *simHours
 	}
 	first := *simFirst
@@ -53,97 +51,151 @@ func TestSimulation(t *testing.T) {
 	seed := first
 	for began := time.Now(); ; seed++ {
 		s := newSim(seed)
-		s.run(t)
+		broken := s.run(t)
 		total.add(s.stats)
+		for _, what := range broken {
+			t.Error(what)
+		}
 		if t.Failed() {
 			t.Fatalf("seed %d failed: go test ./lease -run 'TestSimulation$' -sim.seed %d", seed, seed)
 		}
-		if total.hours >= hours {
+		enough := total.Hours >= hours
+		if enough || long && (seed-first)%20 == 19 {
 			t.Logf("%d seeds, %.0f s: %v", seed-first+1, time.Since(began).Seconds(), total)
+		}
+		if enough {
 			break
 		}
 	}
-	if *simSeed == 0 && slices.Contains([]int{
-		total.takeovers, total.lost, total.stale, total.faults, total.attached, total.broken, total.closed, total.data, total.deaf, total.calm,
-		total.sessions, total.fenced, total.under,
-	}, 0) {
-		t.Errorf("the simulation is vacuous: %v", total)
+	if *simSeed == 0 {
+		for _, name := range total.never(total.Hours >= 10_000) {
+			t.Errorf("the simulation is vacuous: %s never happened", name)
+		}
 	}
 }
 
 // simStats counts what a simulation met.
 type simStats struct {
-	hours     float64 // of leases held or fought for
-	grants    int
-	takeovers int
-	lost      int
-	stale     int // writes that the fence refused
-	faults    int
-	deaf      int // of these, calls that ignored their contexts
-	attached  int
-	refused   int // uses of tickets that were refused
-	broken    int
-	closed    int // clients, with or without a lease
-	data      int
-	calm      int // grants on a healthy store
-	sessions  int // opened
-	fenced    int // of these, by another client
-	under     int // grants under them
+	Hours            float64 // that actors held locks or waited for them
+	Faults           int     // of the network
+	DeafCalls        int     // of these, calls that ignored their contexts
+	Grants           int
+	GrantsOnCalm     int // on a healthy store
+	Takeovers        int
+	Losses           int
+	StaleWrites      int // that the fence refused
+	Plain            int
+	UnderSessions    int
+	Readers          int
+	Slots            int
+	Fair             int
+	Lingering        int `sim:"rare"`
+	Rejoined         int `sim:"rare"` // grants that were kept, and gone on with
+	Sets             int `sim:"rare"`
+	Functions        int // of a Do
+	StepsDown        int `sim:"rare"`
+	Refusals         int `sim:"rare"`
+	Asks             int
+	Terms            int // of leaders
+	Proclaimed       int
+	Observed         int
+	OtherKinds       int // refused, since the lock is a semaphore
+	OtherSlots       int `sim:"rare"` // refused, since it has another number of slots
+	Resized          int `sim:"rare"`
+	Queued           int // entered the queue of a lock
+	HandedOver       int // from there
+	Attached         int `sim:"rare"`
+	TicketsRefused   int `sim:"rare"`
+	Breaks           int `sim:"rare"`
+	Data             int
+	Sessions         int
+	SessionsFenced   int
+	ClientsClosed    int
+	Deaths           int
+	Sleeps           int
+	ClockJumps       int
+	WritesChecked    int
+	BeliefsChecked   int
+	TurnsAfterHealed int
 }
 
 func (s *simStats) add(o simStats) {
-	s.hours += o.hours
-	s.grants += o.grants
-	s.takeovers += o.takeovers
-	s.lost += o.lost
-	s.stale += o.stale
-	s.faults += o.faults
-	s.deaf += o.deaf
-	s.attached += o.attached
-	s.refused += o.refused
-	s.broken += o.broken
-	s.closed += o.closed
-	s.data += o.data
-	s.calm += o.calm
-	s.sessions += o.sessions
-	s.fenced += o.fenced
-	s.under += o.under
+	sum, other := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
+	s.Hours += o.Hours
+	for i := 1; i < sum.NumField(); i++ {
+		sum.Field(i).SetInt(sum.Field(i).Int() + other.Field(i).Int())
+	}
+}
+
+// never returns the names of what never happened; in a short run what is rare may not.
+func (s simStats) never(long bool) (names []string) {
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if v.Field(i).IsZero() && (long || f.Tag.Get("sim") != "rare") {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 func (s simStats) String() string {
-	return fmt.Sprintf("%.0f lease-hours, %d grants (%d on a healthy store), %d taken over, %d lost, %d stale writes refused, %d faults (%d calls that ignored their contexts), %d tickets attached and %d refused, %d broken, %d clients closed, %d times data, %d sessions opened and %d fenced, %d grants under them",
-		s.hours, s.grants, s.calm, s.takeovers, s.lost, s.stale, s.faults, s.deaf, s.attached, s.refused, s.broken, s.closed, s.data, s.sessions, s.fenced, s.under)
+	v := reflect.ValueOf(s)
+	parts := []string{fmt.Sprintf("%.0f lease-hours, %.0f faults each", s.Hours, float64(s.Faults)/s.Hours)}
+	for i := 1; i < v.NumField(); i++ {
+		parts = append(parts, fmt.Sprint(v.Type().Field(i).Name, " ", v.Field(i).Int()))
+	}
+	return strings.Join(parts, ", ")
 }
 
-// sim is one fight for one lock.
+// The locks of a simulation, and its semaphore.
+var simLocks = []string{"a", "b"}
+
+const simSemaphore = "s"
+
+// simRho is how wrong the clocks may be.
+const simRho = 0.01
+
+// sim is one fight for the same locks.
 type sim struct {
-	seed  uint64
-	rnd   *rand.Rand
-	scale time.Duration // of all times but those of the network's faults
-	st    memstore.Store
+	seed   uint64
+	rnd    *rand.Rand
+	scale  time.Duration // of all times
+	calm   bool          // the store is healthy, if at some distance
+	pushes bool          // the store tells of changes
+	wrong  *wrongRule    // nil but for a control
+	st     memstore.Store
+	ledger *ledger
+	healed chan struct{}
+	over   chan struct{} // closed when a rule was broken, too
 
-	mu        sync.Mutex
-	guards    map[int]*lease.Guard // what each contender holds, or believes to
-	lastToken uint64
-	tickets   []lease.Ticket  // all that there ever were, used or not
-	data      map[string]bool // what may stand in the record
-	healed    chan struct{}
-
-	calm bool // the store is healthy, if at some distance
-
-	// counting guards stats. Asking a guard whether it believes can send an event,
-	// so that events must not need mu.
-	counting sync.Mutex
-	stats    simStats
+	mu      sync.Mutex
+	tickets []lease.Ticket // all that there ever were, used or not
+	slots   int            // of the semaphore, as the last Resize had it
+	broken  []string       // rules that did not hold
+	stats   simStats
 }
 
+// count changes the statistics. The caller may hold the mutex of the ledger.
 func (s *sim) count(f func(*simStats)) {
-	s.counting.Lock()
-	defer s.counting.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f(&s.stats)
 }
 
-// luck is a source of random numbers for several goroutines: a contender's work, its
+// fail notes that a rule did not hold. The first one ends the simulation early.
+func (s *sim) fail(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.broken) == 0 {
+		close(s.over)
+	}
+	if len(s.broken) < 10 {
+		s.broken = append(s.broken, fmt.Sprintf("seed %d, at %v: ", s.seed, time.Now().Format(time.RFC3339Nano))+fmt.Sprintf(format, args...))
+	}
+}
+
+// luck is a source of random numbers for several goroutines: a process's actors, its
 // renewals and its network draw from the same.
 type luck struct {
 	mu  sync.Mutex
@@ -161,524 +213,149 @@ func (l *luck) Uint64() uint64 {
 }
 
 func newSim(seed uint64) *sim {
-	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, guards: map[int]*lease.Guard{}, data: map[string]bool{"": true}, calm: seed%4 == 2}
-	if seed%8 == 1 {
+	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, calm: seed%4 == 2, pushes: seed%3 > 0, slots: 2}
+	switch {
+	case seed%16 == 1:
 		s.scale = 1 // leases of seconds, and the rest of minutes
+	case seed%2 == 1:
+		s.scale = 60
 	}
 	return s
 }
 
-func (s *sim) run(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s.healed = make(chan struct{})
-		span := 2 * time.Hour * s.scale
-		contenders := 2 + s.rnd.IntN(4)
-		var wg sync.WaitGroup
-		end := time.Now().Add(span)
-		for i := range contenders {
-			// Each has a generator of its own, so that one's luck is not another's.
-			c := &contender{s: s, id: i, rnd: newLuck(s.seed, uint64(i+2))}
-			wg.Go(func() { c.live(t, end) })
-		}
-		// A sample now and then, besides the one at each acquire.
-		for time.Now().Before(end) {
-			time.Sleep(time.Duration(1+s.rnd.IntN(20)) * time.Second * s.scale)
-			s.mu.Lock()
-			s.believers(t)
-			s.mu.Unlock()
-		}
-		close(s.healed)
-		wg.Wait()
-		s.stats.hours = span.Hours() * float64(contenders)
-	})
+// simSpan is for how long the network is bad, times the scale.
+func simSpan() time.Duration {
+	if raceEnabled {
+		return time.Hour
+	}
+	return 2 * time.Hour
 }
 
-// believers checks that at most one contender believes, now.
-func (s *sim) believers(t *testing.T) {
-	holding := ""
-	for id, g := range s.guards {
-		if g.Err() != nil {
-			continue
+// simRounds is how often the network heals.
+const simRounds = 4
+
+// run runs the simulation in a bubble of its own, and returns what was wrong.
+func (s *sim) run(t *testing.T) []string {
+	synctest.Test(t, func(t *testing.T) {
+		s.over = make(chan struct{})
+		s.ledger = newLedger(s)
+		all := make([]*process, 2+s.rnd.IntN(3))
+		for i := range all {
+			all[i] = newProcess(s, i)
 		}
-		if holding != "" {
-			t.Errorf("seed %d, at %v: two believe: %s and %d with token %d", s.seed, time.Now(), holding, id, g.Token())
+		for range simRounds {
+			s.round(t, all)
 		}
-		holding = fmt.Sprintf("%d with token %d", id, g.Token())
+		if s.going() {
+			together(all, func(p *process) { p.renew(t) })
+			s.lastTurns(t, all)
+		}
+		together(all, func(p *process) { p.end(t) })
+		if s.going() {
+			s.ledger.wantNoneHeld("after all have closed", func(string) bool { return true })
+		}
+	})
+	return s.broken
+}
+
+// round lets the network be bad for a time, and heals it. When all actors have ended what they
+// were at, and what is under way has arrived, no session that lives holds a lock.
+func (s *sim) round(t *testing.T, all []*process) {
+	if !s.going() {
+		return
+	}
+	s.mu.Lock()
+	s.healed = make(chan struct{})
+	s.mu.Unlock()
+	var processes sync.WaitGroup
+	end := time.Now().Add(simSpan() * s.scale / simRounds)
+	for _, p := range all {
+		processes.Go(func() { p.run(t, end) })
+	}
+	// Beliefs are checked now and then, besides at each write.
+	for time.Now().Before(end) && s.going() {
+		time.Sleep(time.Duration(1+s.rnd.IntN(20)) * time.Second * s.scale)
+		s.ledger.look()
+	}
+	close(s.healed)
+	processes.Wait()
+	if s.going() {
+		time.Sleep(10 * time.Minute * s.scale)
+		s.ledger.wantNoneHeld("by a session that lives, although no actor holds it", func(session string) bool {
+			l := s.ledger.sessions[session]
+			return l != nil && l.owner.lives()
+		})
 	}
 }
 
-// contender is one process with a clock and a network of its own.
-type contender struct {
-	s     *sim
-	id    int
-	rnd   *rand.Rand
-	wire  *wire
-	clock *clocks
-
-	client  *lease.Client
-	session *lease.Session // that h is under, or nil
-	h       *lease.Handle
-
-	mu   sync.Mutex
-	bad  fault // what the network does now
-	odds float64
+// heals is closed when the network heals.
+func (s *sim) heals() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.healed
 }
 
-func (s *sim) over() bool {
+// together does f for all processes at the same time.
+func together(all []*process, f func(*process)) {
+	var wg sync.WaitGroup
+	for _, p := range all {
+		wg.Go(func() { f(p) })
+	}
+	wg.Wait()
+}
+
+// going reports whether no rule was broken yet.
+func (s *sim) going() bool {
 	select {
-	case <-s.healed:
+	case <-s.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// isHealed reports whether the network works for good.
+func (s *sim) isHealed() bool {
+	select {
+	case <-s.heals():
 		return true
 	default:
 		return false
 	}
 }
 
-// network is the script of the contender's wire.
-func (c *contender) network(op *store.Op) fault {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.s.calm || c.s.over() || op.Kind == store.OpWatch || c.rnd.Float64() >= c.odds {
-		return pass
+// lastTurns lets each actor of each process take each name, all at the same time; then one takes
+// all, so that what the dead hold is cleared away.
+func (s *sim) lastTurns(t *testing.T, all []*process) {
+	if _, err := all[0].now().client.Resize(t.Context(), simSemaphore, 2); err != nil && s.ledger.locks[simSemaphore] != nil {
+		s.fail("Resize on a good network: %v", err)
 	}
-	f := c.bad
-	if f == pass {
-		f = []fault{drop, fail, lose, repeat, hang, hangLate, deaf}[c.rnd.IntN(7)]
-	}
-	c.s.count(func(s *simStats) {
-		s.faults++
-		if f == deaf {
-			s.deaf++
-		}
-	})
-	return f
-}
-
-// weather changes the network.
-func (c *contender) weather() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch c.rnd.IntN(6) {
-	case 0: // nothing gets through
-		c.bad, c.odds = []fault{drop, hang, hangLate, deaf}[c.rnd.IntN(4)], 1
-	case 1: // replies get lost
-		c.bad, c.odds = lose, 0.7
-	case 2, 3: // of everything a little
-		c.bad, c.odds = pass, 0.3
-	default:
-		c.bad, c.odds = pass, 0
-	}
-}
-
-// seconds is a time of up to n seconds, scaled.
-func (c *contender) seconds(n int) time.Duration {
-	return time.Duration(c.rnd.IntN(n*1000)) * time.Millisecond * c.s.scale
-}
-
-// handler is a handler of events that blocks now and then, and sometimes for good.
-func (c *contender) handler(e lease.Event) {
-	c.s.count(func(s *simStats) {
-		switch e.Kind {
-		case lease.EventTakenOver:
-			s.takeovers++
-		case lease.EventLost:
-			s.lost++
-		case lease.EventFenced:
-			s.fenced++
-		}
-	})
-	switch c.rnd.IntN(300) {
-	case 0:
-		<-c.s.healed
-	case 1, 2, 3:
-		select {
-		case <-c.s.healed:
-		case <-time.After(c.seconds(300)):
+	s.slots = 2
+	var turns sync.WaitGroup
+	for _, p := range all {
+		for _, a := range p.actors {
+			turns.Go(func() { a.lastTurn(t) })
 		}
 	}
-}
-
-// blockingLog blocks as the handler does.
-type blockingLog struct {
-	slog.Handler
-	c *contender
-}
-
-func (b blockingLog) Enabled(context.Context, slog.Level) bool { return true }
-
-func (b blockingLog) Handle(context.Context, slog.Record) error {
-	b.c.handler(lease.Event{})
-	return nil
-}
-
-// open makes a client with options drawn at random from those that are accepted.
-func (c *contender) open(t *testing.T, ttl time.Duration) *lease.Client {
-	const rho = 0.01
-	maybe := func(d time.Duration) time.Duration {
-		if c.rnd.IntN(2) == 0 {
-			return 0
+	turns.Wait()
+	session := all[0].now().session
+	for i, name := range []string{simLocks[0], simLocks[1], simSemaphore, simSemaphore} {
+		o := lease.HandleOptions{Fair: true}
+		if i > 1 {
+			o.Slots = 2
 		}
-		return d
-	}
-	least := 100 * time.Millisecond
-	if c.s.calm {
-		least = time.Second * c.s.scale // a request or two on a healthy store
-	}
-	for {
-		o := &lease.Options{
-			TTL:      ttl,
-			Holder:   strconv.Itoa(c.id),
-			OnEvent:  c.handler,
-			Grace:    maybe(time.Duration(c.rnd.Int64N(int64(ttl)/3))) - time.Duration(c.rnd.IntN(2)),
-			Patience: maybe(time.Second + c.seconds(60)),
-			Manual:   c.rnd.IntN(10) == 0,
-			Fresh:    c.rnd.IntN(4) == 0,
-			Tuning: lease.Tuning{
-				Rho:            rho,
-				Renew:          maybe(ttl/20 + time.Duration(c.rnd.Int64N(int64(ttl)/2))),
-				Margin:         maybe(time.Duration(c.rnd.Int64N(int64(ttl) / 3))),
-				ReleaseTimeout: maybe(least + c.seconds(30)),
-				MinPoll:        maybe(time.Millisecond + c.seconds(2)),
-			},
-		}
-		if c.rnd.IntN(3) == 0 {
-			o.Log = slog.New(blockingLog{slog.DiscardHandler, c})
-		}
-		client, err := lease.New(c.wire, o)
-		if errors.Is(err, store.ErrInvalid) {
-			continue
-		}
+		h, err := session.HandleWith(name, &o)
 		if err != nil {
-			t.Error(err)
-			return nil
+			s.fail("%v", err)
+			return
 		}
-		lease.SetClock(client, c.clock.read)
-		lease.SetRandom(client, c.rnd.Float64)
-		return client
-	}
-}
-
-// restart makes a new client and a handle, and closes the ones before.
-func (c *contender) restart(t *testing.T) {
-	if c.client != nil {
-		c.close(t, c.client)
-	}
-	c.client = c.open(t, time.Duration(2+c.rnd.IntN(28))*time.Second*c.s.scale)
-	c.session = nil
-	handle := c.client.Handle
-	if c.rnd.IntN(2) == 0 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
+		ctx, cancel := bounded(t, 30*time.Minute*s.scale)
 		defer cancel()
-		if s, err := c.client.OpenSession(ctx); err == nil {
-			c.s.count(func(s *simStats) { s.sessions++ })
-			c.session, handle = s, s.Handle
+		guard, err := h.Acquire(ctx)
+		if err != nil {
+			s.fail("the last holder did not get %q: %v", name, err)
+			return
 		}
-	}
-	h, err := handle("job")
-	if err != nil {
-		t.Error(err)
-	}
-	c.h = h
-}
-
-// close closes a client, and checks that it does so in time.
-func (c *contender) close(t *testing.T, client *lease.Client) {
-	c.s.count(func(s *simStats) { s.closed++ })
-	began := time.Now()
-	_ = client.Close(t.Context())
-	if took, bound := time.Since(began), client.Options().ReleaseTimeout+3*time.Second; took > bound {
-		t.Errorf("seed %d: Close took %v; at most %v are allowed", c.s.seed, took, bound)
-	}
-}
-
-func (c *contender) live(t *testing.T, end time.Time) {
-	c.wire = newWire(described{store.Intercept(&c.s.st, c.distance), store.Traits{}})
-	c.wire.deafness = func() time.Duration { return c.seconds(400) }
-	c.wire.set(c.network)
-	// A clock that is as wrong as it may be, or somewhere between.
-	c.clock = newClocks()
-	c.clock.rate = 1 + 0.01*[]float64{-1, 1, 2*c.rnd.Float64() - 1}[c.rnd.IntN(3)]
-	c.restart(t)
-	for time.Now().Before(end) {
-		c.weather()
-		switch c.rnd.IntN(20) {
-		case 0:
-			c.restart(t)
-		case 1, 2, 3:
-			c.useTicket(t)
-		case 4:
-			c.breakIt(t)
-		}
-		if c.session != nil && c.session.Err() != nil {
-			c.restart(t)
-		}
-		c.turn(t, time.Duration(1+c.rnd.IntN(300))*time.Second*c.s.scale)
-	}
-	<-c.s.healed
-	time.Sleep(10 * time.Minute * c.s.scale) // what is under way arrives
-	// Everything works again: each contender gets the lock in reasonable time. A session that
-	// no one renews would end while it waits.
-	c.restart(t)
-	for c.session != nil && c.client.Options().Manual {
-		c.restart(t)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute*c.s.scale)
-	defer cancel()
-	if g, err := c.h.Acquire(ctx); err != nil {
-		t.Errorf("seed %d: contender %d did not get its turn after the store healed: %v", c.s.seed, c.id, err)
-	} else {
-		c.s.acquired(t, c.id, g, false)
-		if err := g.Release(ctx); err != nil {
-			t.Errorf("seed %d: release on a good network: %v", c.s.seed, err)
-		}
-	}
-	c.wire.after.Wait()
-	c.close(t, c.client)
-	for c.client.Stats().Calls > 0 {
-		t.Errorf("seed %d: a call is left behind on a good network", c.s.seed)
-		time.Sleep(time.Minute)
-	}
-}
-
-// distance is what a request takes on a healthy store: up to a tenth of the shortest TTL.
-func (c *contender) distance(ctx context.Context, op *store.Op, next store.Handler) error {
-	if !c.s.calm || op.Kind == store.OpWatch {
-		return next(ctx, op)
-	}
-	whole := c.seconds(2) / 10
-	if err := pause(ctx, whole/2); err != nil {
-		return err
-	}
-	err := next(ctx, op)
-	if err := pause(ctx, whole/2); err != nil {
-		return err
-	}
-	return err
-}
-
-// turn is one attempt, and the work that follows it.
-func (c *contender) turn(t *testing.T, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	began := time.Now()
-	g, err := c.h.Acquire(ctx)
-	o := c.client.Options()
-	if took, bound := time.Since(began), patience+o.ReleaseTimeout+2*time.Second; took > bound {
-		t.Errorf("seed %d: Acquire took %v; at most %v are allowed", c.s.seed, took, bound)
-	}
-	if err != nil {
-		return
-	}
-	if c.session != nil {
-		c.s.count(func(s *simStats) { s.under++ })
-	}
-	c.s.acquired(t, c.id, g, false)
-	c.work(t, g, o)
-}
-
-// work is what happens under a lease, until its end.
-func (c *contender) work(t *testing.T, g *lease.Guard, o lease.Options) {
-	s := c.s
-	for range c.rnd.IntN(6) {
-		c.weather()
-		time.Sleep(c.seconds(20))
-		// Work does not look before it writes: the fence alone protects.
-		s.fenced(t, g)
-		switch c.rnd.IntN(6) {
-		case 0:
-			ctx, cancel := context.WithTimeout(t.Context(), c.seconds(10))
-			s.setData(ctx, t, g, strconv.FormatUint(c.rnd.Uint64(), 36))
-			cancel()
-		case 1:
-			_ = g.Renew(t.Context())
-		}
-	}
-	if err := g.Err(); s.calm && !o.Manual && errors.Is(err, lease.ErrLost) {
-		t.Errorf("seed %d: a lease was lost on a healthy store: %v, options %+v", s.seed, err, o)
-	}
-	began, bound := time.Now(), o.ReleaseTimeout+2*time.Second
-	switch c.rnd.IntN(7) {
-	case 0: // the process dies: nothing leaves it any more
-		c.mu.Lock()
-		c.bad, c.odds = drop, 1
-		c.mu.Unlock()
-		select {
-		case <-g.Context().Done():
-		case <-time.After(time.Minute * s.scale): // the network healed meanwhile
-		}
-		time.Sleep(time.Minute * s.scale)
-		began = time.Now()
-	case 1, 2:
-		ticket, err := g.Detach(t.Context())
-		if took := time.Since(began); took > bound {
-			t.Errorf("seed %d: Detach took %v; at most %v are allowed", s.seed, took, bound)
-		}
-		if err == nil {
-			s.keep(ticket)
-			if c.rnd.IntN(3) > 0 {
-				time.Sleep(c.seconds(5))
-				c.useTicket(t)
-			}
-		}
-		began = time.Now()
-	case 3:
-		c.restart(t)
-		began = time.Now()
-	case 4:
-		if c.session != nil {
-			_ = c.session.Close(t.Context())
-			if took := time.Since(began); took > bound {
-				t.Errorf("seed %d: Close of a session took %v; at most %v are allowed", s.seed, took, bound)
-			}
-			began = time.Now()
-		}
-	}
-	_ = g.Release(t.Context())
-	if took := time.Since(began); took > bound {
-		t.Errorf("seed %d: Release took %v; at most %v are allowed", s.seed, took, bound)
-	}
-}
-
-// keep keeps a ticket for ever.
-func (s *sim) keep(t lease.Ticket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tickets = append(s.tickets, t)
-}
-
-// useTicket uses one of the last tickets, which may have been used before.
-func (c *contender) useTicket(t *testing.T) {
-	c.s.mu.Lock()
-	n := len(c.s.tickets)
-	var ticket lease.Ticket
-	if n > 0 {
-		ticket = c.s.tickets[max(0, n-1-c.rnd.IntN(4))]
-	}
-	c.s.mu.Unlock()
-	if n == 0 {
-		return
-	}
-	client := c.open(t, ticket.TTL)
-	defer c.close(t, client)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
-	defer cancel()
-	var err error
-	switch c.rnd.IntN(4) {
-	case 0:
-		var next lease.Ticket
-		next, err = client.RenewTicket(ctx, ticket, func(next lease.Ticket) error {
-			c.s.keep(next)
-			return nil
-		})
-		if err == nil {
-			c.s.keep(next)
-		}
-	case 1:
-		err = client.ReleaseTicket(ctx, ticket)
-	default:
-		var g *lease.Guard
-		if g, err = client.Attach(ctx, ticket); err == nil {
-			c.s.acquired(t, c.id, g, true)
-			c.work(t, g, client.Options())
-		}
-	}
-	if err != nil {
-		c.s.count(func(s *simStats) { s.refused++ })
-	}
-	if changed := new(lease.TicketError); errors.As(err, &changed) {
-		c.s.keep(changed.Ticket)
-	}
-}
-
-// breakIt breaks the grant that stands, where a loss proves nothing.
-func (c *contender) breakIt(t *testing.T) {
-	if c.s.calm {
-		return
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second+c.seconds(30))
-	defer cancel()
-	info, err := c.client.Inspect(ctx, "job")
-	if err != nil {
-		return
-	}
-	if _, err := c.client.Break(ctx, "job", info.Record.Token, nil); err == nil {
-		c.s.count(func(s *simStats) { s.broken++ })
-	}
-}
-
-func (s *sim) acquired(t *testing.T, id int, g *lease.Guard, attached bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count(func(s *simStats) {
-		if attached {
-			s.attached++
-		} else {
-			s.grants++
-		}
-	})
-	if s.calm {
-		s.count(func(s *simStats) { s.calm++ })
-	}
-	if g.Token() < s.lastToken || g.Token() == s.lastToken && !attached {
-		t.Errorf("seed %d: token %d after %d", s.seed, g.Token(), s.lastToken)
-	}
-	if !s.data[string(g.Data())] {
-		t.Errorf("seed %d: data %q; it can be one of %v", s.seed, g.Data(), s.data)
-	}
-	if !attached {
-		// Requests still under way name a record that was replaced.
-		s.data = map[string]bool{string(g.Data()): true}
-	}
-	s.lastToken = g.Token()
-	s.guards[id] = g
-	s.believers(t)
-}
-
-// setData stores data, and notes what may stand in the record then.
-func (s *sim) setData(ctx context.Context, t *testing.T, g *lease.Guard, data string) {
-	note := func(f func()) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if g.Token() == s.lastToken {
-			f()
-		}
-	}
-	note(func() { s.data[data] = true })
-	err := g.SetData(ctx, []byte(data))
-	switch {
-	case err == nil:
-		s.count(func(s *simStats) { s.data++ })
-		note(func() {
-			if string(g.Data()) != data {
-				t.Errorf("seed %d: data %q was stored, the guard has %q", s.seed, data, g.Data())
-			}
-			s.data = map[string]bool{data: true}
-		})
-	case store.OutcomeOf(err) == store.NotApplied:
-		note(func() { delete(s.data, data) })
-	}
-}
-
-// fenced writes under the guard's token to a register that refuses older ones.
-func (s *sim) fenced(t *testing.T, g *lease.Guard) {
-	errStale := errors.New("stale")
-	_, err := store.Update(context.Background(), &s.st, "data", func(value []byte) ([]byte, error) {
-		seen, _ := strconv.ParseUint(string(value), 10, 64)
-		if g.Token() < seen {
-			return nil, errStale
-		}
-		return []byte(strconv.FormatUint(g.Token(), 10)), nil
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case errors.Is(err, errStale):
-		s.count(func(s *simStats) { s.stale++ })
-		if g.Err() == nil {
-			t.Errorf("seed %d: the fence refused a holder that believes, token %d", s.seed, g.Token())
-		}
-	case err != nil:
-		t.Error(err)
-	case g.Token() < s.lastToken && g.Err() == nil:
-		t.Errorf("seed %d: a holder of token %d believes although %d was granted", s.seed, g.Token(), s.lastToken)
+		defer func() { _ = guard.Release(t.Context()) }()
 	}
 }

@@ -1,0 +1,308 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// wantUntaken checks that the record of a lock names no holder and no waiter.
+func wantUntaken(t *testing.T, st store.Store, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if rec := record(t, st, name); rec.State != lease.Free || len(rec.Holders)+len(rec.Queue) > 0 {
+			t.Errorf("%q is %s, held by %v, waited for by %v; want it free", name, rec.State, rec.Holders, rec.Queue)
+		}
+	}
+}
+
+// TryDo of a reader, of a slot and of a fair handle runs its function where the lock has room for
+// another such holder. Where it has none, the function does not run, the error is a HeldError,
+// and the record names no entry of the one who tried.
+func TestTryDoOfMembers(t *testing.T) {
+	for what, tt := range map[string]struct {
+		o      lease.HandleOptions
+		beside lease.HandleOptions // of a holder that leaves room
+		in     lease.HandleOptions // of one that is in the way
+		slot   int
+	}{
+		"reader": {o: lease.HandleOptions{Shared: true}, beside: lease.HandleOptions{Shared: true}},
+		"slot":   {o: lease.HandleOptions{Slots: 2}, beside: lease.HandleOptions{Slots: 2}, in: lease.HandleOptions{Slots: 2}, slot: 2},
+		"fair":   {o: lease.HandleOptions{Fair: true}, in: lease.HandleOptions{Fair: true}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				s, other := opened(t, st), opened(t, st)
+				h := with(t, s, "job", tt.o)
+				var others []*lease.Guard
+				if tt.beside != (lease.HandleOptions{}) {
+					others = append(others, mustTake(t, with(t, other, "job", tt.beside)))
+				}
+				ran := 0
+				f := func(ctx context.Context, g *lease.Guard) error {
+					ran++
+					if g.Slot() != tt.slot || g.Err() != nil || ctx.Err() != nil {
+						t.Errorf("slot %d, want %d; %v, %v", g.Slot(), tt.slot, g.Err(), ctx.Err())
+					}
+					return errWork
+				}
+				if err := h.TryDo(t.Context(), f); !errors.Is(err, errWork) || ran != 1 {
+					t.Errorf("TryDo: %v, ran %d times", err, ran)
+				}
+				if rec := record(t, st, "job"); len(rec.Holders) != len(others) || len(rec.Queue) != 0 {
+					t.Errorf("after TryDo the record names %v and %v", rec.Holders, rec.Queue)
+				}
+				if tt.o.Shared {
+					mustRelease(t, others[0]) // a writer is in the way of readers
+					others = nil
+				}
+				others = append(others, mustTake(t, with(t, other, "job", tt.in)))
+				var held *lease.HeldError
+				if err := h.TryDo(t.Context(), f); !errors.As(err, &held) || ran != 1 {
+					t.Errorf("TryDo of a lock without room: %v, ran %d times", err, ran)
+				}
+				for _, g := range others {
+					mustRelease(t, g)
+				}
+				wantUntaken(t, st, "job")
+			})
+		})
+	}
+}
+
+// Do of a fair handle waits in the queue, behind those who came before it.
+func TestDoWaitsInTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		holder := mustTake(t, with(t, opened(t, st), "job", fair))
+		order, done := make(chan string, 3), make(chan error, 3)
+		for _, who := range []string{"first", "second", "third"} {
+			h := with(t, opened(t, st), "job", fair)
+			go func() {
+				done <- h.Do(t.Context(), func(context.Context, *lease.Guard) error {
+					order <- who
+					time.Sleep(time.Second)
+					return nil
+				})
+			}()
+			synctest.Wait()
+		}
+		mustRelease(t, holder)
+		for _, want := range []string{"first", "second", "third"} {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if who := <-order; who != want {
+				t.Errorf("%s ran; want %s", who, want)
+			}
+		}
+		wantUntaken(t, st, "job")
+	})
+}
+
+// All takes readers, slots and fair handles together. Of locks of which one has no room for
+// another holder TryAll takes none, and enters no queue.
+func TestAllOfMembers(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		handles := func(s *lease.Session) []*lease.Handle {
+			return []*lease.Handle{
+				with(t, s, "table", lease.HandleOptions{Shared: true}),
+				with(t, s, "pool", lease.HandleOptions{Slots: 2}),
+				with(t, s, "queue", lease.HandleOptions{Fair: true}),
+			}
+		}
+		a, b := opened(t, st), opened(t, st)
+		set, err := lease.All(t.Context(), handles(a)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot := set.Guard("pool").Slot(); slot != 1 || set.Guard("table").Token() == 0 {
+			t.Errorf("slot %d, %v", slot, set.Guards())
+		}
+		if again, err := lease.TryAll(t.Context(), handles(b)...); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("TryAll beside a holder of the third: %v, %v", again, err)
+		}
+		for _, name := range []string{"table", "pool", "queue"} {
+			if rec := record(t, st, name); slices.ContainsFunc(slices.Concat(rec.Holders, rec.Queue), func(m lease.Member) bool { return m.Session == b.ID() }) {
+				t.Errorf("after TryAll %q names the one who tried: %v, %v", name, rec.Holders, rec.Queue)
+			}
+		}
+		// All waits for the third, holding the others beside the first set.
+		waiting := make(chan *lease.Set)
+		go func() {
+			set, err := lease.All(t.Context(), handles(b)...)
+			if err != nil {
+				t.Error(err)
+			}
+			waiting <- set
+		}()
+		synctest.Wait()
+		if rec := record(t, st, "pool"); len(rec.Holders) != 2 {
+			t.Errorf("%d slots are held; want 2", len(rec.Holders))
+		}
+		if err := set.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		set = <-waiting
+		if set.Err() != nil || set.Guard("pool").Slot() != 2 {
+			t.Errorf("%v, slot %d", set.Err(), set.Guard("pool").Slot())
+		}
+		// When the session is lost, so is the set, whatever it holds.
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(set.Err(), lease.ErrClosed) || set.Context().Err() == nil {
+			t.Errorf("a set under a closed session: %v", set.Err())
+		}
+		_ = set.Release(t.Context())
+		wantUntaken(t, st, "table", "pool", "queue")
+	})
+}
+
+// A set that loses a slot, which was broken, while it waits for the next lock gives all back and
+// takes them anew.
+func TestAllLosesAMemberWhileWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s, other := opened(t, st), opened(t, st)
+		holder := mustTake(t, with(t, other, "queue", lease.HandleOptions{Fair: true}))
+		got := make(chan *lease.Set)
+		go func() {
+			set, err := lease.All(t.Context(), with(t, s, "pool", lease.HandleOptions{Slots: 1}), with(t, s, "queue", lease.HandleOptions{Fair: true}))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- set
+		}()
+		synctest.Wait()
+		before := record(t, st, "pool").Token
+		if _, err := client(t, st, nil).Break(t.Context(), "pool", before, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * ttl)
+		mustRelease(t, holder)
+		set := <-got
+		if set.Err() != nil || set.Guard("pool").Token() <= before+1 {
+			t.Errorf("%v, token %d after the break of %d", set.Err(), set.Guard("pool").Token(), before)
+		}
+		if err := set.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantUntaken(t, st, "pool", "queue")
+	})
+}
+
+// Linger and Options.AtLeast do not go with a handle that shares its lock or waits in a queue.
+// The error says so before a request is sent.
+func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		kinds := map[string]lease.HandleOptions{
+			"shared": {Shared: true}, "slots": {Slots: 2}, "fair": {Fair: true}, "fair and shared": {Fair: true, Shared: true},
+		}
+		lingering, spaced := open(t, client(t, w, nil)), open(t, client(t, w, &lease.Options{AtLeast: time.Minute}))
+		w.requests()
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "neither Linger nor Options.AtLeast") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for what, o := range kinds {
+			_, err := spaced.HandleWith("job", &o)
+			refused(what+" with AtLeast", err)
+			o.Linger = time.Minute
+			_, err = lingering.HandleWith("job", &o)
+			refused(what+" with Linger", err)
+		}
+		_, err := spaced.AcquireShared(t.Context(), "job")
+		refused("AcquireShared", err)
+		_, err = spaced.TryAcquireShared(t.Context(), "job")
+		refused("TryAcquireShared", err)
+		_, err = spaced.Semaphore("job", 2)
+		refused("Semaphore", err)
+		if n := w.requests(); n != 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+	})
+}
+
+// The head of a queue that was made a holder believes so only after it has read that. When its
+// first looks fail it goes on looking, and holds the lock when the store answers. When it gives
+// up before, the lock goes to the next in the queue, and is not held for as long as its session
+// lives.
+func TestHeadWhoseFirstLookFails(t *testing.T) {
+	for what, pushes := range map[string]bool{"the store tells of changes": true, "waiters poll": false} {
+		for _, tt := range []struct {
+			name    string
+			fault   fault
+			givesUp bool
+		}{
+			{"reads fail for a while", fail, false},
+			{"reads hang for a while", hang, false},
+			{"it gives up", fail, true},
+			{"it gives up and cannot leave", drop, true},
+		} {
+			t.Run(what+"/"+tt.name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					if !pushes {
+						st = hidden{st}
+					}
+					fair := lease.HandleOptions{Fair: true}
+					holder := mustTake(t, with(t, opened(t, st), "job", fair))
+					w := newWire(st)
+					s := open(t, client(t, w, nil))
+					head := acquiring(t, with(t, s, "job", fair))
+					next := acquiring(t, with(t, opened(t, st), "job", fair))
+					time.Sleep(time.Second)
+					if rec := record(t, st, "job"); len(rec.Queue) != 2 {
+						t.Fatalf("%d wait; want 2", len(rec.Queue))
+					}
+					looks := 0
+					w.set(func(op *store.Op) fault {
+						if op.Key != "lock/job" || op.Kind == store.OpWatch || tt.fault == fail && op.Kind.Write() {
+							return pass
+						}
+						looks++
+						return tt.fault
+					})
+					mustRelease(t, holder)
+					time.Sleep(2 * ttl)
+					if rec := record(t, st, "job"); head.over() || looks == 0 || rec.State != lease.Held || rec.Session != s.ID() {
+						t.Fatalf("%d looks, %v; the lock is %s under session %s", looks, head.err, rec.State, rec.Session)
+					}
+					if next.over() {
+						t.Fatalf("the next one has the lock: %v", next.err)
+					}
+					if tt.givesUp {
+						head.end()
+						<-head.done
+						if !errors.Is(head.err, context.Canceled) {
+							t.Errorf("the one that gave up: %v", head.err)
+						}
+						w.set(nil)
+					} else {
+						w.set(nil)
+						<-head.done
+						if head.err != nil || head.guard.Token() != record(t, st, "job").Token {
+							t.Fatalf("%v", head.err)
+						}
+						mustRelease(t, head.guard)
+					}
+					<-next.done
+					if next.err != nil || s.Err() != nil {
+						t.Fatalf("%v, %v", next.err, s.Err())
+					}
+					mustRelease(t, next.guard)
+					wantUntaken(t, st, "job")
+				})
+			})
+		}
+	}
+}
