@@ -37,7 +37,7 @@ func TestSimulation(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	hours := 300.0
 	if raceEnabled {
-		hours = 20
+		hours = 10
 	}
 	long := os.Getenv("HOLDFAST_TORTURE") != ""
 	if long {
@@ -78,12 +78,12 @@ func TestSimulation(t *testing.T) {
 type simStats struct {
 	Hours            float64 // that actors held locks or waited for them
 	Faults           int     // of the network
-	DeafCalls        int     // of these, calls that ignored their contexts
+	DeafCalls        int     `sim:"rare"` // of these, calls that ignored their contexts
 	Grants           int
 	GrantsOnCalm     int // on a healthy store
-	Takeovers        int
-	Losses           int
-	StaleWrites      int // that the fence refused
+	Takeovers        int `sim:"rare"`
+	Losses           int `sim:"rare"`
+	StaleWrites      int `sim:"rare"` // that the fence refused
 	Plain            int
 	UnderSessions    int
 	Readers          int
@@ -95,11 +95,11 @@ type simStats struct {
 	Functions        int // of a Do
 	StepsDown        int `sim:"rare"`
 	Refusals         int `sim:"rare"`
-	Asks             int
-	Terms            int // of leaders
-	Proclaimed       int
-	Observed         int
-	OtherKinds       int // refused, since the lock is a semaphore
+	Asks             int `sim:"rare"`
+	Terms            int `sim:"rare"` // of leaders
+	Proclaimed       int `sim:"rare"`
+	Observed         int `sim:"rare"`
+	OtherKinds       int `sim:"rare"` // refused, since the lock is a semaphore
 	OtherSlots       int `sim:"rare"` // refused, since it has another number of slots
 	Resized          int `sim:"rare"`
 	Queued           int // entered the queue of a lock
@@ -107,13 +107,13 @@ type simStats struct {
 	Attached         int `sim:"rare"`
 	TicketsRefused   int `sim:"rare"`
 	Breaks           int `sim:"rare"`
-	Data             int
+	Data             int `sim:"rare"`
 	Sessions         int
-	SessionsFenced   int
+	SessionsFenced   int `sim:"rare"`
 	ClientsClosed    int
-	Deaths           int
-	Sleeps           int
-	ClockJumps       int
+	Deaths           int `sim:"rare"`
+	Sleeps           int `sim:"rare"`
+	ClockJumps       int `sim:"rare"`
 	WritesChecked    int
 	BeliefsChecked   int
 	TurnsAfterHealed int
@@ -226,7 +226,7 @@ func newSim(seed uint64) *sim {
 // simSpan is for how long the network is bad, times the scale.
 func simSpan() time.Duration {
 	if raceEnabled {
-		return time.Hour
+		return 30 * time.Minute
 	}
 	return 2 * time.Hour
 }
