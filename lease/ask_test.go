@@ -735,7 +735,7 @@ func TestAskTellsWhenItIsHeard(t *testing.T) {
 			return []*lease.Guard{mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{}))}
 		},
 		"a lock under a session of the asker's client": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
-			return []*lease.Guard{mustTake(t, with(t, openSession(t, c), "job", lease.HandleOptions{}))}
+			return []*lease.Guard{mustTake(t, with(t, open(t, c), "job", lease.HandleOptions{}))}
 		},
 		"two readers, of which one hears late": func(t *testing.T, c *lease.Client, st store.Store) []*lease.Guard {
 			first := mustTake(t, with(t, opened(t, st), "job", lease.HandleOptions{Shared: true}))

@@ -15,33 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func openSession(t *testing.T, c *lease.Client) *lease.Session {
-	t.Helper()
-	s, err := c.OpenSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func underSession(t *testing.T, s *lease.Session, name string) *lease.Guard {
-	t.Helper()
-	g, err := s.TryAcquire(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
 // A holder under a session hears of an ask with the next renewal of the session: it takes a
 // write more, and a read of that lock. Other locks are not read.
 func TestAskUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		s := openSession(t, client(t, w, nil))
-		g := underSession(t, s, "job")
+		s := open(t, client(t, w, nil))
+		g := mustTryIn(t, s, "job")
 		for i := range 20 {
-			underSession(t, s, fmt.Sprint("other", i))
+			mustTryIn(t, s, fmt.Sprint("other", i))
 		}
 		asks := newWire(st)
 		asker := client(t, asks, &lease.Options{Holder: "bob"})
@@ -80,7 +62,7 @@ func TestAskOfADoUnderASession(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			c := client(t, st, nil)
-			s := openSession(t, c)
+			s := open(t, c)
 			asker := c
 			if !same {
 				asker = client(t, st, nil)
@@ -116,8 +98,8 @@ func TestAskOfADoUnderASession(t *testing.T) {
 func TestBreakUnderASession(t *testing.T) {
 	for _, releases := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
-			s := openSession(t, client(t, st, nil))
-			g, other := underSession(t, s, "job"), underSession(t, s, "other")
+			s := open(t, client(t, st, nil))
+			g, other := mustTryIn(t, s, "job"), mustTryIn(t, s, "other")
 			c := client(t, st, nil)
 			began := time.Now()
 			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
@@ -155,7 +137,7 @@ func TestBreakBesideAnAskUnderASession(t *testing.T) {
 		other := client(t, st, nil)
 		var token atomic.Uint64
 		var writes atomic.Int64
-		s := openSession(t, client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		s := open(t, client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			// The first write meets the ask.
 			if token.Load() != 0 && op.Kind.Write() && op.Key != "lock/job" && writes.Add(1) == 2 {
 				time.Sleep(time.Second)
@@ -165,7 +147,7 @@ func TestBreakBesideAnAskUnderASession(t *testing.T) {
 			}
 			return next(ctx, op)
 		}), nil))
-		g := underSession(t, s, "job")
+		g := mustTryIn(t, s, "job")
 		mustAsk(t, other, "")
 		token.Store(g.Token())
 		select {
@@ -181,8 +163,8 @@ func TestBreakBesideAnAskUnderASession(t *testing.T) {
 // waiter from the lock: those who wait for it tell the session.
 func TestBreakerThatDies(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := openSession(t, client(t, st, nil))
-		g := underSession(t, s, "job")
+		s := open(t, client(t, st, nil))
+		g := mustTryIn(t, s, "job")
 		w := newWire(st)
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() && op.Key == sessionKey(s) {
@@ -216,8 +198,8 @@ func TestPokeWithLostReplies(t *testing.T) {
 				t.Run(fmt.Sprintf("%s-%s-%d", asker, holder, n), func(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
 						w, aw := newWire(st), newWire(st)
-						s := openSession(t, client(t, w, nil))
-						g := underSession(t, s, "job")
+						s := open(t, client(t, w, nil))
+						g := mustTryIn(t, s, "job")
 						aw.set(nth(2, asker)) // the poke
 						w.set(nth(n, holder))
 						_, err := client(t, aw, nil).Ask(t.Context(), "job", nil)
@@ -250,8 +232,8 @@ func TestPokeWithLostReplies(t *testing.T) {
 func TestAttendAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		s := openSession(t, client(t, w, nil))
-		g := underSession(t, s, "job")
+		s := open(t, client(t, w, nil))
+		g := mustTryIn(t, s, "job")
 		mustAsk(t, client(t, st, nil), "")
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/job" {
@@ -306,11 +288,11 @@ func TestAskOfAClaimUnderASession(t *testing.T) {
 					}
 					return err
 				})
-				s := openSession(t, client(t, slow, nil))
+				s := open(t, client(t, slow, nil))
 				for i := range test.others {
-					underSession(t, s, fmt.Sprint("other", i))
+					mustTryIn(t, s, fmt.Sprint("other", i))
 				}
-				hears(t, underSession(t, s, "job"), ttl)
+				hears(t, mustTryIn(t, s, "job"), ttl)
 			})
 		})
 	}
@@ -323,10 +305,10 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				held := mustTake(t, with(t, opened(t, st), "queue", lease.HandleOptions{Fair: true}))
 				w := newWire(st)
-				s := openSession(t, client(t, w, nil))
-				guards := []*lease.Guard{underSession(t, s, "job")}
+				s := open(t, client(t, w, nil))
+				guards := []*lease.Guard{mustTryIn(t, s, "job")}
 				for i := range others {
-					guards = append(guards, underSession(t, s, fmt.Sprint("other", i)))
+					guards = append(guards, mustTryIn(t, s, fmt.Sprint("other", i)))
 				}
 				waits := make(chan *lease.Guard)
 				go func() {
@@ -367,11 +349,11 @@ func TestAskOfASessionThatWaits(t *testing.T) {
 // More locks than the record of a session has room for are all attended to.
 func TestAskOfManyLocksOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := openSession(t, client(t, st, nil))
+		s := open(t, client(t, st, nil))
 		var guards []*lease.Guard
 		asker := client(t, st, nil)
 		for i := range 150 {
-			g := underSession(t, s, fmt.Sprint("job", i))
+			g := mustTryIn(t, s, fmt.Sprint("job", i))
 			guards = append(guards, g)
 			if _, err := asker.Ask(t.Context(), g.Name(), nil); err != nil {
 				t.Fatal(err)
@@ -393,11 +375,11 @@ func TestAskOfManyLocksOfASession(t *testing.T) {
 // waiter saw its last renewal.
 func TestPokesDelayNoTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		s := openSession(t, client(t, st, &lease.Options{Manual: true}))
+		s := open(t, client(t, st, &lease.Options{Manual: true}))
 		for i := range 50 {
-			underSession(t, s, fmt.Sprint("other", i))
+			mustTryIn(t, s, fmt.Sprint("other", i))
 		}
-		underSession(t, s, "job")
+		mustTryIn(t, s, "job")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*ttl)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -429,7 +411,7 @@ func TestPokesDelayNoTakeover(t *testing.T) {
 // no more than the ask.
 func TestAskWaitsForADeadSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		underSession(t, openSession(t, client(t, st, &lease.Options{Manual: true})), "job")
+		mustTryIn(t, open(t, client(t, st, &lease.Options{Manual: true})), "job")
 		w := newWire(st)
 		writes := 0
 		w.set(func(op *store.Op) fault {
@@ -456,7 +438,7 @@ func TestLingerUnderASession(t *testing.T) {
 			if !watch {
 				st = mute{st}
 			}
-			s := openSession(t, client(t, st, nil))
+			s := open(t, client(t, st, nil))
 			h, err := s.HandleWith("job", &lease.HandleOptions{Linger: 20 * time.Minute})
 			if err != nil {
 				t.Fatal(err)

@@ -89,9 +89,10 @@
 // # Running it
 //
 // The tests visit some four million states, far fewer under the race detector. With
-// HOLDFAST_TORTURE=1 (make torture) they visit all of the full world, which are more than
-// 20 million, 26 million with tickets, 7 million with breaks beside presence and age, and 6 million with asks, try every fault there, and compare states with their reduced
-// forms; that takes some ten minutes of processor time and 1.5 GB:
+// HOLDFAST_TORTURE=1 (make torture) they visit all of the full world, which are 30 million, 26
+// million with tickets, 7 million with breaks beside presence and age, and 6 million with asks,
+// try every fault there, and compare states with their reduced forms; that takes more than ten
+// minutes of processor time and 2 GB:
 //
 //	HOLDFAST_TORTURE=1 go test -v -timeout 30m ./lease/internal/model
 package model

@@ -54,7 +54,7 @@ var catches = []exploretest.Catch[sessionmodel.Config, sessionmodel.Fault, sessi
 	{sessionmodel.CloseWritesFirst, oneLock, sessionmodel.FencedBelieves, 4},
 	{sessionmodel.CloseWritesFirst, oneLock, sessionmodel.Exclusion, 10},
 
-	// Nothing is held that its client does not know of.
+	// No lock is held of which its client does not know.
 	{sessionmodel.GiveUpInSilence, oneLock, sessionmodel.Known, 4},
 	{sessionmodel.GiveUpInSilence, crashWorld, sessionmodel.Freedom, 4},
 	{sessionmodel.GiveUpOnConflict, raceWorld, sessionmodel.Known, 6},
