@@ -94,5 +94,5 @@
 // try every fault there, and compare states with their reduced forms; that takes more than ten
 // minutes of processor time and 2 GB:
 //
-//	HOLDFAST_TORTURE=1 go test -v -timeout 30m ./lease/internal/model
+//	HOLDFAST_TORTURE=1 go test -v -timeout 60m ./lease/internal/model
 package model
