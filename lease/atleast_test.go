@@ -116,7 +116,7 @@ func TestAtLeastOfAFastClockEnds(t *testing.T) {
 
 // A lock that is kept for later is not removed, and a nonsense time is refused.
 func TestAtLeastOutlivesCollect(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{AtLeast: 100 * time.Hour})
 		mustRelease(t, mustTry(t, c, "job"))
 		for _, want := range []int{0, 1} {

@@ -81,7 +81,7 @@ func changeToken(t *testing.T, st store.Store, name string, change func(uint64) 
 // A lock that was granted many thousand times a second for a day is removed and made
 // anew: its tokens go on above, although no client reads the floor.
 func TestTokensRiseAfterCollectOfABusyLock(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		mustRelease(t, mustTry(t, c, "busy"))
 		const day = 24 * 60 * 60

@@ -3,6 +3,8 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -143,10 +145,29 @@ func everything(f fault) func(*store.Op) fault {
 	}
 }
 
+// longest is how much virtual time a test takes at the most, and ages how much those take that
+// see days and years go by. A test that waits in vain while leases are renewed would go on until
+// its time is up.
+const (
+	longest = 12 * time.Hour
+	ages    = 3 * 366 * 24 * time.Hour
+)
+
 // bubble runs f in virtual time, with a memory store.
 func bubble(t *testing.T, f func(t *testing.T, st store.Store)) {
 	t.Helper()
+	bubbleFor(t, longest, f)
+}
+
+// bubbleFor is bubble for a test that takes no more than that virtual time.
+func bubbleFor(t *testing.T, most time.Duration, f func(t *testing.T, st store.Store)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		end := time.AfterFunc(most, func() {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("%s is not over after %v of virtual time", t.Name(), most))
+		})
+		t.Cleanup(func() { end.Stop() })
 		var st memstore.Store
 		f(t, &st)
 	})

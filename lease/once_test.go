@@ -60,7 +60,7 @@ func sleepUntil(d time.Duration) {
 // A job runs once in each period, whichever machine asks, and the record tells of it. The
 // requests are exact: three for a run, one for the finding that it ran already.
 func TestOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, &lease.Options{Holder: "a"}), client(t, w, &lease.Options{Holder: "b"})
 		time.Sleep(2 * time.Hour)
@@ -100,7 +100,7 @@ func TestOnce(t *testing.T) {
 func TestOnceOnManyMachines(t *testing.T) {
 	zurich := zone(t, "Europe/Zurich")
 	for seed := range uint64(5) {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			time.Sleep(time.Until(time.Date(2000, 3, 24, 1, 0, 0, 0, zurich)))
 			period := lease.Daily(zurich)
@@ -145,7 +145,7 @@ func TestOnceOnManyMachines(t *testing.T) {
 // A run that failed is tried again in the same period, up to the number of retries, by any
 // machine; in the next period the count begins anew.
 func TestOnceTriesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		o := &lease.OnceOptions{Retries: 2}
 		for range 2 {
 			for try := range 3 {
@@ -172,7 +172,7 @@ func TestOnceTriesAgain(t *testing.T) {
 // Once waits while the job runs elsewhere, and TryOnce tells that it does. A second one that
 // waited finds that it ran.
 func TestOnceWhileItRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		a, b := client(t, st, &lease.Options{Holder: "a"}), client(t, st, nil)
 		var waited lease.OnceResult
 		done := make(chan error)
@@ -209,7 +209,7 @@ func TestOnceProcessThatDies(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			for _, last := range []fault{lose, drop} {
 				t.Run(fmt.Sprintf("%d retries, at write %d, %s", retries, n, last), func(t *testing.T) {
-					bubble(t, func(t *testing.T, st store.Store) {
+					bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 						w := newWire(st)
 						writes, began := 0, 0
 						w.set(func(op *store.Op) fault {
@@ -269,7 +269,7 @@ func TestOnceProcessThatDies(t *testing.T) {
 func TestOnceLostReplies(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for _, f := range []fault{drop, fail, lose, repeat, hang, hangLate} {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 				w := newWire(st)
 				requests, began := 0, 0
 				w.set(func(op *store.Op) fault {
@@ -299,7 +299,7 @@ func TestOnceLostReplies(t *testing.T) {
 
 // A claim that is given up leaves the run before it, and no try.
 func TestOnceThatIsGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		mustOnce(t, client(t, st, &lease.Options{Holder: "before"}), succeeds, nil)
 		sleepUntil(time.Hour)
 		w := newWire(st)
@@ -320,7 +320,7 @@ func TestOnceThatIsGivenUp(t *testing.T) {
 
 // A grant whose reply comes when its time is over was no run: the function has not begun.
 func TestOnceWithALateReply(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		slow := &lateReplies{Store: st}
 		r := mustOnce(t, client(t, slow, nil), succeeds, nil)
 		wantOutcome(t, r, true, lease.Done, 1)
@@ -360,7 +360,7 @@ func (s *lateReplies) Get(ctx context.Context, key string) ([]byte, store.Versio
 func TestOnceWithClocksThatJump(t *testing.T) {
 	const year = 366 * 24 * time.Hour
 	for _, back := range []time.Duration{time.Second, time.Minute, time.Hour, 25 * time.Hour, year} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			sleepUntil(10 * time.Second)
 			mustOnce(t, client(t, st, nil), succeeds, nil)
 			r, err := at(t, st, "slow", -back).Once(t.Context(), "job", daily, succeeds, &lease.OnceOptions{Retries: 3})
@@ -370,7 +370,7 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 		})
 	}
 	for _, ahead := range []time.Duration{time.Hour, 25 * time.Hour, year} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			sleepUntil(30 * time.Minute)
 			ok := client(t, st, nil)
 			mustOnce(t, ok, succeeds, nil)
@@ -401,7 +401,7 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 // A run counts for the period in which it was decided, although the grant takes until the
 // next one; two machines on the two sides of a boundary run it once.
 func TestOnceAtTheBoundary(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		sleepUntil(-2 * time.Second)
 		w := newWire(st)
 		w.set(nth(1, hang)) // for half a TTL
@@ -419,7 +419,7 @@ func TestOnceAtTheBoundary(t *testing.T) {
 // A run of too long is told to stop, and counts as failed when it does. A function that
 // ignores that keeps the lock.
 func TestOnceThatHangs(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		o := &lease.OnceOptions{Max: time.Hour, Retries: 1}
 		began := time.Now()
 		r, err := client(t, st, nil).Once(t.Context(), "job", daily, func(ctx context.Context, g *lease.Guard) error {
@@ -468,7 +468,7 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 		}, lease.ErrDetached, lease.Died, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 				r, err := client(t, st, nil).Once(t.Context(), "job", daily, func(ctx context.Context, g *lease.Guard) error { return c.f(t, st, ctx, g) }, nil)
 				if !r.Ran || err == nil || c.is != nil && !errors.Is(err, c.is) {
 					t.Errorf("Once: %+v, %v", r, err)
@@ -480,7 +480,7 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 			})
 		})
 	}
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = client(t, st, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { panic("no") }, nil)
@@ -493,7 +493,7 @@ func TestOnceTellsTheOutcome(t *testing.T) {
 
 // Work that was not done is no try, and the run before it stays.
 func TestOnceThatWasNotDone(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		for range 2 {
 			r := mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowAgain(); return nil }, nil)
@@ -513,7 +513,7 @@ func TestOnceThatWasNotDone(t *testing.T) {
 // The run stays in the record when the lock is used as a plain one, also one whose process
 // died; gc leaves the record alone until the period is over.
 func TestRunOutlivesOtherGrants(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		monthly := lease.Monthly(nil)
 		o := &lease.OnceOptions{Retries: 1}
 		h, err := client(t, st, &lease.Options{Manual: true, Holder: "dead"}).HandleOnce("job", monthly, o)
@@ -554,7 +554,7 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 // A break of the run in progress takes it back, too: when its holder has ended, the next one
 // may run.
 func TestBreakTakesTheRunBack(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		r, err := c.Once(t.Context(), "job", daily, func(ctx context.Context, g *lease.Guard) error { breaks(t, st, g); return ctx.Err() }, nil)
 		if !errors.Is(err, lease.ErrBroken) || !r.Ran {
@@ -578,7 +578,7 @@ func TestBreakTakesTheRunBack(t *testing.T) {
 // A run in a record that cannot be believed is an error of the whole record, and fields that
 // are not known are kept while the run stands.
 func TestRunInTheRecord(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		mustOnce(t, c, succeeds, nil)
 		value, v, err := st.Get(t.Context(), "lock/job")
@@ -619,7 +619,7 @@ func TestRunInTheRecord(t *testing.T) {
 // Of several locks none counts as run, and none is kept for later, when one of them could
 // not be had.
 func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "other")
 		c := client(t, st, &lease.Options{AtLeast: time.Hour})
 		h, err := c.HandleOnce("job", daily, nil)
@@ -652,7 +652,7 @@ func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
 // Programs that name different periods agree on what ran in which: what counts is when it
 // began.
 func TestOnceWithDifferentPeriods(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		time.Sleep(90 * time.Minute)
 		c := client(t, st, nil)
 		ran := []bool{}
@@ -676,7 +676,7 @@ func TestOnceWithDifferentPeriods(t *testing.T) {
 // That a job ran is decided on what the store has now, and not on what the handle has seen
 // last: an operator may have taken the run back.
 func TestOnceRestsOnALook(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		h, err := client(t, st, nil).HandleOnce("job", daily, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -703,7 +703,7 @@ func TestOnceRestsOnALook(t *testing.T) {
 // A store that can be read without waiting may show a state that never takes effect. That the
 // job ran does not rest on that.
 func TestOnceTrustsNoPeek(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		mustOnce(t, client(t, st, nil), succeeds, nil)
 		value, version, err := st.Get(t.Context(), "lock/job")
 		if err != nil {
@@ -739,7 +739,7 @@ func (p *peeking) Peek(ctx context.Context, key string) ([]byte, store.Version, 
 // A process that has taken up a run with a ticket tells its end, or takes it back.
 func TestOnceInAnotherProcess(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			o := &lease.Options{NoPresence: true, TTL: ttl}
 			h, err := client(t, st, o).HandleOnce("job", daily, nil)
 			if err != nil {
@@ -781,7 +781,7 @@ func TestOnceCampaign(t *testing.T) {
 	}
 	var sum campaign
 	for seed := range seeds {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			period := []lease.Period{daily, lease.Hourly(zone(t, "Australia/Lord_Howe")), lease.Weekly(zone(t, "America/Havana")), lease.Every(5 * time.Hour)}[seed%4]
 			c := &campaign{t: t, st: st, seed: seed, period: period, begun: map[string]bool{}}
 			c.o = &lease.OnceOptions{Retries: int(seed % 3), Max: 10 * time.Minute}
