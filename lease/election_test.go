@@ -645,7 +645,10 @@ func TestLeadEnds(t *testing.T) {
 				defer cancel(nil)
 				runs := 0
 				err := client.Lead(ctx, "job", nil, func(ctx context.Context, g *lease.Guard) error {
-					runs++
+					if runs++; runs > 1 { // it runs again and again, in no time
+						cancel(nil)
+						return nil
+					}
 					return c.f(t, client, cancel, ctx, g)
 				})
 				if runs != 1 || c.is == nil && err != nil || c.is != nil && !errors.Is(err, c.is) || c.not != nil && errors.Is(err, c.not) {

@@ -263,7 +263,9 @@ func TestDownloadEnds(t *testing.T) {
 		b := newBadLine(t, random(640*kib))
 		b.after, b.breaks = 1, -1
 		start := time.Now()
-		_, err := object.Download(t.Context(), b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
+		bound, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		_, err := object.Download(bound, b, "k", &sheet{}, &object.DownloadOptions{Range: 64 * kib})
 		if !errors.Is(err, store.ErrUnavailable) || b.gets > 60 || time.Since(start) > time.Minute {
 			t.Errorf("got %v after %d requests and %v", err, b.gets, time.Since(start))
 		}

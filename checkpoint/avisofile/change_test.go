@@ -26,6 +26,7 @@ func TestReplacedLock(t *testing.T) {
 	defer unlock()
 	_, done := waiting(t, s, 1)
 	do(t, os.Remove(path+".lock"))
+	waitFor(t, "the call, which needs the new lock", func() bool { return len(done) > 0 })
 	do(t, <-done)
 	wantLocked(t, s, 2, lockFile(t, path))
 }
