@@ -55,6 +55,23 @@ func (s *Session) Election(name string) (*Election, error) {
 	return newElection(h), nil
 }
 
+// ElectionWith is [Session.Election] with options. With [HandleOptions.Fair] the candidates of an
+// election lead in the order in which their campaigns began, if all of them are fair: others
+// lead when none waits in line. A leader that resigns hands the lock over, and does not know the
+// value of the next one. So the next leader has no value at first: it writes its own, in one
+// more request, before its Campaign returns. The [HandleOptions] of an election are Fair and
+// OnAsk; with others the error matches [store.ErrInvalid]. A nil o means all defaults.
+func (s *Session) ElectionWith(name string, o *HandleOptions) (*Election, error) {
+	h, err := s.HandleWith(name, o)
+	if err != nil {
+		return nil, err
+	}
+	if o := h.opts; o.Shared || o.Slots != 0 || o.Linger != 0 {
+		return nil, fmt.Errorf("%w: election %q: a leader holds the lock alone, and leaves it when it resigns", store.ErrInvalid, name)
+	}
+	return newElection(h), nil
+}
+
 func newElection(h *Handle) *Election { return &Election{h: h, slot: make(chan struct{}, 1)} }
 
 // Name returns the name that the candidate campaigns for.
@@ -92,9 +109,15 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A lock that readers held is handed over by the last of them, who does not know the value.
-	if !bytes.Equal(guard.Data(), value) {
-		if err := guard.SetData(ctx, value); err != nil {
+	// Who hands the lock over knows neither the value nor the text of the holder.
+	last := e.h.known()
+	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != e.h.c.set.Holder
+	if handed || !bytes.Equal(guard.Data(), value) {
+		err := guard.rewrite(ctx, func(r *Record) error {
+			r.Holder = e.h.c.set.Holder
+			return r.setData(value)
+		}, func() bool { return bytes.Equal(guard.Data(), value) })
+		if err != nil {
 			return nil, errors.Join(err, guard.Release(ctx))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -967,4 +968,92 @@ func TestLeadGivesWayWhenAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Candidates that are fair lead in the order in which they came. Whatever record is written, the
+// value in it is that of the leader whose token is in it, or none: and it is none before the
+// campaign has returned only. An interrupted candidate is passed over.
+func TestFairElection(t *testing.T) {
+	for _, pushes := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if !pushes {
+				st = unwatched{st}
+			}
+			var mu sync.Mutex
+			values := map[uint64][]string{} // by token
+			w := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				err := next(ctx, op)
+				rec, bad := lease.Decode("job", op.Value)
+				if err != nil || !op.Kind.Write() || bad != nil || rec.State != lease.Held {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				values[rec.Token] = append(values[rec.Token], string(rec.Data))
+				return err
+			})
+			var order []string
+			var all sync.WaitGroup
+			for i := range 8 {
+				name := fmt.Sprint("candidate ", i)
+				c := client(t, w, &lease.Options{Holder: name})
+				e, err := open(t, c).ElectionWith("job", &lease.HandleOptions{Fair: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if i == 3 {
+					time.AfterFunc(30*time.Second, cancel)
+				}
+				all.Go(func() {
+					defer cancel()
+					g, err := e.Campaign(ctx, []byte(name))
+					if i == 3 {
+						if !errors.Is(err, context.Canceled) {
+							t.Errorf("the candidate that gives up: %v", err)
+						}
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					order = append(order, name)
+					mu.Unlock()
+					wantLeader(t, c, "job", name, g.Token())
+					if l, err := c.Leader(t.Context(), "job"); err != nil || l.Holder != name {
+						t.Errorf("the leader is %q, %v, want %q", l.Holder, err, name)
+					}
+					time.Sleep(time.Minute)
+					if err := e.Resign(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+				time.Sleep(time.Second)
+			}
+			all.Wait()
+			if want := "[candidate 0 candidate 1 candidate 2 candidate 4 candidate 5 candidate 6 candidate 7]"; fmt.Sprint(order) != want {
+				t.Errorf("they lead in the order %v, want %s", order, want)
+			}
+			if len(values) != 7 {
+				t.Errorf("%d terms: %q", len(values), values)
+			}
+			for token, all := range values {
+				own := strings.Trim(strings.Join(slices.Compact(all), ","), ",")
+				if !slices.Contains(order, own) {
+					t.Errorf("the token %d was written with the values %q", token, all)
+				}
+			}
+			wantNoLeader(t, client(t, st, nil), "job")
+		})
+	}
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		for _, o := range []lease.HandleOptions{{Shared: true}, {Slots: 2}, {Linger: time.Second}} {
+			if _, err := s.ElectionWith("job", &o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+	})
 }

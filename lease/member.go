@@ -22,6 +22,7 @@ const (
 	ModeShared    Mode = "shared"    // to read, beside other readers
 	ModeSlot      Mode = "slot"      // one slot of a semaphore
 	ModeExclusive Mode = "exclusive" // alone; in the queue only
+	ModeCandidate Mode = "candidate" // alone, as the leader of an election; in the queue only
 )
 
 // Member is one of several holders of a lock, or one of those who wait in its queue. It is
@@ -66,7 +67,10 @@ func alphanumeric(s string, capitals bool) bool {
 }
 
 // modeCodes are the modes as a record has them: 500 members fit into three quarters of it.
-var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w"}
+var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w", ModeCandidate: "c"}
+
+// alone reports whether a member of that mode holds the lock alone.
+func (m Mode) alone() bool { return m == ModeExclusive || m == ModeCandidate }
 
 // MarshalJSON returns the member as an array: grant, mode, TTL in milliseconds, since in Unix
 // seconds, token and slot, without zeros at the end.

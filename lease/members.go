@@ -336,6 +336,9 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 // empty if it may not enter.
 func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry string, _ error) {
 	m := Member{Session: h.under.ID(), TTL: h.c.set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
+	if m.Mode == ModeExclusive && h.campaign.Load() != nil {
+		m.Mode = ModeCandidate
+	}
 	m.Grant = h.under.nextGrant()
 	at, err := rec.enter(m, queue && h.queues(rec))
 	if err != nil || at == absent {
@@ -344,7 +347,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	if at == holding {
 		rec.Holder = h.c.set.Holder
 	}
-	if at == holding && m.Mode == ModeExclusive {
+	if at == holding && m.Mode.alone() {
 		if err := h.dress(ctx, rec); err != nil {
 			return "", err
 		}
@@ -362,8 +365,8 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 // queues reports whether the handle waits for the lock in its queue. If it does not it looks at
 // the lock now and then. A queue is for all: none who comes later overtakes it.
 func (h *Handle) queues(r *Record) bool {
-	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil {
-		return false // who hands the lock over writes neither
+	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil && !h.opts.Fair {
+		return false // who hands the lock over writes neither that time nor the value
 	}
 	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }

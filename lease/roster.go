@@ -67,7 +67,7 @@ func (r *Record) enter(m Member, queue bool) (standing, error) {
 	at, err := absent, error(nil)
 	switch free := len(r.Queue) == 0 && r.fits(m.Mode); {
 	case !free && !queue:
-	case r.members() >= MaxMembers && !(free && m.Mode == ModeExclusive):
+	case r.members() >= MaxMembers && !(free && m.Mode.alone()):
 		return absent, fmt.Errorf("lock %q: %w: it has %d holders and waiters", r.Name, ErrFull, r.members())
 	case free:
 		if err = r.grantTo(m); err == nil {
@@ -182,7 +182,10 @@ func (r *Record) grantTo(m Member) error {
 		r.Token = token
 	}
 	m.Token, m.Since = r.Token, r.Renewed.UTC().Truncate(time.Second)
-	if m.Mode == ModeExclusive {
+	if m.Mode == ModeCandidate {
+		r.Data = nil // the value of another leader; the candidate writes its own
+	}
+	if m.Mode.alone() {
 		r.State, r.Grant, r.Session, r.TTL, r.Granted = Held, m.Grant, m.Session, m.TTL, r.Renewed
 		r.Holder, r.Process, r.Presence = "session "+m.Session, "", ""
 		return nil

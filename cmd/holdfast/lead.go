@@ -37,6 +37,9 @@ for the leadership ("holdfast ask"): the command gets TERM, and the others have 
 with --on-ask ignore it goes on. lead ends when the command ends by itself, with its exit status,
 and when a signal asks it to end, which is passed on to the command.
 
+With --fair the candidates wait in line, under a session as "run --fair" does. A leader that
+ends hands the lock to the next one, which has no value for the moment until it has written its own.
+
 The command finds the variables that "run" sets. HOLDFAST_TOKEN is of the term, and rises
 from one to the next.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
@@ -62,6 +65,7 @@ from one to the next.`,
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
 	f.addOnAsk(flags)
+	flags.BoolVar(&f.beside.Fair, "fair", false, "wait in line: the candidates lead in the order in which they came, if all have --fair")
 	flags.StringVar(&value, "value", "", "what the others can read while this one leads: up to 32,768 bytes")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "end what the command leaves running in its group")
 	return cmd
@@ -89,13 +93,26 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 	if err := heldAround(ctx, client, inheritedLocks(), st.url, names[0]); err != nil {
 		return err
 	}
-	election, err := client.Election(names[0])
-	if err != nil {
-		return err
+	var session *lease.Session
+	var election *lease.Election
+	elect := func(ctx context.Context) (*lease.Election, error) {
+		if !f.inSession() {
+			if election == nil {
+				election, err = client.Election(names[0])
+			}
+			return election, err
+		}
+		if session == nil || session.Err() != nil { // a session that was lost does not return
+			if session, err = client.OpenSession(ctx); err != nil {
+				return nil, err
+			}
+			election, err = session.ElectionWith(names[0], &f.beside)
+		}
+		return election, err
 	}
 	<-handled
 	for {
-		again, err := a.term(ctx, f, election, openClient{client, st}, value, argv, signals)
+		again, err := a.term(ctx, f, elect, openClient{client, st}, value, argv, signals)
 		if !again {
 			return err
 		}
@@ -106,8 +123,12 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 }
 
 // term campaigns, and runs the command for a term. It reports whether to campaign again.
-func (a *app) term(ctx context.Context, f *runFlags, election *lease.Election, on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
-	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (*lease.Set, error) {
+func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
+	var election *lease.Election
+	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (_ *lease.Set, err error) {
+		if election, err = elect(ctx); err != nil {
+			return nil, err
+		}
 		guard, err := election.Campaign(ctx, value)
 		if err != nil {
 			return nil, err
@@ -119,8 +140,11 @@ func (a *app) term(ctx context.Context, f *runFlags, election *lease.Election, o
 		}
 		return set, nil
 	})
-	if err != nil {
-		return false, errors.Join(a.busy(ctx, f, nil, err), election.Resign(ctx))
+	if err != nil && election != nil {
+		err = errors.Join(a.busy(ctx, f, nil, err), election.Resign(ctx))
+	}
+	if err != nil { // the session in which it waited may be lost: it stands in line anew
+		return f.inSession() && errors.Is(err, lease.ErrLost), err
 	}
 	guard := set.Guards()[0]
 	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}

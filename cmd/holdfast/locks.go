@@ -52,7 +52,7 @@ type lockView struct {
 
 // memberView is one of several holders of a lock, or of those that wait for it.
 type memberView struct {
-	Mode     string     `json:"mode"`            // shared, slot or exclusive
+	Mode     string     `json:"mode"`            // shared, slot, exclusive or candidate
 	Slot     int        `json:"slot,omitempty"`  // its number
 	Token    uint64     `json:"token,omitempty"` // of a holder
 	Since    *time.Time `json:"since"`           // by its own clock
@@ -561,7 +561,7 @@ has removed it.`,
 func (m *memberView) line() string {
 	text := cmp.Or(m.Holder, "session "+m.Session)
 	if m.Token == 0 {
-		text += map[string]string{string(lease.ModeShared): ", to read", string(lease.ModeExclusive): ", alone"}[m.Mode]
+		text += map[string]string{string(lease.ModeShared): ", to read", string(lease.ModeExclusive): ", alone", string(lease.ModeCandidate): ", to lead"}[m.Mode]
 	} else {
 		text += fmt.Sprintf(", token %d", m.Token)
 	}
