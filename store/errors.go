@@ -155,6 +155,10 @@ var (
 	// ErrDenied: the caller lacks a right that the store demands.
 	ErrDenied error = NewSentinel("permission denied", NotApplied)
 
+	// ErrCredentials: the store does not accept the caller's credentials, whatever rights
+	// those have.
+	ErrCredentials error = NewSentinel("permission denied", NotApplied, ErrDenied)
+
 	// ErrNotFound: the register is absent.
 	ErrNotFound = errors.New("not found")
 

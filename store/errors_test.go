@@ -26,6 +26,7 @@ func TestOutcomeOf(t *testing.T) {
 		{"ErrTooLarge", store.ErrTooLarge, store.NotApplied},
 		{"ErrUnsafe", store.ErrUnsafe, store.NotApplied},
 		{"ErrDenied", store.ErrDenied, store.NotApplied},
+		{"ErrCredentials", store.ErrCredentials, store.NotApplied},
 		{"ErrMisconfigured", store.ErrMisconfigured, store.NotApplied},
 		{"ErrClosed", store.ErrClosed, store.NotApplied},
 		{"ErrNotFound", store.ErrNotFound, store.Unknown},

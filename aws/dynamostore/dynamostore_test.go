@@ -181,7 +181,7 @@ func TestOutcomes(t *testing.T) {
 		{"lost for ever", awstest.Fault{Drop: true}, store.Unknown, store.ErrUnavailable},
 		{"500 for ever", awstest.Fault{Status: 500, Code: "InternalServerError"}, store.Unknown, store.ErrUnavailable},
 		{"denied", awstest.Fault{Status: 400, Code: "AccessDeniedException"}, store.NotApplied, store.ErrDenied},
-		{"wrong credentials", awstest.Fault{Status: 400, Code: "UnrecognizedClientException"}, store.NotApplied, store.ErrDenied},
+		{"wrong credentials", awstest.Fault{Status: 400, Code: "UnrecognizedClientException"}, store.NotApplied, store.ErrCredentials},
 		{"no table", awstest.Fault{Status: 400, Code: "ResourceNotFoundException"}, store.NotApplied, store.ErrMisconfigured},
 		{"other keys", awstest.Fault{Status: 400, Code: "ValidationException"}, store.NotApplied, store.ErrMisconfigured},
 	} {

@@ -43,7 +43,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 	case code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || code == "IllegalLocationConstraintException" || status == http.StatusMovedPermanently:
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "wrong region%s: %s", rightRegion(c), c.Text(err))
 	case code == "InvalidAccessKeyId" || code == "SignatureDoesNotMatch" || code == "ExpiredToken" || code == "InvalidToken" || code == "XAdminUserNotFound":
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", c.Text(err))
+		return c.Fail(err, store.ErrCredentials, store.NotApplied, "the credentials were refused: %s", c.Text(err))
 	case code == "RequestTimeTooSkewed":
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the clock of this machine is wrong: %s", c.Text(err))
 	case status == http.StatusForbidden:

@@ -114,8 +114,8 @@ func TestAnswers(t *testing.T) {
 		word   string
 	}{
 		{403, "AccessDenied", store.ErrDenied, "AccessDenied"},
-		{403, "SignatureDoesNotMatch", store.ErrDenied, "credentials"},
-		{403, "InvalidAccessKeyId", store.ErrDenied, "credentials"},
+		{403, "SignatureDoesNotMatch", store.ErrCredentials, "credentials"},
+		{403, "InvalidAccessKeyId", store.ErrCredentials, "credentials"},
 		{400, "ExpiredToken", store.ErrDenied, "credentials"},
 		{404, "XAdminUserNotFound", store.ErrDenied, "credentials"},
 		{403, "RequestTimeTooSkewed", store.ErrMisconfigured, "clock"},

@@ -74,7 +74,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if u, err := a.parseStore(a.storeURL); err != nil {
 		return err
 	} else if u.Scheme != "file" { // in a file store doctor leaves nothing that it made
-		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrDenied) && strings.Contains(err.Error(), "the credentials were refused") {
+		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrCredentials) {
 			return err
 		}
 	}

@@ -109,7 +109,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 			if dash < 0 {
 				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
 			}
-			if err := notEmpty(cmd.Flags(), "per", "metrics", "report", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
+			if err := notEmpty(cmd.Flags(), "per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {

@@ -169,7 +169,6 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 		{"on ask", nil, []string{"--store", "file:s", "run", "x", "--on-ask", "", "--", "touch", "ran"}, statusUsage},
 		{"on lost", nil, []string{"--store", "file:s", "run", "x", "--on-lost", "", "--", "touch", "ran"}, statusUsage},
 		{"on acquire", nil, []string{"--store", "file:s", "run", "x", "--on-acquire", "", "--", "touch", "ran"}, statusUsage},
-		{"report", nil, []string{"--store", "file:s", "run", "x", "--report", "", "--", "touch", "ran"}, statusUsage},
 		{"value of a leader", nil, []string{"--store", "file:s", "lead", "x", "--value", "", "--", "touch", "ran"}, statusUsage},
 		{"a number counts as not set", []string{"HOLDFAST_RETRIES=", "HOLDFAST_MAX=", "HOLDFAST_SHARED="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},
 		{"the flag wins", []string{"HOLDFAST_STORE="}, []string{"--store", "file:s", "run", "x", "--", "true"}, statusOK},

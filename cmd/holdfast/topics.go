@@ -212,6 +212,6 @@ run sets for its command:
   HOLDFAST_HOOK     for the programs of --on-acquire, --on-release and --on-lost: which it is
 
 A variable that is set and empty counts as not set where it is a number, a time, a switch
-or a text for people. Where it names something (a store, a file, a table, a bucket, a program,
+or a text for people. Where it names something (a store, a state file, a table, a bucket, a program,
 a period, a version) it is an error, since that may be a secret that is missing.`
 }

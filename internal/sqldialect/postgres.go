@@ -36,7 +36,9 @@ func classifyPostgres(err error) error {
 		return nil
 	case code[:2] == "40" || code[:2] == "53" || code[:2] == "55":
 		return ErrBusy // a deadlock, too many connections, a lock that was not available
-	case code == "42501" || code[:2] == "28":
+	case code[:2] == "28":
+		return store.ErrCredentials
+	case code == "42501":
 		return store.ErrDenied
 	case code[:2] == "22" || code[:2] == "23":
 		return store.ErrInvalid // a value that the type or a constraint of a column refuses

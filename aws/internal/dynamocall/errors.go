@@ -41,7 +41,7 @@ func (t *Table) classify(c *awscall.Call, err error) error {
 	case "AccessDeniedException":
 		return c.Fail(err, store.ErrDenied, store.NotApplied, "%s", text)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException", "IncompleteSignatureException":
-		return c.Fail(err, store.ErrDenied, store.NotApplied, "the credentials were refused: %s", text)
+		return c.Fail(err, store.ErrCredentials, store.NotApplied, "the credentials were refused: %s", text)
 	case "InternalServerError", "ServiceUnavailable":
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "%s", text)
 	}
