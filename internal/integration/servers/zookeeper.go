@@ -1,0 +1,93 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// zookeeperPOM names ZooKeeper, and what it needs to run and does not name itself.
+const zookeeperPOM = `<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>holdfast</groupId>
+  <artifactId>zookeeper</artifactId>
+  <version>0</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.zookeeper</groupId>
+      <artifactId>zookeeper</artifactId>
+      <version>` + zookeeperVersion + `</version>
+    </dependency>
+    <dependency>
+      <groupId>io.dropwizard.metrics</groupId>
+      <artifactId>metrics-core</artifactId>
+      <version>4.1.12.1</version>
+    </dependency>
+  </dependencies>
+</project>
+`
+
+// zookeeperConfig takes the directory for the data and the port. It is what the server's
+// manual starts with, but for a limit of 60 connections from one host, and a second server,
+// for administration, on a port of its own.
+const zookeeperConfig = `tickTime=2000
+dataDir=%s
+clientPort=%s
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+admin.enableServer=false
+`
+
+// StartZooKeeper starts one server of ZooKeeper with its data in an empty directory, and
+// returns its address. The caller ends it. Every server needs java, and the first one mvn.
+func StartZooKeeper(ctx context.Context, data string) (address string, end func(), err error) {
+	java, err := lookPath("java")
+	if err != nil {
+		return "", nil, err
+	}
+	lib, err := zookeeperLib(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := launch(ctx, "zookeeper", func(dir, at string) (*exec.Cmd, error) {
+		address = at
+		config := filepath.Join(dir, "zoo.cfg")
+		cmd := exec.Command(java, "-Xmx512m", "-cp", filepath.Join(lib, "*"),
+			"org.apache.zookeeper.server.ZooKeeperServerMain", config)
+		return cmd, os.WriteFile(config, fmt.Appendf(nil, zookeeperConfig, data, portOf(at)), 0o600)
+	}, func(ctx context.Context, at string) error {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", at)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return address, p.stop, nil
+}
+
+// zookeeperLib returns the directory of the server's jars.
+func zookeeperLib(ctx context.Context) (string, error) {
+	dir, err := cached("zookeeper-"+zookeeperVersion, func(dir string) error {
+		mvn, err := lookPath("mvn")
+		if err != nil {
+			return err
+		}
+		pom := filepath.Join(dir, "pom.xml")
+		if err := os.WriteFile(pom, []byte(zookeeperPOM), 0o600); err != nil {
+			return err
+		}
+		// Without the native code for TLS, of every system: it is half of all.
+		return runWithProgress(exec.CommandContext(ctx, mvn, "-q", "-B", "-f", pom, mavenCopy,
+			"-DincludeScope=runtime", "-DexcludeArtifactIds=netty-tcnative-boringssl-static",
+			"-DoutputDirectory="+filepath.Join(dir, "lib")), "fetching ZooKeeper with mvn (once; 5 MB)")
+	})
+	return filepath.Join(dir, "lib"), err
+}
