@@ -63,7 +63,7 @@ type etcdMember struct {
 
 // joinEtcd counts all messages that the client sends, and those that only keep its session
 // alive under beats, too.
-func joinEtcd(ctx context.Context, endpoint string, ttl time.Duration, requests, beats *atomic.Int64) (*etcdMember, error) {
+func joinEtcd(ctx context.Context, endpoint string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{

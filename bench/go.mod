@@ -8,6 +8,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/feature/s3/manager v1.20.18
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.7
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/gofrs/flock v0.13.1
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0

@@ -47,6 +47,7 @@ const (
 	systemPlain   = "holdfast, plain leases"
 	systemSession = "holdfast, a session"
 	systemEtcd    = "etcd, concurrency"
+	systemZoo     = "ZooKeeper"
 )
 
 // place is where the members of a system meet.
@@ -70,12 +71,11 @@ func (p *place) count() *place {
 
 // join makes another member.
 func (p *place) join(ctx context.Context) (member, error) {
-	if p.System == systemEtcd {
-		m, err := joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
-		if err != nil {
-			return nil, err
-		}
-		return m, nil
+	switch p.System {
+	case systemEtcd:
+		return joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
+	case systemZoo:
+		return joinZoo(ctx, p.Where, p.TTL, p.requests, p.beats)
 	}
 	st := p.store
 	if st == nil {
@@ -194,6 +194,7 @@ type holding struct {
 	Took     time.Duration // to acquire all
 	Memory   int64         // live objects and stacks, more than before
 	Resident int64         // of the process, more than before
+	Before   int64         // resident before the first lock
 	CPU      time.Duration // in the window
 	Beats    int64         // in the window
 	Requests int64         // to acquire all
@@ -273,7 +274,7 @@ func (e *errand) hold(ctx context.Context, m member, kept []func() error) (*hold
 	h.Requests = e.Place.requests.Load() - requests
 	time.Sleep(e.Place.TTL / 3) // until everything is at rest
 	now, nowResident := memory()
-	h.Memory, h.Resident = now-inUse, nowResident-resident
+	h.Memory, h.Resident, h.Before = now-inUse, nowResident-resident, resident
 	beats, cpu := e.Place.beats.Load(), processorTime()
 	time.Sleep(e.Window)
 	h.Beats, h.CPU = e.Place.beats.Load()-beats, processorTime()-cpu

@@ -18,7 +18,7 @@ import (
 )
 
 // coordination compares many locks of one program, and many programs at one lock: plain
-// leases, leases under a session, and etcd's own package for that, in one run.
+// leases, leases under a session, and what etcd and ZooKeeper have for that, in one run.
 func coordination(ctx context.Context, w io.Writer, parent string, server servers.S3, r *run) error {
 	dir, err := os.MkdirTemp(parent, "holdfast-bench-")
 	if err != nil {
@@ -30,8 +30,17 @@ func coordination(ctx context.Context, w io.Writer, parent string, server server
 		return err
 	}
 	defer end()
-	c := &comparison{dir: dir, endpoint: endpoint, s3: server, r: r}
-	fmt.Fprintf(w, "### Many locks, many programs (%s; etcd: one server on the same disk)\n\n", fileSystem(dir))
+	zoo := filepath.Join(dir, "zookeeper")
+	if err := os.Mkdir(zoo, 0o700); err != nil {
+		return err
+	}
+	address, end, err := servers.StartZooKeeper(ctx, zoo)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c := &comparison{dir: dir, servers: map[string]string{systemEtcd: endpoint, systemZoo: address}, s3: server, r: r}
+	fmt.Fprintf(w, "### Many locks, many programs (%s; etcd and ZooKeeper: one server on the same disk)\n\n", fileSystem(dir))
 	for _, part := range []func(context.Context, io.Writer) error{c.holding, c.takeover, c.contention, c.readers, c.cycles} {
 		if err := part(ctx, w); err != nil {
 			return err
@@ -41,18 +50,19 @@ func coordination(ctx context.Context, w io.Writer, parent string, server server
 }
 
 type comparison struct {
-	dir, endpoint string
-	s3            servers.S3
-	r             *run
-	n             int
+	dir     string
+	servers map[string]string // the address of a system's, if it has one
+	s3      servers.S3
+	r       *run
+	n       int
 }
 
-func systems() []string { return []string{systemPlain, systemSession, systemEtcd} }
+func systems() []string { return []string{systemPlain, systemSession, systemEtcd, systemZoo} }
 
 // place returns an empty one.
 func (c *comparison) place(system string, ttl time.Duration) place {
-	where := c.endpoint
-	if system != systemEtcd {
+	where, served := c.servers[system]
+	if !served {
 		c.n++
 		where = filepath.Join(c.dir, fmt.Sprint("place-", c.n))
 	}
@@ -63,15 +73,15 @@ func (c *comparison) place(system string, ttl time.Duration) place {
 func (c *comparison) holding(_ context.Context, w io.Writer) error {
 	const ttl = 30 * time.Second
 	const window = 3 * (ttl / 3) // three beats
-	t := table{head: []string{"one program that holds locks (TTL 30 s)", "locks", "beats a minute", "processor, of a core", "live memory", "resident memory", "requests to take all", "time to take all"}}
+	t := table{head: []string{"one program that holds locks (TTL 30 s)", "locks", "beats a minute", "processor, of a core", "live memory", "resident memory, after a collection", "of the program before it", "requests to take all", "time to take all"}}
 	type one struct {
 		system string
 		locks  int
 	}
 	// Those that cost little do not disturb each other.
 	for _, group := range [][]one{
-		{{systemPlain, 1}, {systemSession, 1}, {systemEtcd, 1}, {systemPlain, 100}, {systemSession, 100}, {systemEtcd, 100}},
-		{{systemPlain, 10_000}}, {{systemSession, 10_000}}, {{systemEtcd, 10_000}},
+		{{systemPlain, 1}, {systemSession, 1}, {systemEtcd, 1}, {systemZoo, 1}, {systemPlain, 100}, {systemSession, 100}, {systemEtcd, 100}, {systemZoo, 100}},
+		{{systemPlain, 10_000}}, {{systemSession, 10_000}}, {{systemEtcd, 10_000}, {systemZoo, 10_000}},
 	} {
 		members := make([]*process, len(group))
 		for i, o := range group {
@@ -88,7 +98,7 @@ func (c *comparison) holding(_ context.Context, w io.Writer) error {
 			}
 			members[i].kill()
 			t.row(o.system, fmt.Sprint(o.locks), fmt.Sprintf("%.0f", float64(h.Beats)*float64(time.Minute)/float64(window)), fmt.Sprintf("%.2f %%", 100*h.CPU.Seconds()/window.Seconds()),
-				mib(h.Memory), mib(h.Resident), fmt.Sprint(h.Requests), short(h.Took))
+				mib(h.Memory), "+ "+mib(h.Resident), mib(h.Before), fmt.Sprint(h.Requests), short(h.Took))
 		}
 	}
 	t.print(w)
@@ -107,7 +117,7 @@ func (c *comparison) takeover(_ context.Context, w io.Writer) error {
 			place.Presence = known
 			title := system
 			if known {
-				if system == systemEtcd {
+				if _, served := c.servers[system]; served {
 					continue
 				}
 				title += "; the end of the process is known, as on one machine"
@@ -159,9 +169,9 @@ func (c *comparison) contention(ctx context.Context, w io.Writer) error {
 		modes map[string][]mode
 		names map[mode]string
 	}{
-		{fmt.Sprintf("%d programs want one lock again and again", members), map[string][]mode{systemPlain: {exclusive}, systemSession: {exclusive, fair}, systemEtcd: {fair}},
+		{fmt.Sprintf("%d programs want one lock again and again", members), map[string][]mode{systemPlain: {exclusive}, systemSession: {exclusive, fair}, systemEtcd: {fair}, systemZoo: {fair}},
 			map[mode]string{exclusive: "", fair: ", fair"}},
-		{fmt.Sprintf("%d programs want one of %d slots again and again", members, semaphore), map[string][]mode{systemSession: {slots}},
+		{fmt.Sprintf("%d programs want one of %d slots again and again", members, semaphore), map[string][]mode{systemSession: {slots}, systemZoo: {slots}},
 			map[mode]string{slots: ""}},
 	} {
 		t := table{head: []string{kind.title, "grants a second", "requests for a grant", "grants of one program: least, median, most", "wait, median (99 %)"}}
@@ -336,9 +346,9 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 	for _, o := range []struct {
 		system, title string
 		mode          mode
-	}{{systemPlain, "", exclusive}, {systemPlain, ", linger", linger}, {systemSession, ", linger", linger}, {systemEtcd, "", exclusive}} {
+	}{{systemPlain, "", exclusive}, {systemPlain, ", linger", linger}, {systemSession, ", linger", linger}, {systemEtcd, "", exclusive}, {systemZoo, "", exclusive}} {
 		place, on := c.place(o.system, ttl), ""
-		if o.system != systemEtcd {
+		if _, served := c.servers[o.system]; !served {
 			b, err := s3bucket.New(c.s3.Client(), bucket, nil)
 			if err != nil {
 				return err
