@@ -27,7 +27,9 @@ func joinZoo(ctx context.Context, address string, ttl time.Duration, requests, b
 	if err != nil {
 		return nil, err
 	}
-	for {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for { // the client itself tries for ever
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {

@@ -1,12 +1,15 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // zookeeperPOM names ZooKeeper, and what it needs to run and does not name itself.
@@ -26,6 +29,11 @@ const zookeeperPOM = `<project>
       <groupId>io.dropwizard.metrics</groupId>
       <artifactId>metrics-core</artifactId>
       <version>4.1.12.1</version>
+    </dependency>
+    <dependency>
+      <groupId>org.xerial.snappy</groupId>
+      <artifactId>snappy-java</artifactId>
+      <version>1.1.10.5</version>
     </dependency>
   </dependencies>
 </project>
@@ -65,7 +73,17 @@ func StartZooKeeper(ctx context.Context, data string) (address string, end func(
 		if err != nil {
 			return err
 		}
-		return c.Close()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.WriteString(c, "srvr"); err != nil {
+			return err
+		}
+		// It listens before it serves, and also if it never will.
+		state, err := io.ReadAll(io.LimitReader(c, 4<<10))
+		if err == nil && !bytes.Contains(state, []byte("Mode: standalone")) {
+			err = fmt.Errorf("its state: %s", tail(state))
+		}
+		return err
 	})
 	if err != nil {
 		return "", nil, err
@@ -84,10 +102,10 @@ func zookeeperLib(ctx context.Context) (string, error) {
 		if err := os.WriteFile(pom, []byte(zookeeperPOM), 0o600); err != nil {
 			return err
 		}
-		// Without the native code for TLS, of every system: it is half of all.
+		// Without the native code for TLS, for every system.
 		return runWithProgress(exec.CommandContext(ctx, mvn, "-q", "-B", "-f", pom, mavenCopy,
 			"-DincludeScope=runtime", "-DexcludeArtifactIds=netty-tcnative-boringssl-static",
-			"-DoutputDirectory="+filepath.Join(dir, "lib")), "fetching ZooKeeper with mvn (once; 5 MB)")
+			"-DoutputDirectory="+filepath.Join(dir, "lib")), "fetching ZooKeeper with mvn (once; 7 MB)")
 	})
 	return filepath.Join(dir, "lib"), err
 }
