@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// However the beats of the session and the looks of one who waits fall, the lock is taken in
+// However the beats of the session and the looks of a waiter fall, the lock is taken in
 // time.
 func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 	for phase := range 10 {
@@ -123,7 +123,10 @@ func TestQueueThatAllAreWokenIn(t *testing.T) {
 		if handed < int(10*time.Second/hold)*8/10 {
 			t.Errorf("%d hand-overs in 10 s of one each %v", handed, hold)
 		}
-		if per := float64(n) / float64(max(handed, 1)); per > 30 {
+		// Without waiters that sleep while their turn is far it is 50. They sleep for a quarter of
+		// the time until their turn, and it is 23: with half of it too many would come late when
+		// the queue comes forward faster than before.
+		if per := float64(n) / float64(max(handed, 1)); per > 25 {
 			t.Errorf("%.1f requests for a hand-over among %d", per, members)
 		}
 		if most-least > 2 {

@@ -14,7 +14,7 @@
 //
 // At most one holder believes that it holds a lock, provided that no machine's
 // clock runs more than Options.Rho too fast or too slow, or stops without the other
-// clocks of its machine noticing, and that no one uses Break with immediate effect.
+// clocks of its machine noticing, and that no user calls Break with immediate effect.
 // Belief is what [Guard.Err], and the context of a guard, tell.
 //
 // Work can outlive belief: a process can be stopped between a check and a write, and
@@ -154,7 +154,7 @@
 //	ask          the request to give way: an object with grant (whom it was asked of), by,
 //	             reason, at, idle (only if the holder has no work under it), heard, and
 //	             refused (why)
-//	linger_ms    for how long the holder keeps the lock after its work if no one asks
+//	linger_ms    for how long the holder keeps the lock after its work if no client asks
 //	attend       of a session: the locks that others have asked for or broken; ["*"] for all
 //
 // Fields that are not known here are kept when the record is rewritten, unless they

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,7 +189,7 @@ func TestWaitingWriterIsNotStarved(t *testing.T) {
 	})
 }
 
-// dies makes a session that nobody renews any more, as after a crash of its process.
+// dies makes a session that is not renewed any more, as after a crash of its process.
 func dies(t *testing.T, st store.Store) *lease.Session {
 	t.Helper()
 	return open(t, client(t, st, &lease.Options{Manual: true}))
@@ -224,7 +225,7 @@ func TestDeadReaderIsFenced(t *testing.T) {
 	})
 }
 
-// Whoever wants the lock takes out the readers that are dead: plain leases, too.
+// A client that wants the lock takes out the readers that are dead, also for a plain lease.
 func TestPlainLeaseAfterDeadReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for range 3 {
@@ -485,7 +486,7 @@ func nthOf(key string, n int, f fault) (script func(*store.Op) fault, met *bool)
 }
 
 // Whatever becomes of any one write: a waiter of each kind has the lock in the end or is told,
-// and afterwards nothing is held that nobody knows of, while all sessions live on.
+// and afterwards no client or session of the test holds anything, while all sessions live on.
 func TestMembersSurviveFaults(t *testing.T) {
 	kinds := map[string]struct{ holder, waiter lease.HandleOptions }{
 		"reader behind a writer":   {lease.HandleOptions{}, lease.HandleOptions{Shared: true}},
@@ -834,8 +835,7 @@ func TestAskOfReaders(t *testing.T) {
 	})
 }
 
-// What it costs: a reader and a slot what a lock costs, and a hand-over in a queue two requests:
-// the release, and one look for all that wait through a client.
+// What it costs: a reader, a slot and a place in an empty queue what a lock costs.
 func TestMembersRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -856,33 +856,51 @@ func TestMembersRequests(t *testing.T) {
 	})
 }
 
-// However many wait through one client, a hand-over takes two requests: the write of the
-// release, which makes the head the holder, and a look.
+// However many wait through one client, a hand-over takes three requests: the write of the
+// release, which makes the head the holder, the look that tells the head, and the first look of
+// the next waiter, who then looks for all. A holder that releases at once comes before some of
+// these looks, and takes fewer.
 func TestHandOverIsNoHerd(t *testing.T) {
+	const way = 5 * time.Millisecond // of a request, and of its reply
 	for _, waiters := range []int{5, 50} {
-		bubble(t, func(t *testing.T, st store.Store) {
-			fair := lease.HandleOptions{Fair: true}
-			w := newWire(st)
-			s := open(t, client(t, w, nil))
-			g := mustTake(t, with(t, s, "job", fair))
-			var all []*pending
-			for range waiters {
-				all = append(all, acquiring(t, with(t, s, "job", fair)))
-			}
-			w.requests()
-			mustRelease(t, g)
-			for _, a := range all {
-				<-a.done
-				if a.err != nil {
-					t.Fatal(a.err)
+		for _, work := range []time.Duration{0, time.Second} {
+			bubble(t, func(t *testing.T, st store.Store) {
+				var requests atomic.Int64 // for the lock
+				slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					if op.Kind == store.OpWatch || op.Key != "lock/job" {
+						return next(ctx, op)
+					}
+					requests.Add(1)
+					time.Sleep(way)
+					defer time.Sleep(way)
+					return next(ctx, op)
+				})
+				fair := lease.HandleOptions{Fair: true}
+				s := open(t, client(t, slow, nil))
+				g := mustTake(t, with(t, s, "job", fair))
+				var all []*pending
+				for range waiters {
+					all = append(all, acquiring(t, with(t, s, "job", fair)))
+					time.Sleep(time.Second) // it stands in the queue
 				}
-				mustRelease(t, a.guard)
-			}
-			// Each is two, and a few more where a look comes between two writes.
-			if n := w.requests(); n > 3*waiters {
-				t.Errorf("%d hand-overs took %d requests", waiters, n)
-			}
-		})
+				requests.Store(0)
+				mustRelease(t, g)
+				for _, a := range all {
+					<-a.done
+					if a.err != nil {
+						t.Fatal(a.err)
+					}
+					time.Sleep(work)
+					mustRelease(t, a.guard)
+				}
+				// The last release hands nothing over. The first meets the entry of the last
+				// waiter, and is sent again; to the last waiter no other follows.
+				n := int(requests.Load()) - 1
+				if most := 3 * waiters; n > most || work > 0 && n < most {
+					t.Errorf("%d hand-overs after %v of work took %d requests, want %d", waiters, work, n, most)
+				}
+			})
+		}
 	}
 }
 

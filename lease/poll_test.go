@@ -247,7 +247,7 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A loop that no one else disturbs sends two requests a round and loses no time, also
+// A loop that no other client disturbs sends two requests a round and loses no time, also
 // after it has met others.
 func TestLoopAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -361,7 +361,7 @@ func TestRosterHeedsNotBefore(t *testing.T) {
 	}
 }
 
-// A broken record with several holders lets nobody in until the last of them has left.
+// A broken record with several holders lets no waiter in until the last of them has left.
 func TestRosterOfABrokenLock(t *testing.T) {
 	rec := lease.Record{
 		Name: "job", State: lease.Broken, Token: 7, TTL: time.Second, Nonce: "N", Broke: "M",

@@ -47,7 +47,7 @@ func postgresMessage(kind byte, body string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...)
 }
 
-// A server that claims to be PostgreSQL, which anyone can be before a client has looked
+// A server that claims to be PostgreSQL, which any server can be before a client has looked
 // at its certificate, gets neither this machine's memory nor its terminal.
 func TestHostilePostgres(t *testing.T) {
 	const memory = 64 << 20

@@ -242,7 +242,7 @@ func TestSlowReplies(t *testing.T) {
 }
 
 // The contract of a register: whatever happens to one request, a store never
-// reports a conflict with one's own write, and what it reports is true.
+// reports a conflict with the caller's own write, and what it reports is true.
 func TestRegisterUnderOneFault(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, k kind, fault faultproxy.Fault) {

@@ -93,7 +93,7 @@ func (r *raw) copy(from, to string, change func(*s3.CopyObjectInput)) error {
 	return err
 }
 
-// multipart writes an object of one part, with headers of one's own at the creation
+// multipart writes an object of one part, with headers of the caller's at the creation
 // of the upload and conditions at its completion.
 func (r *raw) multipart(key, body string, atCreation http.Header, change func(*s3.CompleteMultipartUploadInput)) error {
 	ctx := r.t.Context()

@@ -39,7 +39,7 @@ func (r *raw) versions(key string) []string {
 // one, and when no writer is left, the order of the versions does not change.
 //
 // The log tells what must not be assumed. On MinIO, the oldest version in a
-// listing right after one's own write need not stay the oldest (in a third to a half
+// listing right after a client's own write need not stay the oldest (in a third to a half
 // of the rounds). On versitygw a listing that runs beside a write is torn: the
 // version that was current when it began stands at the newest place although others
 // have come, for a second time or out of its order.

@@ -37,8 +37,8 @@ func NeedStrace(t testing.TB) string {
 	return path
 }
 
-// Missing skips a test that cannot run here, and fails it where the project's own checks run
-// (CI is set): no test may be left out there.
+// Missing skips a test on the machine of a developer who lacks something, and tells what. Where
+// the project's own checks run (CI is set) it fails the test, so that none is left out there.
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

@@ -72,8 +72,8 @@
 //
 // # What is not modelled
 //
-// The register itself, which packages storetest and fold look after: conflicts are never
-// one's own, reads are linearizable. The margin before a deadline, which is zero here, as
+// The register itself, which packages storetest and fold look after: no client's own write is a
+// conflict for it, reads are linearizable. The margin before a deadline, which is zero here, as
 // if the holder's look at the clock came as late as it may. Sessions, handles shared by
 // goroutines, and observations that persist; the veto of the holder's wall clock against the
 // store's clock; a breaker that writes another age than it was told, which lets others in

@@ -25,12 +25,14 @@ func TestReductions(t *testing.T) {
 	compareFaults(t, c, 40, model.Faults())
 }
 
-// TestReductionsAtLength compares all states of a small world, and many of the full one.
+// TestReductionsAtLength compares all states of a small world, and many of the full one; or
+// the nearest of both.
 func TestReductionsAtLength(t *testing.T) {
-	exploretest.Torture(t)
 	const limit = 2_000_000
 	if states := lab.ReduceAll(t, model.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1}, limit); states == limit {
 		t.Errorf("%d states are not all", states)
 	}
-	lab.Reduce(t, everything, model.NoFault, 200_000)
+	if exploretest.Torture() { // else TestReductions compares as many as there is time for
+		lab.Reduce(t, everything, model.NoFault, 200_000)
+	}
 }

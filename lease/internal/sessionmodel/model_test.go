@@ -43,7 +43,6 @@ func TestEverythingHappens(t *testing.T) {
 // TestProtocolAtLength visits all states of worlds with one lock: with records that are
 // removed, with asks, with unequal clocks and plain leases.
 func TestProtocolAtLength(t *testing.T) {
-	exploretest.Torture(t)
 	for _, w := range []struct {
 		config sessionmodel.Config
 		least  int
@@ -55,20 +54,18 @@ func TestProtocolAtLength(t *testing.T) {
 		{sessionmodel.Config{TTL: [2]int{3, 2}, Locks: 1, Flight: 2, Attempts: 2, Lease: true, Crash: true, Poke: true}, 1_000_000},
 	} {
 		t.Logf("%+v", w.config)
-		lab.Visit(t, w.config, sessionmodel.Options{Probe: 64}, w.least)
+		lab.VisitAtLength(t, w.config, sessionmodel.Options{Probe: 64}, w.least)
 	}
 }
 
 // TestLateOpening visits the nearest states of a world in which an opening lands after its
 // session was fenced, and its record removed.
 func TestLateOpening(t *testing.T) {
-	exploretest.Torture(t)
 	c := sessionmodel.Config{Locks: 1, Flight: 2, Attempts: 2, Remove: true}
-	lab.Visit(t, c, sessionmodel.Options{MaxStates: 2_000_000}, 0, sessionmodel.LateOpening)
+	lab.VisitAtLength(t, c, sessionmodel.Options{MaxStates: 2_000_000}, 0, sessionmodel.LateOpening)
 }
 
 // TestTwoLocksAtLength visits all states of a world with two locks.
 func TestTwoLocksAtLength(t *testing.T) {
-	exploretest.Torture(t)
-	lab.Visit(t, sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 1}, sessionmodel.Options{Probe: 1024}, 20_000_000)
+	lab.VisitAtLength(t, sessionmodel.Config{TTL: [2]int{3, 2}, Flight: 1}, sessionmodel.Options{Probe: 1024}, 20_000_000)
 }
