@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"testing"
@@ -35,6 +36,12 @@ func TestJSONGolden(t *testing.T) {
 	under.Session, under.Linger = "S", time.Minute
 	under.Ask = &lease.Ask{Grant: "S.1", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"}
 	locks := []heldLock{{Store: "file:/var/lib/holdfast", Name: "jobs/nightly", Token: 1795220270042}}
+	pool := []heldLock{{Store: "file:/x", Name: "pool", Token: 8, Slot: 2}}
+	line := read
+	line.State, line.Holders = lease.Held, nil
+	line.Queue = []lease.Member{{Session: "S", Grant: "S.2", Mode: lease.ModeCandidate, TTL: time.Minute, Since: at}}
+	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
+	seen.Time = &at
 	acquired := at.Add(time.Second)
 	stored := object.Info{
 		Key: "a b", Version: "17.NONCE", Size: 1 << 40, Modified: at, ContentType: "text/plain",
@@ -57,9 +64,15 @@ func TestJSONGolden(t *testing.T) {
 			Ask:  lease.Ask{Grant: "G", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"},
 			Name: "jobs/nightly", Token: 7, Holder: "ada", Over: true, Now: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
-		"led":  viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
-		"none": viewOfLeader("jobs", lease.Leader{}, lease.ErrNoLeader, "file:/x"),
-		"lost": holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
+		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"seen":        seen,
+		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
+		"candidates":  viewOf(lease.Info{Record: line}, "file:/x"),
+		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Verdict: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
+		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
+		"askreaders":  viewOfAsked(lease.Asked{Ask: lease.Ask{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
+		"none":        viewOfLeader("jobs", lease.Leader{}, lease.ErrNoLeader, "file:/x"),
+		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{
 			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Verdict: "ran", Status: 3,
 			Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: locks,
