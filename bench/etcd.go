@@ -57,13 +57,14 @@ func startEtcd(dir string) (endpoint string, end func(), err error) {
 // etcdMember is a program that coordinates through etcd: a client with a connection and a
 // session of its own.
 type etcdMember struct {
-	c *clientv3.Client
-	s *concurrency.Session
+	c     *clientv3.Client
+	s     *concurrency.Session
+	under string
 }
 
 // joinEtcd counts all messages that the client sends, and those that only keep its session
 // alive under beats, too.
-func joinEtcd(ctx context.Context, endpoint string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
+func joinEtcd(ctx context.Context, endpoint, under string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{
@@ -89,7 +90,7 @@ func joinEtcd(ctx context.Context, endpoint string, ttl time.Duration, requests,
 		c.Close()
 		return nil, err
 	}
-	return &etcdMember{c, s}, nil
+	return &etcdMember{c, s, under}, nil
 }
 
 type countedStream struct {
@@ -108,13 +109,13 @@ func (s countedStream) SendMsg(m any) error {
 func (m *etcdMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
 	switch mode {
 	case exclusive, fair: // its locks are given in the order of arrival
-		l := concurrency.NewMutex(m.s, "/lock/"+name)
+		l := concurrency.NewMutex(m.s, "/"+m.under+"/lock/"+name)
 		if err := l.Lock(ctx); err != nil {
 			return nil, err
 		}
 		return func() error { return l.Unlock(context.Background()) }, nil
 	case shared:
-		l := recipe.NewRWMutex(m.s, "/shared/"+name)
+		l := recipe.NewRWMutex(m.s, "/"+m.under+"/shared/"+name)
 		if err := l.RLock(); err != nil {
 			return nil, err
 		}

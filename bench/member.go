@@ -54,6 +54,7 @@ const (
 type place struct {
 	System string
 	Where  string // a directory, or the address of the server
+	Under  string // what the names of the locks begin with on a server that all places share
 	TTL    time.Duration
 
 	// Presence lets members know at once that another process of the machine has ended, as
@@ -73,9 +74,9 @@ func (p *place) count() *place {
 func (p *place) join(ctx context.Context) (member, error) {
 	switch p.System {
 	case systemEtcd:
-		return joinEtcd(ctx, p.Where, p.TTL, p.requests, p.beats)
+		return joinEtcd(ctx, p.Where, p.Under, p.TTL, p.requests, p.beats)
 	case systemZoo:
-		return joinZoo(ctx, p.Where, p.TTL, p.requests, p.beats)
+		return joinZoo(ctx, p.Where, p.Under, p.TTL, p.requests, p.beats)
 	}
 	st := p.store
 	if st == nil {

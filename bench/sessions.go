@@ -61,12 +61,13 @@ func systems() []string { return []string{systemPlain, systemSession, systemEtcd
 
 // place returns an empty one.
 func (c *comparison) place(system string, ttl time.Duration) place {
+	c.n++
+	under := fmt.Sprint("place-", c.n)
 	where, served := c.servers[system]
 	if !served {
-		c.n++
-		where = filepath.Join(c.dir, fmt.Sprint("place-", c.n))
+		where = filepath.Join(c.dir, under)
 	}
-	return place{System: system, Where: where, TTL: ttl}
+	return place{System: system, Where: where, Under: under, TTL: ttl}
 }
 
 // holding measures what a program pays for the locks that it holds.

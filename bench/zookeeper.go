@@ -14,11 +14,14 @@ import (
 )
 
 // zooMember is a program that coordinates through ZooKeeper: a connection, which is a session.
-type zooMember struct{ c *zk.Conn }
+type zooMember struct {
+	c     *zk.Conn
+	under string
+}
 
 // joinZoo counts all messages that the client sends, and those that only keep its session
 // alive under beats, too.
-func joinZoo(ctx context.Context, address string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
+func joinZoo(ctx context.Context, address, under string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, address, timeout)
 		return countedConn{c, requests, beats}, err
@@ -33,7 +36,7 @@ func joinZoo(ctx context.Context, address string, ttl time.Duration, requests, b
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {
-				return &zooMember{c}, nil
+				return &zooMember{c, under}, nil
 			}
 		case <-ctx.Done():
 			c.Close()
@@ -63,7 +66,7 @@ func (c countedConn) Write(message []byte) (int, error) {
 
 func (m *zooMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
 	defer context.AfterFunc(ctx, m.c.Close)() // the client's calls know no contexts
-	switch dir := "/" + name; mode {
+	switch dir := "/" + m.under + "/" + name; mode {
 	case exclusive, fair: // its locks are given in the order of arrival
 		l := zk.NewLock(m.c, dir, zk.WorldACL(zk.PermAll))
 		return l.Unlock, l.Lock()
