@@ -14,7 +14,7 @@ import (
 const soon = 10 * time.Second
 
 // takes waits for the lock and tells how long that took.
-func takes(t *testing.T, c *lease.Client, name string) time.Duration {
+func takes(t *testing.T, c locker, name string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	g, err := c.Acquire(t.Context(), name)
@@ -29,7 +29,7 @@ func takes(t *testing.T, c *lease.Client, name string) time.Duration {
 // A break makes nothing later: who has watched the holder's last write goes on from
 // there.
 func TestBreakKeepsTheWatch(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) { breakWatched(t, st, ttl, nil) })
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) { breakWatched(t, st, ttl, nil) })
 }
 
 // So does a process that reads the sighting of an earlier one.
@@ -69,7 +69,7 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 
 // The watch of an earlier write does not count: the holder renewed after it.
 func TestBreakAfterARenewal(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
 		h := handle(t, client(t, st, nil), "job")
 		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
@@ -94,7 +94,7 @@ func TestBreakAfterARenewal(t *testing.T) {
 
 // A dead process is dead in a broken record, too, before the break and after.
 func TestBreakOfADeadProcess(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		for _, diesFirst := range []bool{true, false} {
 			p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 			die := func() { p.set(store.Dead); close(p.died) }
@@ -118,7 +118,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 // The age of what was broken counts with that of the break, unless the holder's wall
 // clock says otherwise.
 func TestBreakKeepsTheAge(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		aged := &agedStore{Store: st}
 		g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
 		time.Sleep(20 * time.Second)
@@ -139,7 +139,7 @@ func TestBreakKeepsTheAge(t *testing.T) {
 func TestReleaseOfABrokenLease(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, drop), nth(1, repeat)} {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				h := handle(t, client(t, w, nil), "job")
 				g, err := h.TryAcquire(t.Context())
@@ -173,7 +173,7 @@ func TestReleaseOfABrokenLease(t *testing.T) {
 // A handle takes its own broken grant at once, when its guards were released and the
 // store did not hear of it.
 func TestOwnBrokenGrant(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		h := handle(t, client(t, w, nil), "job")
 		g, err := h.TryAcquire(t.Context())
@@ -196,7 +196,7 @@ func TestOwnBrokenGrant(t *testing.T) {
 // take the lock while its holder believes.
 func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 	for _, renews := range []bool{true, false} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			const age = 20 * time.Second
 			aged := &agedStore{Store: st, age: age}
 			g := mustTry(t, client(t, aged, &lease.Options{Manual: true}), "job")
@@ -223,7 +223,7 @@ func TestBreakBesideARenewalTellsNoAge(t *testing.T) {
 
 // A break that meets a renewal keeps what the renewal wrote.
 func TestBreakBesideSetData(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, nil), "job")
 		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind.Write() && len(g.Data()) == 0 {
@@ -244,11 +244,11 @@ func TestBreakBesideSetData(t *testing.T) {
 // out: not its own handle, and where it is given up, not others.
 func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 	for _, givenUp := range []bool{true, false} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			w := newWire(st)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			breaker := client(t, st, nil)
+			breaker, c := client(t, st, nil), client(t, w, nil)
 			broke := false
 			w.set(func(op *store.Op) fault {
 				switch {
@@ -268,7 +268,7 @@ func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 				}
 				return pass
 			})
-			g, err := handle(t, client(t, w, nil), "job").TryAcquire(ctx)
+			g, err := handle(t, c, "job").TryAcquire(ctx)
 			if (err == nil) == givenUp || !broke {
 				t.Fatalf("given up: %v; broken: %v; %v", givenUp, broke, err)
 			}

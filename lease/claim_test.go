@@ -17,7 +17,7 @@ import (
 func TestLostReplyOfAnAcquire(t *testing.T) {
 	for _, f := range []fault{lose, drop, repeat, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				c := client(t, w, nil)
 				w.set(nth(1, f))
@@ -43,7 +43,7 @@ func TestLostReplyOfAnAcquire(t *testing.T) {
 func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 	for _, f := range []fault{lose, drop, hangLate} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				c, other := client(t, w, nil), client(t, st, nil)
 				first := true
@@ -77,7 +77,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 
 // A claim conflicts with itself, and another client holds the lock by then.
 func TestOwnConflictWhileAnotherHolds(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
 		var won *lease.Guard
@@ -138,7 +138,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 
 // Cancelling the context of an acquire, after it and while waiting.
 func TestCancelTheAcquire(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		g, err := a.Acquire(ctx, "job")
@@ -166,7 +166,7 @@ func TestCancelTheAcquire(t *testing.T) {
 // A wait that timed out does not shorten the next one, and each waiter has a time of
 // its own.
 func TestWaitsAreIndependent(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		g := mustTry(t, a, "job")
 		h := handle(t, b, "job")
@@ -200,7 +200,7 @@ func TestWaitsAreIndependent(t *testing.T) {
 
 // Clients that name the same holder exclude each other.
 func TestEqualHoldersExcludeEachOther(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		same := &lease.Options{Holder: "worker"}
 		a, b := client(t, st, same), client(t, st, same)
 		g := mustTry(t, a, "job")
@@ -216,7 +216,7 @@ func TestEqualHoldersExcludeEachOther(t *testing.T) {
 
 // A waiter with a TTL of 2 s waits for the 60 s in the holder's record.
 func TestTheTTLInTheRecordCounts(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		a := client(t, w, &lease.Options{TTL: time.Minute})
 		b := client(t, st, &lease.Options{TTL: 2 * time.Second})

@@ -29,10 +29,10 @@ func TestDataAtTheLimit(t *testing.T) {
 		"text": "abcdefgh", "control characters": "\x01", "quotes": `"`, "line separators": "\u2028", "not text": "\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				short, long := client(t, st, &lease.Options{Holder: "a"}), client(t, st, &lease.Options{Holder: longestHolder})
 				data := bytes.Repeat([]byte(unit), lease.MaxData)[:lease.MaxData/len(unit)*len(unit)]
-				check := func(c *lease.Client, state lease.State) lease.Record {
+				check := func(c inspector, state lease.State) lease.Record {
 					t.Helper()
 					rec := wantState(t, c, longestName(), state)
 					if !bytes.Equal(rec.Data, data) {
@@ -102,7 +102,7 @@ func TestRecordThatIsFull(t *testing.T) {
 		for _, unknown := range []int{0, 60_000} {
 			for _, holder := range []string{"a", longestHolder} {
 				t.Run(fmt.Sprint(state, unknown, len(holder)), func(t *testing.T) {
-					bubble(t, func(t *testing.T, st store.Store) {
+					bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 						value, data := full(t, state, unknown)
 						if _, err := st.Put(t.Context(), "lock/job", "", value); err != nil {
 							t.Fatal(err)

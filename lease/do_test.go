@@ -27,10 +27,11 @@ func breaks(t *testing.T, st store.Store, g *lease.Guard) {
 // context, and afterwards the lock is free. On a store whose conflicts tell the state that
 // costs two requests for a new lock.
 func TestDo(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		type key struct{}
 		w := newWire(st)
 		c := client(t, w, nil)
+		w.requests() // that opened a session
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Hour)
 		defer cancel()
@@ -60,7 +61,7 @@ func TestDoTellsWhatHappened(t *testing.T) {
 		t    *testing.T
 		st   store.Store
 		w    *wire
-		c    *lease.Client
+		c    *party
 		end  context.CancelCauseFunc
 		work context.Context
 		g    *lease.Guard
@@ -70,50 +71,55 @@ func TestDoTellsWhatHappened(t *testing.T) {
 		f        func(*run) error
 		is, not  []error
 		releases bool
+		plain    bool // it is refused under a session
 	}{
 		{"an error of the function", func(*run) error { return errWork },
-			[]error{errWork}, []error{lease.ErrUnreleased, lease.ErrLost}, true},
+			[]error{errWork}, []error{lease.ErrUnreleased, lease.ErrLost}, true, false},
 		{"the lease is lost", func(r *run) error { breaks(r.t, r.st, r.g); <-r.work.Done(); return r.work.Err() },
-			[]error{lease.ErrLost, lease.ErrBroken}, []error{context.Canceled, lease.ErrUnreleased}, true},
+			[]error{lease.ErrLost, lease.ErrBroken}, []error{context.Canceled, lease.ErrUnreleased}, true, false},
 		{"the lease is lost, and the function fails for another reason",
 			func(r *run) error { breaks(r.t, r.st, r.g); return errors.Join(errWork, &store.OpError{Err: errWork}) },
-			[]error{lease.ErrLost, errWork}, []error{lease.ErrUnreleased}, true},
+			[]error{lease.ErrLost, errWork}, []error{lease.ErrUnreleased}, true, false},
 		{"the lease is lost, and the function does not notice", func(r *run) error { breaks(r.t, r.st, r.g); return nil },
-			[]error{lease.ErrLost}, nil, true},
+			[]error{lease.ErrLost}, nil, true, false},
 		{"the context ends", func(r *run) error { r.end(cause); <-r.work.Done(); return r.work.Err() },
-			[]error{cause, context.Canceled}, []error{lease.ErrLost, lease.ErrUnreleased}, true},
+			[]error{cause, context.Canceled}, []error{lease.ErrLost, lease.ErrUnreleased}, true, false},
 		{"the context ends, and the function returns its cause", func(r *run) error { r.end(cause); return cause },
-			[]error{cause}, nil, true},
+			[]error{cause}, nil, true, false},
 		{"the context ends, and the work is done", func(r *run) error { r.end(cause); return nil },
-			nil, nil, true},
+			nil, nil, true, false},
 		{"the context ends, and then the lease is lost",
 			func(r *run) error { r.end(cause); breaks(r.t, r.st, r.g); return r.work.Err() },
-			[]error{lease.ErrLost, context.Canceled}, nil, true},
-		{"the client is closed", func(r *run) error { end(r.c); return r.work.Err() },
-			[]error{lease.ErrClosed}, []error{context.Canceled, lease.ErrLost}, true},
+			[]error{lease.ErrLost, context.Canceled}, nil, true, false},
+		{"the client is closed", func(r *run) error { end(r.c.Client); return r.work.Err() },
+			[]error{lease.ErrClosed}, []error{context.Canceled, lease.ErrLost}, true, false},
 		{"the reply to the release is lost, and nothing can be read", func(r *run) error { r.w.set(everything(lose)); return nil },
-			[]error{lease.ErrUnreleased, lease.ErrUnresolved}, []error{lease.ErrLost}, true},
+			[]error{lease.ErrUnreleased, lease.ErrUnresolved}, []error{lease.ErrLost}, true, false},
 		{"the function fails, and the release too", func(r *run) error { r.w.set(everything(drop)); return errWork },
-			[]error{lease.ErrUnreleased, errWork}, []error{lease.ErrLost}, false},
+			[]error{lease.ErrUnreleased, errWork}, []error{lease.ErrLost}, false, false},
 		{"the context ends in the release", func(r *run) error {
 			r.w.set(func(*store.Op) fault { r.end(cause); return pass })
 			return errWork
-		}, []error{errWork}, []error{cause}, true},
+		}, []error{errWork}, []error{cause}, true, false},
 		{"another took the lock while it was trusted", func(r *run) error {
 			if _, err := client(r.t, r.st, nil).Break(r.t.Context(), "job", r.g.Token(), &lease.BreakOptions{Now: true}); err != nil {
 				r.t.Error(err)
 			}
 			return nil
-		}, []error{lease.ErrLost, lease.ErrBroken}, []error{lease.ErrUnreleased}, true},
+		}, []error{lease.ErrLost, lease.ErrBroken}, []error{lease.ErrUnreleased}, true, false},
 		{"the function releases its guard", func(r *run) error { mustRelease(r.t, r.g); <-r.work.Done(); return nil },
-			nil, nil, true},
+			nil, nil, true, false},
 		{"the function detaches its guard", func(r *run) error {
 			_, err := r.g.Detach(r.t.Context())
 			return errors.Join(err, r.work.Err())
-		}, []error{context.Canceled}, []error{lease.ErrUnreleased, lease.ErrLost}, false},
+		}, []error{context.Canceled}, []error{lease.ErrUnreleased, lease.ErrLost}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			ways := bothWays
+			if c.plain {
+				ways = plainly
+			}
+			ways(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				r := &run{t: t, st: st, w: w, c: client(t, w, &lease.Options{TTL: ttl, NoPresence: true})}
 				ctx, end := context.WithCancelCause(t.Context())
@@ -164,7 +170,7 @@ func wantRecord(t *testing.T, st store.Store) lease.Record {
 // Without the lock the function does not run: the lock is busy, the wait ends, the store
 // does not answer.
 func TestDoWithoutTheLock(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, nil), "job")
 		c := client(t, st, nil)
 		never := func(context.Context, *lease.Guard) error { t.Error("the function runs"); return nil }
@@ -191,7 +197,7 @@ func TestDoWithoutTheLock(t *testing.T) {
 // A function that takes its time after the end of the context, or ignores it, holds the lock
 // until it has returned.
 func TestDoRenewsUntilTheFunctionHasReturned(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
@@ -215,7 +221,7 @@ func TestDoRenewsUntilTheFunctionHasReturned(t *testing.T) {
 
 // A function that goes on after its lease was lost takes nothing from the next holder.
 func TestDoAfterTheLossLeavesTheNextHolderAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		var next *lease.Guard
 		err := client(t, w, nil).Do(t.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
@@ -266,7 +272,7 @@ func TestDoAfterASleepOfTheMachine(t *testing.T) {
 
 // A panic in the function, and the end of its goroutine, release the lock and go on.
 func TestDoOfAFunctionThatDoesNotReturn(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		func() {
 			defer func() {
@@ -292,7 +298,7 @@ func TestDoOfAFunctionThatDoesNotReturn(t *testing.T) {
 // A Do in a Do on the same lock would wait for itself: it is refused, and sends nothing. The
 // same handle joins the grant. Another lock, and the same one after its release, can be had.
 func TestDoInADo(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c, other := client(t, w, nil), client(t, w, nil)
 		nothing := func(context.Context, *lease.Guard) error { return nil }

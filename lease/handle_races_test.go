@@ -14,7 +14,7 @@ import (
 // or ends at once, or an error, and never neither.
 func TestHandleAcquireBesideClose(t *testing.T) {
 	for after := range 40 {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 				time.Sleep(10 * time.Millisecond)
 				err := next(ctx, op)
@@ -69,7 +69,7 @@ func TestHandleContinuousAfterDetach(t *testing.T) {
 
 // A wait that ends in the middle of a request still tells who holds the lock.
 func TestHandleTimeoutDuringARead(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a := client(t, st, nil)
 		g := mustTry(t, a, "job")
 		slow := store.Intercept(&plainStore{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {

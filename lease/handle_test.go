@@ -84,9 +84,10 @@ func (p *plainStore) Delete(ctx context.Context, key string, prev store.Version)
 // A handle is re-entrant: many goroutines hold through it, and the lease ends with
 // the last of them.
 func TestHandleIsReentrant(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c, other := client(t, w, nil), client(t, st, nil)
+		w.requests() // that opened a session
 		h := handle(t, c, "job")
 		var wg sync.WaitGroup
 		guards := make([]*lease.Guard, 20)
@@ -141,7 +142,7 @@ func TestHandleIsReentrant(t *testing.T) {
 
 // An acquire that meets a release of the same handle waits for it.
 func TestHandleAcquireDuringItsRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind == store.OpPut {
 				time.Sleep(time.Second)
@@ -197,7 +198,7 @@ func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 }
 
 func TestHandleData(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c := client(t, w, nil)
 		g := mustTry(t, c, "job")
@@ -236,7 +237,7 @@ func TestHandleData(t *testing.T) {
 }
 
 func TestHandleManualRenewal(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, &lease.Options{Manual: true})
 		g := mustTry(t, c, "job")
 		for range 10 {
@@ -323,11 +324,11 @@ func TestHandleBreak(t *testing.T) {
 }
 
 func TestHandleAll(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		// Opposite orders, over and over: neither waits for ever.
 		var wg sync.WaitGroup
-		for i, c := range []*lease.Client{a, b} {
+		for i, c := range []*party{a, b} {
 			wg.Go(func() {
 				for range 20 {
 					x, y := handle(t, c, "x"), handle(t, c, "y")
@@ -378,7 +379,7 @@ func TestHandleAll(t *testing.T) {
 
 // A lock that is lost while the next one of the set is waited for is taken anew.
 func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		g := mustTry(t, b, "y")
 		go func() {
@@ -509,7 +510,7 @@ func (s *agedStore) GetAge(ctx context.Context, key string) ([]byte, store.Versi
 }
 
 func TestHandlePresence(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 		a, b := client(t, p, &lease.Options{Manual: true}), client(t, p, nil)
 		g := mustTry(t, a, "job")
@@ -576,7 +577,7 @@ func (p *presence) Await(ctx context.Context, _ string) error {
 }
 
 func TestHandleNames(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		for _, bad := range []string{"", "/", "a//b", "../x", "a/../b", ".", "x\xff", strings.Repeat("x", store.MaxKey-4)} {
 			if _, err := c.TryAcquire(t.Context(), bad); !errors.Is(err, store.ErrKey) {
@@ -590,7 +591,7 @@ func TestHandleNames(t *testing.T) {
 }
 
 func TestHandleOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		for name, o := range map[string]*lease.Options{
 			"TTL too short":      {TTL: 499 * time.Millisecond},
 			"TTL of a year":      {TTL: 365 * 24 * time.Hour},

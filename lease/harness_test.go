@@ -201,7 +201,7 @@ func end(c *lease.Client) {
 	}
 }
 
-func handle(t *testing.T, c *lease.Client, name string) *lease.Handle {
+func handle(t *testing.T, c locker, name string) *lease.Handle {
 	t.Helper()
 	h, err := c.Handle(name)
 	if err != nil {
@@ -210,7 +210,7 @@ func handle(t *testing.T, c *lease.Client, name string) *lease.Handle {
 	return h
 }
 
-func mustTry(t *testing.T, c *lease.Client, name string) *lease.Guard {
+func mustTry(t *testing.T, c locker, name string) *lease.Guard {
 	t.Helper()
 	g, err := c.TryAcquire(t.Context(), name)
 	if err != nil {
@@ -226,7 +226,7 @@ func mustRelease(t *testing.T, g *lease.Guard) {
 	}
 }
 
-func wantHeld(t *testing.T, c *lease.Client, name string) {
+func wantHeld(t *testing.T, c locker, name string) {
 	t.Helper()
 	g, err := c.TryAcquire(t.Context(), name)
 	if !errors.Is(err, lease.ErrHeld) {
@@ -234,7 +234,12 @@ func wantHeld(t *testing.T, c *lease.Client, name string) {
 	}
 }
 
-func wantState(t *testing.T, c *lease.Client, name string, state lease.State) lease.Record {
+// inspector reads the records of locks.
+type inspector interface {
+	Inspect(ctx context.Context, name string) (lease.Info, error)
+}
+
+func wantState(t *testing.T, c inspector, name string, state lease.State) lease.Record {
 	t.Helper()
 	info, err := c.Inspect(t.Context(), name)
 	if err != nil {
@@ -293,4 +298,89 @@ func (s *volatileStore) Unwrap() store.Store { return s.Store }
 func (s *volatileStore) PutVolatile(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	s.puts.Add(1)
 	return s.Put(ctx, key, prev, value)
+}
+
+// locker takes locks: a client, or a session of one.
+type locker interface {
+	Handle(name string) (*lease.Handle, error)
+	HandleWith(name string, o *lease.HandleOptions) (*lease.Handle, error)
+	Acquire(ctx context.Context, name string) (*lease.Guard, error)
+	TryAcquire(ctx context.Context, name string) (*lease.Guard, error)
+	Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error
+	TryDo(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error
+}
+
+// party is a client that takes its locks plain, or all of them under a session.
+type party struct {
+	*lease.Client
+	locker
+}
+
+func (p *party) Handle(name string) (*lease.Handle, error) { return p.locker.Handle(name) }
+
+func (p *party) HandleWith(name string, o *lease.HandleOptions) (*lease.Handle, error) {
+	return p.locker.HandleWith(name, o)
+}
+
+func (p *party) Acquire(ctx context.Context, name string) (*lease.Guard, error) {
+	return p.locker.Acquire(ctx, name)
+}
+
+func (p *party) TryAcquire(ctx context.Context, name string) (*lease.Guard, error) {
+	return p.locker.TryAcquire(ctx, name)
+}
+
+func (p *party) Do(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error {
+	return p.locker.Do(ctx, name, f)
+}
+
+func (p *party) TryDo(ctx context.Context, name string, f func(context.Context, *lease.Guard) error) error {
+	return p.locker.TryDo(ctx, name, f)
+}
+
+// newParty makes a party that is closed at the end of the test.
+type newParty func(t *testing.T, st store.Store, o *lease.Options) *party
+
+// bothWays runs f as bubble does, once with parties that take their locks plain and once with
+// parties that take them under a session: f is about what both promise. Where f names its
+// parameter client, all of its clients are such parties.
+//
+// These promises differ, so that their tests are for plain leases, and those of sessions have
+// tests of their own:
+//
+//   - A guard under a session cannot be detached, and a ticket is for a plain lease.
+//   - When a session is lost it takes no lock again, and its handles say so; a plain handle takes
+//     the lock anew.
+//   - A session costs a request when it is opened, and then its renewals, whatever it holds; a
+//     plain lease renews the record of its lock. A store that does not answer keeps a session from
+//     being opened, before any lock is waited for.
+//   - A session hears of a break with its next renewal, and the lock is free soon after; a plain
+//     lease that was broken is waited out. ReclaimOwn fences the session of an earlier process,
+//     and takes its lock only then.
+//   - Close of a session frees all of its locks by one write, although the record of one lock
+//     cannot be written.
+//   - The loss of a session is told by an event of its own besides those of its locks.
+//   - The clocks of a client are set before it opens a session.
+func bothWays(t *testing.T, f func(t *testing.T, st store.Store, client newParty)) {
+	t.Helper()
+	t.Run("plain", func(t *testing.T) { plainly(t, f) })
+	t.Run("under a session", func(t *testing.T) {
+		bubble(t, func(t *testing.T, st store.Store) {
+			f(t, st, func(t *testing.T, st store.Store, o *lease.Options) *party {
+				c := client(t, st, o)
+				return &party{c, open(t, c)}
+			})
+		})
+	})
+}
+
+// plainly is bothWays for plain leases alone.
+func plainly(t *testing.T, f func(t *testing.T, st store.Store, client newParty)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, st store.Store) {
+		f(t, st, func(t *testing.T, st store.Store, o *lease.Options) *party {
+			c := client(t, st, o)
+			return &party{c, c}
+		})
+	})
 }

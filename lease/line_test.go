@@ -18,7 +18,7 @@ type unwatched struct{ store.Store }
 // lookers counts the requests that n waiters of one client send in a minute, through one
 // handle or one each.
 func lookers(t *testing.T, n int, oneHandle bool) (requests int) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, nil), "job")
 		w := newWire(unwatched{st})
 		c := client(t, w, nil)
@@ -58,7 +58,7 @@ func TestWaitersShareTheirLooks(t *testing.T) {
 // the pause that was begun, and the last with the watch of the first: it takes over from
 // a dead holder as soon as if it had looked itself from the beginning.
 func TestWaitersEndOneByOne(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, &lease.Options{Manual: true}), "job")
 		w := newWire(unwatched{st})
 		c := client(t, w, nil)
@@ -97,7 +97,7 @@ func TestWaitersEndOneByOne(t *testing.T) {
 // Those who wait have the lock in the order of their coming, also where the holder wants
 // it again at once; and each as soon as it is released.
 func TestWaitersTakeTurns(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, newWire(unwatched{st}), nil)
 		var (
 			mu    sync.Mutex
@@ -138,7 +138,7 @@ func TestWaitersTakeTurns(t *testing.T) {
 
 // When one goroutine of a handle takes the lock, all its waiting goroutines get a guard.
 func TestWaitersOfOneHandleJoin(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, unwatched{st}, nil)
 		held := mustTry(t, client(t, st, nil), "job")
 		first := handle(t, c, "job")
@@ -241,7 +241,7 @@ func (w brokenWatcher) Watch(context.Context, string, store.Version) error {
 
 // Where the store's watcher fails, a waiter looks as often as on a store that has none.
 func TestWatcherThatFails(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, brokenWatcher{st}, nil)
 		for i := range 20 {
 			g := mustTry(t, client(t, st, nil), "job")

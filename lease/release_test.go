@@ -15,7 +15,7 @@ import (
 
 // An expired holder releases after another has acquired.
 func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		cut := newWire(st)
 		a, b := client(t, cut, nil), client(t, st, nil)
 		old := mustTry(t, a, "job")
@@ -39,7 +39,7 @@ func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
 
 // Another acquires in the middle of a release.
 func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
 		old := mustTry(t, a, "job")
@@ -68,7 +68,7 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 // A release is applied and its reply lost; the lock is acquired anew, and the
 // old handle repeats its release.
 func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
 		g := mustTry(t, a, "job")
@@ -99,7 +99,7 @@ func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
 
 // A release with an already cancelled context still releases.
 func TestReleaseWithACancelledContext(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		g := mustTry(t, c, "job")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +113,7 @@ func TestReleaseWithACancelledContext(t *testing.T) {
 
 // A release ends within its own time.
 func TestReleaseIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c := client(t, w, nil)
 		g := mustTry(t, c, "job")
@@ -169,7 +169,7 @@ func TestReleaseRacesARenewal(t *testing.T) {
 
 // Release twice, and release of a record that was removed from the store.
 func TestReleaseTwiceAndOfNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c := client(t, w, nil)
 		g := mustTry(t, c, "job")

@@ -20,7 +20,7 @@ import (
 func TestLostReplyOfARenewal(t *testing.T) {
 	for _, f := range []fault{lose, drop, repeat, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				c := client(t, w, nil)
 				g := mustTry(t, c, "job")
@@ -40,7 +40,7 @@ func TestLostReplyOfARenewal(t *testing.T) {
 // Transient errors are not a loss, neither of a write nor of the read that tells what became
 // of it.
 func TestTransientErrorsAreNoLoss(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		var kinds []lease.EventKind
 		var mu sync.Mutex
@@ -137,7 +137,7 @@ func TestOneSlowKeyAmongMany(t *testing.T) {
 
 // A reply takes 0.9 TTL: the deadline counts from the sending.
 func TestDeadlineCountsFromTheSending(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		var delay atomic.Int64
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			err := next(ctx, op)
