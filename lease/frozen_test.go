@@ -306,7 +306,7 @@ func (b blockedLog) Handle(context.Context, slog.Record) error {
 // Renewals of which a handler has not heard leave room for what changes what a holder may
 // do.
 func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		block := make(chan struct{})
 		delivered := map[lease.EventKind]int{}
 		c := client(t, st, &lease.Options{TTL: 5 * time.Second, OnEvent: func(e lease.Event) {

@@ -23,7 +23,7 @@ func (s keepsMarks) HighestMark(context.Context, string) (uint64, error) { retur
 // Every write of a lease carries the token in its record as its mark, and the token of
 // a claim is above that of a claim that lost.
 func TestTokensAboveThoseThatLost(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		var highest uint64
 		writes, refuse := 0, false
 		s := keepsMarks{store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {

@@ -32,7 +32,7 @@ func (bare) Traits()     {}
 // Two handles on one lock would wait for each other for ever: the set is refused, also
 // where the two come by the lock in different ways. What is not one lock is not.
 func TestAllOfOneLockTwice(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		on := func(st store.Store, keyPrefix, name string) *lease.Handle {
@@ -89,7 +89,7 @@ func TestAllOfOneLockTwice(t *testing.T) {
 // Programs that take locks of one name in two stores of one name take them in the same
 // order, whatever the order in which they name them.
 func TestAllAcrossStoresOfOneName(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		other := &memstore.Store{}
@@ -185,7 +185,7 @@ func TestSightingsOfTwoStoresOfOneName(t *testing.T) {
 
 // A sighting whose time is no time keeps a waiter waiting for no longer than none would.
 func TestSightingThatIsNoTime(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		const ttl = 10 * time.Second
 		mustTry(t, client(t, st, &lease.Options{TTL: ttl, Manual: true}), "job")
 		st = described{st, store.Traits{ID: "here"}}

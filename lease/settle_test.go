@@ -53,7 +53,7 @@ func TestSupersededWritesAreTold(t *testing.T) {
 		"the request": {"put lock/job #1 drop", true},
 	} {
 		t.Run("release, "+name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				lossy, start := faulty(t, st, c.schedule, thief(t, st))
 				g := mustTry(t, client(t, lossy, nil), "job")
 				start()
@@ -63,7 +63,7 @@ func TestSupersededWritesAreTold(t *testing.T) {
 			})
 		})
 		t.Run("break, "+name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				lossy, start := faulty(t, st, c.schedule, thief(t, st))
 				breaker := client(t, lossy, nil)
 				g := mustTry(t, client(t, st, nil), "job")
@@ -92,7 +92,7 @@ func TestRefusalAfterALostReply(t *testing.T) {
 		"lost, then refused": {"put lock/job #1 drop; put lock/job #2 fail; settle lock/job #2- fail", store.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				lossy, start := faulty(t, st, c.schedule, nil)
 				locks := client(t, lossy, nil)
 				start()

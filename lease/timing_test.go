@@ -232,7 +232,7 @@ func TestReleaseBesideARenewalThatHangs(t *testing.T) {
 				return pass
 			},
 		} {
-			bubble(t, func(t *testing.T, st store.Store) {
+			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				c := client(t, w, &lease.Options{TTL: ttl, Tuning: lease.Tuning{ReleaseTimeout: 4 * time.Second}})
 				g := mustTry(t, c, "job")
@@ -295,7 +295,7 @@ type hidden struct{ store.Store }
 
 // The locks of a set are released at the same time.
 func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: 4 * time.Second}})
 		var handles []*lease.Handle
@@ -318,7 +318,7 @@ func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 // Nothing is sent or read for a lease after it is over, however long a release may take.
 func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
 	for _, f := range []fault{drop, fail, hang, lose} {
-		bubble(t, func(t *testing.T, st store.Store) {
+		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			w := newWire(st)
 			c := client(t, w, &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Hour}})
 			g := mustTry(t, c, "job")
@@ -387,7 +387,7 @@ func breakIt(ctx context.Context, c *lease.Client, g *lease.Guard, now bool) err
 
 // A SetData one of whose writes may yet be applied says so, although another was refused.
 func TestSetDataUnclearBesideRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		g := mustTry(t, client(t, w, &lease.Options{Manual: true}), "job")
 		writes := 0
