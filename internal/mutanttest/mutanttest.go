@@ -89,12 +89,16 @@ const (
 	tortureTime = 10 * time.Second
 )
 
+// testTimeout bounds one run of a test. A test that is stopped then has noticed nothing.
+const testTimeout = 4 * time.Minute
+
 // The ways in which a mutant is no proof that the tests see something.
 var (
 	errText      = errors.New("the text to replace must occur exactly once")
 	errBuild     = errors.New("the mutant does not compile")
 	errUnnoticed = errors.New("the test passes with the mutant")
 	errNoTest    = errors.New("the test did not run")
+	errTimeout   = errors.New("the test was not over in time, as on a slow machine without the mutant")
 )
 
 // Check returns nil if the named test of the package in dir fails with the mutant, each of
@@ -130,24 +134,32 @@ func noticed(ctx context.Context, dir, bin string, number int, m Mutant, times i
 // noticedOnce is noticed for one time.
 func noticedOnce(ctx context.Context, dir, bin string, number int, m Mutant) error {
 	names := strings.Split(m.Test, "/")
-	test := names[0]
 	for i, name := range names {
 		names[i] = "^" + regexp.QuoteMeta(name) + "$"
 	}
-	run := exec.CommandContext(ctx, bin, "-test.v", "-test.failfast", "-test.timeout", "30s", "-test.run", strings.Join(names, "/"))
+	run := exec.CommandContext(ctx, bin, "-test.v", "-test.failfast", "-test.timeout", testTimeout.String(), "-test.run", strings.Join(names, "/"))
 	run.Dir = dir
 	run.Env = append(os.Environ(), "HOLDFAST_TORTURE=", fmt.Sprint(chooser, "=", number))
 	out, err := run.CombinedOutput()
+	return judge(m.Test, string(out), err)
+}
+
+// judge tells by what the named test has printed, and by how its process ended, whether the
+// test has failed.
+func judge(name, out string, err error) error {
+	test, _, _ := strings.Cut(name, "/")
 	var exit *exec.ExitError
-	switch started := strings.Contains(string(out), "=== RUN   "+strings.ReplaceAll(m.Test, " ", "_")+"\n"); {
+	switch started := strings.Contains(out, "=== RUN   "+strings.ReplaceAll(name, " ", "_")+"\n"); {
 	case err != nil && !errors.As(err, &exit):
 		return err
 	case !started:
-		return fmt.Errorf("%w: %s\n%s", errNoTest, m.Test, out)
+		return fmt.Errorf("%w: %s\n%s", errNoTest, name, out)
 	case err == nil:
-		return fmt.Errorf("%w: %s\n%s", errUnnoticed, m.Test, out)
-	case !strings.Contains(string(out), "--- FAIL: "+test) && !strings.Contains(string(out), "panic: "):
-		return fmt.Errorf("%s ended without a failure of the test: %w\n%s", m.Test, err, out)
+		return fmt.Errorf("%w: %s\n%s", errUnnoticed, name, out)
+	case strings.Contains(out, "panic: test timed out after "):
+		return fmt.Errorf("%w: %s\n%s", errTimeout, name, out)
+	case !strings.Contains(out, "--- FAIL: "+test) && !strings.Contains(out, "panic: "):
+		return fmt.Errorf("%s ended without a failure of the test: %w\n%s", name, err, out)
 	}
 	return nil
 }

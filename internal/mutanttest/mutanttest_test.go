@@ -2,6 +2,7 @@ package mutanttest
 
 import (
 	"errors"
+	"os/exec"
 	"testing"
 )
 
@@ -48,5 +49,27 @@ func TestCheckOfATestThatDependsOnChance(t *testing.T) {
 	}
 	if err := by("TestMax"); err != nil {
 		t.Errorf("a test that sees the mutant in each of %d runs: %v", times, err)
+	}
+}
+
+// TestJudge shows that a test which was stopped is not one that failed.
+func TestJudge(t *testing.T) {
+	const began = "=== RUN   TestMax\n"
+	ended := &exec.ExitError{}
+	for _, test := range []struct {
+		out  string
+		err  error
+		want error
+	}{
+		{began + "--- FAIL: TestMax (0.00s)\n", ended, nil},
+		{began + "panic: fault\n", ended, nil},
+		{began + "panic: test timed out after 4m0s\n", ended, errTimeout},
+		{began + "signal: killed\n", ended, ended},
+		{began + "--- PASS: TestMax (0.00s)\n", nil, errUnnoticed},
+		{"", ended, errNoTest},
+	} {
+		if err := judge("TestMax", test.out, test.err); !errors.Is(err, test.want) || err == nil != (test.want == nil) {
+			t.Errorf("%q, %v: got %v, want %v", test.out, test.err, err, test.want)
+		}
 	}
 }
