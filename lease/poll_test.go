@@ -119,6 +119,32 @@ func TestPollSchedule(t *testing.T) {
 	}
 }
 
+// The pauses of a waiter are even: none is much shorter than the others.
+func TestPausesAreEven(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTry(t, client(t, st, nil), "job")
+		var looks []time.Time
+		w := newWire(unwatched{st})
+		w.set(func(*store.Op) fault {
+			looks = append(looks, time.Now())
+			return pass
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if _, err := client(t, w, nil).Acquire(ctx, "job"); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		var pauses []time.Duration
+		for i := range looks[1:] {
+			pauses = append(pauses, looks[i+1].Sub(looks[i]))
+		}
+		last := pauses[len(pauses)/2 : len(pauses)-1] // they grow at first, and the end of ctx cuts one off
+		if least, most := slices.Min(last), slices.Max(last); len(last) < 20 || float64(least) < 0.9*float64(most)-1 {
+			t.Errorf("%d pauses from %v to %v", len(last), least, most)
+		}
+	})
+}
+
 // The pause stays below a third of the record's TTL, whatever the waiter's options are.
 func TestPollsWithinTheTTL(t *testing.T) {
 	for _, o := range []*lease.Options{nil, {Tuning: lease.Tuning{MinPoll: 25 * time.Second, MaxPoll: time.Minute}}} {
