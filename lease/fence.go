@@ -60,6 +60,33 @@ func (c *Client) newRival(id string) (*rival, error) {
 	return &rival{h: h, turn: make(chan struct{}, 1)}, nil
 }
 
+// mayBeOver reports whether a state that was read earlier is good enough to judge the lock by: its
+// record names no session, or one of which the client knows that it was fenced, or that it is
+// time to. Then it sends nothing; a claim over that state is refused if the lock is another's by
+// now. Any other session is more likely to have released the lock meanwhile than to have died.
+func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
+	if rec == nil || rec.Session == "" {
+		return true
+	}
+	c.mu.Lock()
+	r := c.rivals[rec.Session]
+	c.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	select {
+	case r.turn <- struct{}{}: // not while another goroutine fences the session
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	if r.final != nil {
+		return r.final.rec.State == Fenced
+	}
+	now := r.h.known()
+	return now != nil && now.rec != nil && now.rec.State == Held && r.h.vacant(ctx, now).open
+}
+
 // vacantUnder decides whether the lock may be taken whose record s names a session.
 func (h *Handle) vacantUnder(ctx context.Context, s *seen) verdict {
 	return h.sessionOver(ctx, s.rec.Session, s.rec.TTL)

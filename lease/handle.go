@@ -369,7 +369,7 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 	}
 	others := crowd{pause: h.c.crowding()}
 	for round := 0; round < maxRounds || h.several(now) && round < maxCrowd; round++ {
-		if now == nil || !fresh && h.entered() != "" || !fresh && (h.job != nil || now.rec != nil && now.rec.Session != "") {
+		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.c.mayBeOver(ctx, now.rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}

@@ -471,6 +471,12 @@ func TestMutants(t *testing.T) {
 			"(asked.Name != \"\" || err != nil)",
 			"TestPokeWithLostReplies"},
 
+		// What those who wait for sessions, and in queues, ask the store.
+		{"a lock of a fenced session is read again", "fence.go",
+			"		return r.final.rec.State == Fenced\n",
+			"		return false\n",
+			"TestTakeoverRequestsOfOneWhoWaits"},
+
 		// Records with several members.
 		{"members are left out like data", "record.go",
 			"		func() { r.Data = nil },\n",
