@@ -33,6 +33,7 @@ type run struct {
 	waiters  int           // of each library
 	waitOnly bool          // measure nothing but waiting
 	rounds   int           // a large body is put and got so often
+	part     string        // of the sessions: measure this alone
 
 	last []func(w io.Writer) error
 }
@@ -67,6 +68,7 @@ func main() {
 	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
 	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB and PostgreSQL: measure nothing but waiting")
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
+	flag.StringVar(&r.part, "part", "", "of the sessions, measure only `what`: holding, takeover, contention, readers or cycles")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
 	config := flag.String("worker", "", "run as a worker (used by this program itself)")
 	errandConfig := flag.String("errand", "", "run as a member of many (used by this program itself)")

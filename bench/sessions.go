@@ -41,8 +41,16 @@ func coordination(ctx context.Context, w io.Writer, parent string, server server
 	defer end()
 	c := &comparison{dir: dir, servers: map[string]string{systemEtcd: endpoint, systemZoo: address}, s3: server, r: r}
 	fmt.Fprintf(w, "### Many locks, many programs (%s; etcd and ZooKeeper: one server on the same disk)\n\n", fileSystem(dir))
-	for _, part := range []func(context.Context, io.Writer) error{c.holding, c.takeover, c.contention, c.readers, c.cycles} {
-		if err := part(ctx, w); err != nil {
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, io.Writer) error
+	}{
+		{"holding", c.holding}, {"takeover", c.takeover}, {"contention", c.contention}, {"readers", c.readers}, {"cycles", c.cycles},
+	} {
+		if r.part != "" && r.part != part.name {
+			continue
+		}
+		if err := part.measure(ctx, w); err != nil {
 			return err
 		}
 	}

@@ -35,9 +35,11 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	crowded   bool            // others were met when the lock was taken last
 
-	entry   string // the grant under which the handle stands in the lock's queue
-	shown   *seen  // what another handle of the client has seen of that; see shows
-	waiting int    // goroutines that wait
+	entry   string               // the grant under which the handle stands in the lock's queue
+	looksAt map[string]time.Time // when the sessions of those it waits for are due for a look
+	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
+	shown   *seen                // what another handle of the client has seen of that; see shows
+	waiting int                  // goroutines that wait
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
 	// attempt at a time and the later ones join the grant of the first. No goroutine
@@ -369,7 +371,7 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 	}
 	others := crowd{pause: h.c.crowding()}
 	for round := 0; round < maxRounds || h.several(now) && round < maxCrowd; round++ {
-		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.c.mayBeOver(ctx, now.rec)) {
+		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.rec)) {
 			if now == nil && h.guesses() {
 				// If this guess, that there is no record, is wrong, the conflict shows the record.
 				now = &seen{at: h.c.clock.monotonic(), age: -1}
@@ -438,6 +440,13 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 		now, fresh = h.note(next), true
 	}
 	return nil, h.held(now, h.c.set.MinPoll)
+}
+
+// goesOn reports whether the handle enters the queue over the state s, in which it has left the
+// lock to others just now, without another look. If they have written meanwhile, it conflicts;
+// where writes wait that takes longer than a look.
+func (h *Handle) goesOn(s *seen, queue bool) bool {
+	return queue && h.several(s) && h.c.set.traits.WriteTime == 0 && h.c.clock.monotonic().Sub(s.at) < h.c.set.MinPoll
 }
 
 // guesses reports whether a handle that knows nothing of its record tries to create it without

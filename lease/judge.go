@@ -160,15 +160,15 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
 	if watcher, ok := store.As[store.Watcher](h.c.st); ok {
-		if r := last.rec; r != nil && r.State == Held && r.Session != "" && !h.c.trusts(r.Session) {
+		if r := last.rec; r != nil && r.State == Held && r.Session != "" && l.place <= 0 && !h.c.trusts(r.Session) {
 			// The lock's record does not tell of the life of its holder.
 			wg.Go(func() {
-				if h.awaitSession(ctx, r.Session, r.TTL) {
+				if sleep(ctx, h.looksIn(r.Grant)) == nil && h.awaitSession(ctx, r.Session, r.TTL) {
 					cancel()
 				}
 			})
 		}
-		w.pause(ctx, min(h.turnIn(l, last)/turnPart, h.c.set.MaxPoll))
+		w.pause(ctx, l.dozes)
 		if watcher.Watch(ctx, h.key, last.version) == nil || ctx.Err() != nil {
 			return false
 		}
@@ -181,42 +181,66 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	return failed
 }
 
-// turnPart is which part of the time until its turn a waiter in a queue does not look. With half
-// of it too many slept when the queue came forward faster than before.
-const turnPart = 4
-
-// turnIn estimates when the first of those in the lock's queue who wait through this client has
-// its turn, by how fast they have come forward: 0 if that is not known, or it may be with the
-// next change. All who wait in a queue are woken by each change of its record; those who know
-// that they are far from the head need not look at each.
-func (h *Handle) turnIn(l *line, s *seen) time.Duration {
+// doze is for how long a waiter that is far from the head of the lock's queue does not look. It
+// is a part of the time until its turn, which it estimates by how fast the first of those that
+// wait through this client has come forward: 0 for the head and the next one, and where it is
+// in no queue. Each change of the record wakes all that stand in the queue, and tells nothing to
+// those who are far from its head.
+//
+// A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
+// So the estimate begins low, at most doubles from look to look, and falls at once.
+func (h *Handle) doze(l *line, s *seen) time.Duration {
 	place := -1
-	if h.entered() != "" && s.rec != nil {
+	if h.entered() != "" && s != nil && s.rec != nil {
 		entries := h.entries(s)
 		place = slices.IndexFunc(s.rec.Queue, func(m Member) bool { return slices.Contains(entries, m.Grant) })
 	}
 	now := time.Now()
-	switch ahead := l.place - place; {
-	case place < 0 || ahead < 0 || l.placed.IsZero():
-		l.place, l.placed, l.step = place, now, 0
+	since, ahead := now.Sub(l.placed), l.place-place
+	switch {
+	case place < 0 || l.placed.IsZero() || ahead < 0:
+		l.placed, l.step = now, max(leastStep, h.pace/4) // it may have become faster
 	case ahead > 0:
-		l.step = now.Sub(l.placed) / time.Duration(ahead)
-		l.place, l.placed = place, now
+		l.placed, l.step = now, min(since/time.Duration(ahead+1), 2*l.step) // there was part of a step more
+	default:
+		l.step = max(l.step, min(since, 2*l.step))
+	}
+	if l.place = place; place >= 0 {
+		h.pace = l.step
 	}
 	if place < 2 {
 		return 0
 	}
-	return l.step * time.Duration(place)
+	most := h.c.set.MaxPoll * time.Duration(min(max(place/dozersPart, 1), safetyPolls))
+	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
 }
+
+const (
+	// turnPart is which part of the time until its turn a waiter dozes. Where some writes take
+	// ten times as long as others, with two thirds of it the lock lay idle four times as long.
+	turnPart = 2
+
+	// leastStep is what a waiter takes first for the time in which a queue comes forward by one.
+	leastStep = time.Millisecond
+
+	// safetyPolls is how many times Options.MaxPoll a waiter looks at the latest: a watcher may
+	// miss a change, and all who stand before it in a queue may leave.
+	safetyPolls = 4
+
+	// dozersPart is how many places further back a waiter may doze for Options.MaxPoll longer.
+	dozersPart = 4
+)
 
 // rest begins the pause after a look that found the lock held.
 func (h *Handle) rest(l *line, held *HeldError) {
 	wait := max(held.Wait, time.Millisecond)
 	if h.watches() {
-		// A watcher may miss a change: poll now and then.
-		wait = min(wait, 4*h.c.set.MaxPoll)
+		wait = min(wait, safetyPolls*h.c.set.MaxPoll)
 	} else {
 		wait = min(wait, l.polls.pause())
+	}
+	if l.dozes = h.doze(l, h.known()); l.dozes > wait {
+		wait = l.dozes
 	}
 	l.waits, l.until = true, time.Now().Add(wait)
 }

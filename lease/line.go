@@ -32,9 +32,10 @@ type line struct {
 	watched  store.Version // the version that the last pause was for
 	early    bool          // that pause ended before its time
 	idle     time.Duration // pause after a pause that ended early for nothing
-	place    int           // in the lock's queue, as it was seen at the time placed; negative: in none
-	placed   time.Time     // likewise; zero: never
-	step     time.Duration // in which one in the queue comes forward by a place; 0: not known
+	place    int           // in the lock's queue, as it was seen last; negative: in none
+	placed   time.Time     // when it came there; zero: it is not known
+	step     time.Duration // estimate of the time in which it comes forward by one place
+	dozes    time.Duration // for which it does not look, since it is far from the head
 }
 
 // waiter is a goroutine in a line.

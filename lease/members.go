@@ -214,6 +214,7 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 			}
 		}
 	}
+	ahead, others := h.dueLooks(s, ahead)
 	own := s.rec.exclusive() && slices.ContainsFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
 	if own {
 		ahead = slices.DeleteFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
@@ -234,12 +235,60 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	if judged.err != nil || judged.next != nil {
 		return false, judged
 	}
-	v.wait = max(v.wait, judged.wait)
+	v.wait = max(v.wait, judged.wait, others)
 	if len(over) > 0 {
 		next.drop(func(session string) bool { return over[session] })
 		changed = true
 	}
 	return changed, v
+}
+
+// dueLooks returns those of ahead whose sessions are due for a look, and how long it will take at
+// the most until the others are over. A handle that has looked before, and sees another one that
+// was handed the lock, or waits directly ahead, leaves it a moment: most are gone by then, and a
+// queue that comes forward costs no look at the session of each. One that waits ahead delays no
+// other before it holds the lock, and is looked at rarely.
+func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Duration) {
+	now := h.c.clock.monotonic()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := make(map[string]time.Time, len(ahead))
+	for _, m := range ahead {
+		at, met := h.looksAt[m.Grant]
+		soon := now.Add(h.c.set.lookAgain(m.TTL))
+		stands, _ := s.rec.find(m.Grant)
+		handed := s.rec.State == Held && m.Session != "" && s.rec.Presence == ""
+		switch {
+		case stands != waiting && !handed:
+			at = now
+		case !met && h.looksAt != nil, stands != waiting && at.After(soon):
+			at = soon
+		}
+		if now.Before(at) {
+			wait = max(wait, h.c.set.expiry(m.TTL))
+		} else {
+			due = append(due, m)
+			if stands == waiting {
+				at = now.Add(m.TTL / queueLooksPerTTL)
+			}
+		}
+		next[m.Grant] = at
+	}
+	h.looksAt = next
+	return due, wait
+}
+
+// queueLooksPerTTL bounds how often a handle looks at the session of one who waits ahead of it.
+const queueLooksPerTTL = 3
+
+// looksIn is how long the session of a grant is not due for a look; see dueLooks.
+func (h *Handle) looksIn(grant string) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, met := h.looksAt[grant]; met {
+		return at.Sub(h.c.clock.monotonic())
+	}
+	return 0
 }
 
 // entries returns the entries in the lock's queue of those for whom the handle looks at it:

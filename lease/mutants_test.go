@@ -649,8 +649,16 @@ func TestMutants(t *testing.T) {
 			"r != nil && r.State == Free && r.Session != \"\" &&",
 			"TestWaiterOfADeadSessionIsNotLate"},
 		{"each change wakes the whole queue", "judge.go",
-			"		w.pause(ctx, min(h.turnIn(l, last)/turnPart, h.c.set.MaxPoll))\n",
-			"		w.pause(ctx, min(h.turnIn(l, last)/100000, h.c.set.MaxPoll))\n",
+			"		w.pause(ctx, l.dozes)\n",
+			"		w.pause(ctx, l.dozes/100000)\n",
 			"TestQueueThatAllAreWokenIn"},
+		{"those far from the head look as often as the head", "judge.go",
+			"	if l.dozes = h.doze(l, h.known()); l.dozes > wait {\n",
+			"	if l.dozes = h.doze(l, h.known()); l.dozes < 0 {\n",
+			"TestHandOverRequests"},
+		{"the session of each in a queue is looked at", "members.go",
+			"		if now.Before(at) {\n",
+			"		if now.Before(at) && at.IsZero() {\n",
+			"TestHandOverRequests"},
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ledger notes when each request was sent, and for which key.
-type ledger struct {
+// sending notes when each request was sent, and for which key.
+type sending struct {
 	mu    sync.Mutex
 	calls []call
 }
@@ -24,7 +24,7 @@ type call struct {
 }
 
 // of notes the requests of w. It tells those that write the record of a session.
-func (l *ledger) of(w *wire, session string) {
+func (l *sending) of(w *wire, session string) {
 	w.set(func(op *store.Op) fault {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *ledger) of(w *wire, session string) {
 
 // fromTheFence counts the requests from the instant of the first fence on, those for the
 // session's record apart; and the fences.
-func (l *ledger) fromTheFence(session string) (locks, looks, fences int) {
+func (l *sending) fromTheFence(session string) (locks, looks, fences int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var at time.Time
@@ -76,7 +76,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 					s := open(t, client(t, p, &lease.Options{Manual: true}))
 					w := newWire(p)
 					c := client(t, w, nil)
-					var l ledger
+					var l sending
 					l.of(w, sessionKey(s))
 					var all sync.WaitGroup
 					for i := range locks {
@@ -88,7 +88,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 						})
 					}
 					if dead {
-						time.Sleep(ttl / 2)
+						time.Sleep(ttl/2 + time.Second) // not beside a look
 						p.set(store.Dead)
 						close(p.died)
 					}

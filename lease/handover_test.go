@@ -1,0 +1,208 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// round is what went on while many programs wanted one lock in turns.
+type round struct {
+	handed      int           // hand-overs
+	looks       float64       // for each: reads of the lock's record,
+	writes      float64       // writes of it,
+	sessions    float64       // and reads of sessions' records
+	idle, worst time.Duration // median and most, from the end of the work until the next one begins
+	least, most int           // grants of one program
+}
+
+func (r round) String() string {
+	return fmt.Sprintf("%d hand-overs, each with %.1f looks, %.1f writes and %.2f looks at sessions; idle for %v (at most %v); from %d to %d for a program",
+		r.handed, r.looks, r.writes, r.sessions, r.idle, r.worst, r.least, r.most)
+}
+
+// turns lets programs with a session each take turns at a fair lock, and tells of the time
+// after they have all come. They reach the store by reach.
+func turns(t *testing.T, programs int, work, come, span time.Duration, reach func(store.Store, uint64) store.Store) (r round) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var (
+			mu     sync.Mutex
+			ended  time.Time
+			idle   []time.Duration
+			counts = map[bool]map[bool]int{true: {}, false: {}} // of locks or not, by whether they write
+			grants = make([]int, programs)
+			all    sync.WaitGroup
+		)
+		for i := range programs {
+			w := newWire(reach(st, uint64(i)))
+			w.set(func(op *store.Op) fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if op.Kind != store.OpWatch {
+					counts[op.Key == "lock/job"][op.Kind.Write()]++
+				}
+				return pass
+			})
+			h := with(t, open(t, client(t, w, nil)), "job", lease.HandleOptions{Fair: true})
+			all.Go(func() {
+				for ctx.Err() == nil {
+					g, err := h.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					if !ended.IsZero() {
+						idle = append(idle, time.Since(ended))
+					}
+					grants[i]++
+					mu.Unlock()
+					time.Sleep(work)
+					mu.Lock()
+					ended = time.Now()
+					mu.Unlock()
+					if err := g.Release(context.WithoutCancel(ctx)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		time.Sleep(come)
+		mu.Lock()
+		clear(counts[true])
+		clear(counts[false])
+		clear(grants)
+		idle = nil
+		mu.Unlock()
+		time.Sleep(span)
+		mu.Lock()
+		r.handed = len(idle)
+		n := float64(max(1, r.handed))
+		r.looks, r.writes, r.sessions = float64(counts[true][false])/n, float64(counts[true][true])/n, float64(counts[false][false])/n
+		slices.Sort(idle)
+		r.idle, r.worst = idle[len(idle)/2], idle[len(idle)-1]
+		r.least, r.most = slices.Min(grants), slices.Max(grants)
+		mu.Unlock()
+		cancel()
+		all.Wait()
+	})
+	return r
+}
+
+// nearTo is st on the same machine: it tells of changes, and a request takes up to a millisecond.
+func nearTo(st store.Store, seed uint64) store.Store {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 2))
+	return store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Kind != store.OpWatch {
+			mu.Lock()
+			d := time.Duration(random.Int64N(int64(time.Millisecond / 2)))
+			mu.Unlock()
+			time.Sleep(d)
+			defer time.Sleep(d)
+		}
+		return next(ctx, op)
+	})
+}
+
+func farFrom(st store.Store, seed uint64) store.Store { return remoteOf(st, seed) }
+
+// Forty programs take turns at a lock, each with one that comes back at once. A hand-over costs
+// the release, the look of the next one, and the entry of the one that comes back, which makes
+// one of these writes conflict; and a few looks of those near the head. All have their turn, and
+// the lock does not lie idle while the next one dozes.
+func TestHandOverRequests(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		reach      func(store.Store, uint64) store.Store
+		work       time.Duration
+		come, span time.Duration
+		worst      time.Duration
+	}{
+		{"a store that pushes, short work", nearTo, time.Millisecond, time.Second / 2, time.Second / 2, 50 * time.Millisecond},
+		{"a store that pushes, long work", nearTo, 100 * time.Millisecond, 5 * time.Second, 10 * time.Second, 50 * time.Millisecond},
+		{"a store that polls, short work", farFrom, time.Millisecond, 10 * time.Second, 30 * time.Second, lease.DefaultMaxPoll / 2},
+		{"a store that polls, long work", farFrom, 100 * time.Millisecond, 10 * time.Second, 30 * time.Second, lease.DefaultMaxPoll / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := turns(t, 40, c.work, c.come, c.span, c.reach)
+			t.Log(r)
+			if r.looks > 16 || r.writes > 4 || r.sessions > 2 {
+				t.Errorf("a hand-over takes %.1f looks, %.1f writes and %.2f looks at sessions", r.looks, r.writes, r.sessions)
+			}
+			if r.most-r.least > 2 || r.least == 0 {
+				t.Errorf("from %d to %d grants for a program", r.least, r.most)
+			}
+			if r.worst > c.worst {
+				t.Errorf("the lock lay idle for %v", r.worst)
+			}
+		})
+	}
+}
+
+// One that was handed the lock and is dead is waited for no longer than any other holder; and
+// when its lock is broken with immediate effect, the next one has it at once.
+func TestHandedToADeadOne(t *testing.T) {
+	fair := lease.HandleOptions{Fair: true}
+	for name, reach := range map[string]func(store.Store) store.Store{
+		"a store that pushes": func(st store.Store) store.Store { return st },
+		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
+	} {
+		for _, breaks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, broken %v", name, breaks), func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					// All have waited in this queue before, so that they know what they have met.
+					handles := make([]*lease.Handle, 3)
+					wires := make([]*wire, len(handles))
+					for i := range handles {
+						wires[i] = newWire(reach(st))
+						handles[i] = with(t, open(t, client(t, wires[i], nil)), "job", fair)
+					}
+					var all []*pending
+					for range 2 {
+						all = nil
+						for _, h := range handles {
+							all = append(all, acquiring(t, h))
+						}
+						for _, a := range all {
+							<-a.done
+							mustRelease(t, a.guard)
+						}
+					}
+					g := mustTake(t, handles[0])
+					dead, next := acquiring(t, handles[1]), acquiring(t, handles[2])
+					time.Sleep(time.Minute)
+					wires[1].set(everything(hang))
+					began := time.Now()
+					mustRelease(t, g)
+					bound := expiry + 2*lease.DefaultMaxPoll
+					if breaks {
+						time.Sleep(time.Second)
+						if _, err := client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Now: true}); err != nil {
+							t.Fatal(err)
+						}
+						bound = time.Second + time.Millisecond
+						if name == "a store that polls" {
+							bound += lease.DefaultMaxPoll / 2
+						}
+					}
+					<-next.done
+					if took := time.Since(began); next.err != nil || took > bound {
+						t.Errorf("%v after %v; want it within %v", next.err, took, bound)
+					}
+					dead.end()
+					<-dead.done
+					wires[1].set(nil)
+				})
+			})
+		}
+	}
+}
