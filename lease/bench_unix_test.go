@@ -4,7 +4,10 @@ package lease_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -16,7 +19,8 @@ import (
 
 // BenchmarkSessionLocks measures what the locks that a program holds cost it under a session,
 // and plain, with the store on files, which keeps nothing for them in memory: the bytes of a lock,
-// and the part of a core for all of them in the time in which each lease is renewed once.
+// on Linux also those by which the resident memory grows, after a collection, and the part of a
+// core for all of them in the time in which each lease is renewed once.
 func BenchmarkSessionLocks(b *testing.B) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -24,6 +28,12 @@ func BenchmarkSessionLocks(b *testing.B) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
+	}
+	resident := func() (pages int64) {
+		debug.FreeOSMemory()
+		text, _ := os.ReadFile("/proc/self/statm")
+		_, _ = fmt.Sscan(string(text), new(int64), &pages)
+		return pages * int64(os.Getpagesize())
 	}
 	processor := func() time.Duration {
 		var u syscall.Rusage
@@ -53,7 +63,7 @@ func BenchmarkSessionLocks(b *testing.B) {
 				acquire = s.TryAcquire
 			}
 			guards := make([]*lease.Guard, 0, b.N)
-			before := heap()
+			before, pages := heap(), resident()
 			b.ResetTimer()
 			for i := range b.N {
 				g, err := acquire(context.Background(), strconv.Itoa(i))
@@ -64,6 +74,9 @@ func BenchmarkSessionLocks(b *testing.B) {
 			}
 			b.StopTimer()
 			b.ReportMetric(float64(heap()-before)/float64(b.N), "B/held")
+			if pages > 0 {
+				b.ReportMetric(float64(resident()-pages)/float64(b.N), "B-resident/held")
+			}
 			if b.N > 1 { // it is called with 1 first, for nothing that is reported
 				busy, window := processor(), c.Options().Renew
 				time.Sleep(window)
