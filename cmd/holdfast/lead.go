@@ -103,6 +103,9 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 			return election, err
 		}
 		if session == nil || session.Err() != nil { // a session that was lost does not return
+			if session != nil {
+				_ = session.Close(ctx) // it says that it was lost
+			}
 			if session, err = client.OpenSession(ctx); err != nil {
 				return nil, err
 			}
@@ -140,11 +143,17 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		}
 		return set, nil
 	})
-	if err != nil && election != nil {
-		err = errors.Join(a.busy(ctx, f, nil, err), election.Resign(ctx))
-	}
-	if err != nil { // the session in which it waited may be lost: it stands in line anew
-		return f.inSession() && errors.Is(err, lease.ErrLost), err
+	if err != nil {
+		// The session in which it waited may be lost: then it stands in line anew.
+		var sig *signalled
+		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !errors.As(err, &sig)
+		if election != nil {
+			err = a.busy(ctx, f, nil, err)
+			if left := election.Resign(ctx); !errors.Is(left, lease.ErrLost) { // that of the term before
+				err = errors.Join(err, left)
+			}
+		}
+		return lost, err
 	}
 	guard := set.Guards()[0]
 	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}

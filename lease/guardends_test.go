@@ -1,0 +1,58 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Goroutines that ask a guard for its context, before its end, beside it and after it, get a
+// context that ends, with the cause that the guard tells.
+func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
+	ends := []struct {
+		name  string
+		cause error
+		end   func(*testing.T, *wire, *lease.Session, *lease.Guard)
+	}{
+		{"released", lease.ErrReleased, func(t *testing.T, _ *wire, _ *lease.Session, g *lease.Guard) { mustRelease(t, g) }},
+		{"closed", lease.ErrClosed, func(t *testing.T, _ *wire, s *lease.Session, _ *lease.Guard) {
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"expired", lease.ErrExpired, func(_ *testing.T, w *wire, _ *lease.Session, _ *lease.Guard) { w.set(everything(drop)) }},
+		{"broken", lease.ErrBroken, func(t *testing.T, w *wire, _ *lease.Session, g *lease.Guard) {
+			if _, err := client(t, w.Store, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
+				t.Error(err)
+			}
+		}},
+	}
+	for _, e := range ends {
+		t.Run(e.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				g := mustTryIn(t, s, "job")
+				var wg sync.WaitGroup
+				for i := range 60 {
+					wg.Go(func() {
+						time.Sleep(time.Duration(i/3) * ttl / 15)
+						ctx := g.Context()
+						<-ctx.Done()
+						if cause := context.Cause(ctx); ctx.Err() == nil || cause != g.Err() || !errors.Is(cause, e.cause) {
+							t.Errorf("context %v, cause %v, guard %v", ctx.Err(), cause, g.Err())
+						}
+					})
+				}
+				time.Sleep(ttl / 3)
+				e.end(t, w, s, g)
+				wg.Wait()
+			})
+		})
+	}
+}
