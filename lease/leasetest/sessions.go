@@ -92,13 +92,7 @@ func sessionCases() []testCase {
 			}
 			e.state(job, lease.Held)
 			fs.Set(faultstore.Schedule{})
-			for {
-				e.must("Renew", s.Renew(e.ctx))
-				if rec, err := e.client(e.b, nil).Inspect(e.ctx, job); err == nil && rec.Record.State == lease.Free {
-					break
-				}
-				e.pause(10 * time.Millisecond)
-			}
+			e.untilFree(job, s)
 			e.release(e.try(e.client(e.b, nil), job))
 		}},
 	}
@@ -108,6 +102,21 @@ func (e *env) session(c *lease.Client) *lease.Session {
 	s, err := c.OpenSession(e.ctx)
 	e.must("OpenSession", err)
 	return s
+}
+
+// untilFree renews the sessions until they have freed the lock that a release of theirs left
+// behind.
+func (e *env) untilFree(name string, sessions ...*lease.Session) {
+	c := e.client(e.b, nil)
+	for {
+		for _, s := range sessions {
+			e.must("Renew", s.Renew(e.ctx))
+		}
+		if rec, err := c.Inspect(e.ctx, name); err == nil && rec.Record.State == lease.Free {
+			return
+		}
+		e.pause(10 * time.Millisecond)
+	}
 }
 
 func (e *env) tryIn(s *lease.Session, name string) *lease.Guard {
