@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Goroutines that ask a guard for its context, before its end, beside it and after it, get a
-// context that ends, with the cause that the guard tells.
+// Goroutines that ask a guard for its context, first before its end, beside it or after it, get
+// a context that ends, with the cause that the guard tells.
 func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
 	ends := []struct {
 		name  string
@@ -27,7 +28,7 @@ func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
 		}},
 		{"expired", lease.ErrExpired, func(_ *testing.T, w *wire, _ *lease.Session, _ *lease.Guard) { w.set(everything(drop)) }},
 		{"broken", lease.ErrBroken, func(t *testing.T, w *wire, _ *lease.Session, g *lease.Guard) {
-			if _, err := client(t, w.Store, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
+			if _, err := client(t, w.Store, nil).Break(t.Context(), g.Name(), g.Token(), nil); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -37,20 +38,26 @@ func TestGuardAskedForItsContextBesideItsEnd(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
-				g := mustTryIn(t, s, "job")
 				var wg sync.WaitGroup
-				for i := range 60 {
-					wg.Go(func() {
-						time.Sleep(time.Duration(i/3) * ttl / 15)
-						ctx := g.Context()
-						<-ctx.Done()
-						if cause := context.Cause(ctx); ctx.Err() == nil || cause != g.Err() || !errors.Is(cause, e.cause) {
-							t.Errorf("context %v, cause %v, guard %v", ctx.Err(), cause, g.Err())
-						}
-					})
+				var guards []*lease.Guard
+				for i := range 20 {
+					g := mustTryIn(t, s, fmt.Sprintf("job%d", i))
+					guards = append(guards, g)
+					for range 3 {
+						wg.Go(func() {
+							time.Sleep(time.Duration(i) * ttl / 15)
+							ctx := g.Context()
+							<-ctx.Done()
+							if cause := context.Cause(ctx); ctx.Err() == nil || cause != g.Err() || !errors.Is(cause, e.cause) {
+								t.Errorf("context %v, cause %v, guard %v", ctx.Err(), cause, g.Err())
+							}
+						})
+					}
 				}
 				time.Sleep(ttl / 3)
-				e.end(t, w, s, g)
+				for _, g := range guards {
+					e.end(t, w, s, g)
+				}
 				wg.Wait()
 			})
 		})
