@@ -242,6 +242,9 @@ func (h *Handle) rest(l *line, held *HeldError) {
 	if l.dozes = h.doze(l, h.known()); l.dozes > wait {
 		wait = l.dozes
 	}
+	if due := h.nextLook(); l.place > 0 && due > 0 { // no other client looks at the one ahead
+		wait, l.dozes = min(wait, due), min(l.dozes, due)
+	}
 	l.waits, l.until = true, time.Now().Add(wait)
 }
 

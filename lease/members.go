@@ -235,6 +235,7 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 	if judged.err != nil || judged.next != nil {
 		return false, judged
 	}
+	h.looksBy(ahead, judged.wait)
 	v.wait = max(v.wait, judged.wait, others)
 	if len(over) > 0 {
 		next.drop(func(session string) bool { return over[session] })
@@ -276,6 +277,31 @@ func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Dura
 	}
 	h.looksAt = next
 	return due, wait
+}
+
+// looksBy makes the looks at the sessions of members due when these may be over.
+func (h *Handle) looksBy(members []Member, wait time.Duration) {
+	by := h.c.clock.monotonic().Add(wait)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range members {
+		if h.looksAt[m.Grant].After(by) {
+			h.looksAt[m.Grant] = by
+		}
+	}
+}
+
+// nextLook is how long no session is due for a look of those that are not now: 0 if all are.
+func (h *Handle) nextLook() (next time.Duration) {
+	now := h.c.clock.monotonic()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, at := range h.looksAt {
+		if left := at.Sub(now); left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return next
 }
 
 // queueLooksPerTTL bounds how often a handle looks at the session of one who waits ahead of it.

@@ -623,6 +623,30 @@ func TestDeadHeadOfTheQueue(t *testing.T) {
 	})
 }
 
+// Several in a row that died while they waited cost the one after them the TTL of each, and no
+// more than a few looks besides.
+func TestDeadOnesInARow(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const dead = 4
+		fair := lease.HandleOptions{Fair: true}
+		g := mustTake(t, with(t, opened(t, st), "job", fair))
+		for range dead {
+			w := newWire(st)
+			a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
+			w.set(everything(hang))
+			defer w.set(nil)
+			defer a.end()
+		}
+		last := acquiring(t, with(t, opened(t, st), "job", fair))
+		began := time.Now()
+		mustRelease(t, g)
+		<-last.done
+		if took := time.Since(began); last.err != nil || took > dead*(expiry+soon) {
+			t.Errorf("after %v: %v; %d dead ones of %v", took, last.err, dead, expiry)
+		}
+	})
+}
+
 // A head that reads late, after its session's deadline, does not believe.
 func TestHeadBelievesWithinItsSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
