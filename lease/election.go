@@ -109,7 +109,8 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Who hands the lock over knows neither the value nor the text of the holder.
+	// The session that hands the lock over knows neither the value of the next leader nor its
+	// name for people.
 	last := e.h.known()
 	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != e.h.c.set.Holder
 	if handed || !bytes.Equal(guard.Data(), value) {

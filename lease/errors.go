@@ -147,7 +147,7 @@ func (e *HeldError) Error() string {
 	if e.Store != "" {
 		fmt.Fprintf(&b, " on %s", e.Store)
 	}
-	waiting := 0 // besides who is told this
+	waiting := 0 // besides the waiter that gets this error
 	for _, m := range e.Record.Queue {
 		if m.Grant != e.own {
 			waiting++

@@ -61,9 +61,10 @@ func (c *Client) newRival(id string) (*rival, error) {
 }
 
 // mayBeOver reports whether a state that was read earlier is good enough to judge the lock by: its
-// record names no session, or one of which the client knows that it was fenced, or that it is
-// time to. Then it sends nothing; a claim over that state is refused if the lock is another's by
-// now. Any other session is more likely to have released the lock meanwhile than to have died.
+// record names no session, or a session of which the client knows that it was fenced, or that it
+// may be fenced now. mayBeOver sends nothing. The store refuses a claim over that state if another
+// client has changed the lock meanwhile. Any other session is more likely to have released the
+// lock meanwhile than to have died.
 func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 	if rec == nil || rec.Session == "" {
 		return true

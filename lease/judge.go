@@ -181,11 +181,11 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 	return failed
 }
 
-// doze is for how long a waiter that is far from the head of the lock's queue does not look. It
-// is a part of the time until its turn, which it estimates by how fast the first of those that
-// wait through this client has come forward: 0 for the head and the next one, and where it is
+// doze returns for how long a waiter that is far from the head of the lock's queue does not look.
+// That is a part of the time until its turn. The waiter estimates that time by how fast the first
+// waiter of this client has come forward. It is 0 for the head and the next one, and for a waiter
 // in no queue. Each change of the record wakes all that stand in the queue, and tells nothing to
-// those who are far from its head.
+// those that are far from its head.
 //
 // A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
 // So the estimate begins low, at most doubles from look to look, and falls at once.
@@ -224,7 +224,7 @@ const (
 	leastStep = time.Millisecond
 
 	// safetyPolls is how many times Options.MaxPoll a waiter looks at the latest: a watcher may
-	// miss a change, and all who stand before it in a queue may leave.
+	// miss a change, and all that stand before it in a queue may leave.
 	safetyPolls = 4
 
 	// dozersPart is how many places further back a waiter may doze for Options.MaxPoll longer.

@@ -20,7 +20,7 @@ type line struct {
 	// held is what the last look that found the lock held has shown.
 	held atomic.Pointer[HeldError]
 
-	// The rest belongs to the one who has the turn. The next one goes on with it.
+	// The rest belongs to the waiter that has the turn. The next one goes on with it.
 	last     *seen         // what was seen last
 	notified string        // the grant that a waiting event was sent for
 	asked    string        // the grant that was asked for, since its handle keeps it after its work

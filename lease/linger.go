@@ -134,7 +134,7 @@ func (g *grant) attend(ctx context.Context, version store.Version) error {
 	}
 }
 
-// askIdle asks for a lock that is kept after its holder's work, on behalf of one who waits for
+// askIdle asks for a lock that is kept after its holder's work, on behalf of a waiter for
 // it: once for each grant.
 func (h *Handle) askIdle(ctx context.Context, l *line) {
 	s := h.known()

@@ -245,10 +245,11 @@ func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bo
 }
 
 // dueLooks returns those of ahead whose sessions are due for a look, and how long it will take at
-// the most until the others are over. A handle that has looked before, and sees another one that
-// was handed the lock, or waits directly ahead, leaves it a moment: most are gone by then, and a
-// queue that comes forward costs no look at the session of each. One that waits ahead delays no
-// other before it holds the lock, and is looked at rarely.
+// the most until the others are over. A handle that has looked before waits a moment before it
+// looks at the session of a new holder that was handed the lock, or of a new waiter directly
+// ahead. Most of these are gone by then, so that a queue that comes forward costs no look at the
+// session of each. A waiter ahead delays no other before it holds the lock; so the handle looks
+// at its session rarely.
 func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
@@ -279,7 +280,8 @@ func (h *Handle) dueLooks(s *seen, ahead []Member) (due []Member, wait time.Dura
 	return due, wait
 }
 
-// looksBy makes the looks at the sessions of members due when these may be over.
+// looksBy makes the looks at the sessions of members due after wait at the latest, when these may
+// be over.
 func (h *Handle) looksBy(members []Member, wait time.Duration) {
 	by := h.c.clock.monotonic().Add(wait)
 	h.mu.Lock()
@@ -291,7 +293,8 @@ func (h *Handle) looksBy(members []Member, wait time.Duration) {
 	}
 }
 
-// nextLook is how long no session is due for a look of those that are not now: 0 if all are.
+// nextLook returns the time until the next look at a session that is not due now; 0 if there is
+// none.
 func (h *Handle) nextLook() (next time.Duration) {
 	now := h.c.clock.monotonic()
 	h.mu.Lock()
@@ -304,7 +307,7 @@ func (h *Handle) nextLook() (next time.Duration) {
 	return next
 }
 
-// queueLooksPerTTL bounds how often a handle looks at the session of one who waits ahead of it.
+// queueLooksPerTTL bounds how often a handle looks at the session of a waiter ahead of it.
 const queueLooksPerTTL = 3
 
 // looksIn is how long the session of a grant is not due for a look; see dueLooks.
@@ -441,7 +444,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 // the lock now and then. A queue is for all: none who comes later overtakes it.
 func (h *Handle) queues(r *Record) bool {
 	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil && !h.opts.Fair {
-		return false // who hands the lock over writes neither that time nor the value
+		return false // the session that hands the lock over writes neither that time nor the value
 	}
 	return h.opts.Fair || h.opts.Shared || len(r.Queue) > 0 || r.State == Shared && r.Slots == 0
 }

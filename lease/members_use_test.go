@@ -25,7 +25,7 @@ func wantUntaken(t *testing.T, st store.Store, names ...string) {
 
 // TryDo of a reader, of a slot and of a fair handle runs its function where the lock has room for
 // another such holder. Where it has none, the function does not run, the error is a HeldError,
-// and the record names no entry of the one who tried.
+// and the record names no entry of the member that tried.
 func TestTryDoOfMembers(t *testing.T) {
 	for what, tt := range map[string]struct {
 		o      lease.HandleOptions

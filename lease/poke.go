@@ -45,7 +45,7 @@ func (c *Client) pokeAll(ctx context.Context, r *Record) error {
 	return errors.Join(inParallel(r.sessions(), maxReleases, func(id string) error { return c.poke(ctx, id, r.Name) })...)
 }
 
-// tellBroken tells the sessions that hold a broken lock, on behalf of one who waits for it, once
+// tellBroken tells the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break: the client that broke it may have died before it did.
 func (h *Handle) tellBroken(ctx context.Context, l *line) {
 	s := h.known()
@@ -77,7 +77,7 @@ func (s *Session) attendLater(names ...string) {
 
 // toldOf notes the locks that the session's record names. They are read when the next renewal
 // has taken the names out: as long as a name stands there, a client that writes into the record of
-// that lock leaves it at that.
+// that lock does not name it again.
 func (s *Session) toldOf(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,9 +91,9 @@ func (s *Session) attended(name string) bool {
 	return !s.attends && !s.attend[name] && !s.attend[attendsAll]
 }
 
-// attendNow begins to read what has to be read, unless that is under way. What fails, and what
-// may show a claim that is under way, is read again after the next renewal. The caller holds
-// s.mu.
+// attendNow begins to read what has to be read, unless that is under way. After the next renewal
+// it reads again the records that it could not read, and those that may show a claim that is
+// under way. The caller holds s.mu.
 func (s *Session) attendNow() {
 	if s.over || s.attends || len(s.attend) == 0 {
 		return

@@ -156,7 +156,7 @@ var (
 	ErrDenied error = NewSentinel("permission denied", NotApplied)
 
 	// ErrCredentials: the store does not accept the caller's credentials, whatever rights
-	// those have.
+	// those have. It matches ErrDenied, too.
 	ErrCredentials error = NewSentinel("permission denied", NotApplied, ErrDenied)
 
 	// ErrNotFound: the register is absent.

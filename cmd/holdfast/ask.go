@@ -211,7 +211,7 @@ func askedText(asked lease.Asked, url string) string {
 	return fmt.Sprintf("%s, which holds lock %q on %s (token %d), is asked to give way", asked.Holder, asked.Name, url, asked.Token)
 }
 
-// heardText says that the holders have heard of an ask, and whose that is.
+// heardText says that the holders have heard of an ask, and who asks.
 func heardText(asked lease.Asked) string {
 	who := "it has"
 	if asked.Grant == "" {
@@ -228,9 +228,9 @@ func heardText(asked lease.Asked) string {
 const (
 	endReleased = "released"
 	endBroken   = "broken"
-	endDead     = "dead"    // its holder is
+	endDead     = "dead"    // its holder is dead
 	endPassed   = "passed"  // another holder has the lock
-	endRemoved  = "removed" // the record was
+	endRemoved  = "removed" // its record is gone
 )
 
 // endOfAsked returns how the grant ended; nothing if it is not over.

@@ -616,7 +616,7 @@ func (h *lineHolder) end() error {
 	return err
 }
 
-// outbox writes lines in order, and never makes the one who puts them wait: the input is
+// outbox writes lines in order, and never makes the goroutine that puts them wait: the input is
 // read, and its end is seen, even if no program reads the output.
 type outbox struct {
 	failed chan struct{} // closed when the output cannot be written

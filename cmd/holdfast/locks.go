@@ -121,8 +121,8 @@ func (v *lockView) sessions(ids map[string]bool) {
 	}
 }
 
-// handedTo returns the session that a lock was handed over to, if it is all that is known of the
-// lock's holder: who hands a lock over knows no more.
+// handedTo returns the session that a lock was handed over to, if the lock's record tells no more
+// of its holder: the session that hands a lock over knows no more.
 func (v *lockView) handedTo() string {
 	id, _ := strings.CutPrefix(v.Holder, handedOver)
 	if handedOver+id != v.Holder {

@@ -64,7 +64,7 @@ const (
 	toAsk
 )
 
-// operator is the one who breaks locks, in request.by.
+// operator stands in request.by for the operator, who breaks locks.
 const operator = 2
 
 // request is a write that was sent and that the store may still apply, now or at
