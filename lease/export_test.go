@@ -90,5 +90,8 @@ func (r Roster) Fits(mode Mode) bool { return r.fits(mode) }
 // Ahead is ahead.
 func (r Roster) Ahead(grant string) []Member { return r.ahead(grant) }
 
+// Before is before.
+func (r Roster) Before(grant string) []Member { return r.before(grant) }
+
 // Consistent is what decoding checks.
 func (r Roster) Consistent() error { return r.consistent() }

@@ -202,46 +202,79 @@ func (h *Handle) sessionsOver(ctx context.Context, members []Member) (over map[s
 // cleared takes all grants that are over out of next, the record of s: that of the holder, and
 // the members whose sessions are. It reports whether that has changed anything; if not, wait
 // is how long it will take at the most until there is something.
+//
+// Those that waited on one machine die together. So a handle that finds one dead looks at all
+// before it at once. It has watched each of them from then on, and needs no TTL for each.
+//
+// Any of them may beat, leave or be handed the lock between two steps: each fence names the version
+// of the session's record that was judged, and the write that takes them out names that of s. If
+// the handle stops after a fence, the entry stays in the queue until another waiter sees the fence.
 func (h *Handle) cleared(ctx context.Context, s *seen, next *Record) (changed bool, v verdict) {
 	if s.rec == nil {
 		return false, v
 	}
-	var ahead []Member
-	for _, entry := range h.entries(s) {
-		for _, m := range s.rec.ahead(entry) {
-			if !slices.ContainsFunc(ahead, func(a Member) bool { return a.Grant == m.Grant }) {
-				ahead = append(ahead, m)
-			}
-		}
-	}
-	ahead, others := h.dueLooks(s, ahead)
-	own := s.rec.exclusive() && slices.ContainsFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
-	if own {
-		ahead = slices.DeleteFunc(ahead, func(m Member) bool { return m.Grant == s.rec.Grant })
-		v = h.judge(ctx, s)
-	} else if s.rec.State == Free {
-		v.wait = h.spaced(s)
-		v.open = v.wait <= 0
-	}
+	ahead, others := h.dueLooks(s, h.those(s, (*Record).ahead))
+	over, v := h.judgeAll(ctx, s, ahead)
 	if v.err != nil || v.next != nil {
 		return false, v
+	}
+	if v.wait = max(v.wait, others); v.open || len(over) > 0 {
+		rest := slices.DeleteFunc(h.those(s, (*Record).before), func(m Member) bool { return contains(ahead, m) })
+		more, holder := h.judgeAll(ctx, s, rest) // an error leaves those that are known to be dead so
+		maps.Copy(over, more)
+		if holder.open {
+			v.open, v.reason = true, holder.reason
+		}
+	}
+	if s.rec.State == Free {
+		left := h.spaced(s)
+		v.open, v.wait = left <= 0, max(v.wait, left)
 	}
 	if v.open {
 		next.NotBefore = time.Time{}
 		next.vacate()
 		changed = s.rec.State != Free || len(s.rec.Queue) > 0
 	}
-	over, judged := h.sessionsOver(ctx, ahead)
-	if judged.err != nil || judged.next != nil {
-		return false, judged
-	}
-	h.looksBy(ahead, judged.wait)
-	v.wait = max(v.wait, judged.wait, others)
 	if len(over) > 0 {
 		next.drop(func(session string) bool { return over[session] })
 		changed = true
 	}
 	return changed, v
+}
+
+// those returns the members of the record of s that which returns for one of the entries that the
+// handle looks for, each once.
+func (h *Handle) those(s *seen, which func(r *Record, grant string) []Member) (all []Member) {
+	for _, entry := range h.entries(s) {
+		for _, m := range which(s.rec, entry) {
+			if !contains(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+func contains(all []Member, m Member) bool {
+	return slices.ContainsFunc(all, func(a Member) bool { return a.Grant == m.Grant })
+}
+
+// judgeAll judges members of the record of s. It returns the sessions of those that are over, and
+// the verdict on one of them that has the lock alone; its wait is how long it will take at the
+// most until another one is over.
+func (h *Handle) judgeAll(ctx context.Context, s *seen, members []Member) (over map[string]bool, v verdict) {
+	if s.rec.exclusive() && contains(members, Member{Grant: s.rec.Grant}) {
+		members = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Grant == s.rec.Grant })
+		if v = h.judge(ctx, s); v.err != nil || v.next != nil {
+			return nil, v
+		}
+	}
+	over, judged := h.sessionsOver(ctx, members)
+	if v.err, v.next = judged.err, judged.next; v.err == nil && v.next == nil {
+		h.looksBy(members, judged.wait)
+	}
+	v.wait = max(v.wait, judged.wait)
+	return over, v
 }
 
 // dueLooks returns those of ahead whose sessions are due for a look, and how long it will take at

@@ -623,28 +623,65 @@ func TestDeadHeadOfTheQueue(t *testing.T) {
 	})
 }
 
-// Several in a row that died while they waited cost the one after them the TTL of each, and no
-// more than a few looks besides.
+// However many in a row died while they waited, each with a session of its own, the lock is idle for
+// about two TTLs: a waiter that finds one of them dead watches all that are ahead of it from then
+// on. One among them that lives has its turn in its place.
 func TestDeadOnesInARow(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		const dead = 4
-		fair := lease.HandleOptions{Fair: true}
-		g := mustTake(t, with(t, opened(t, st), "job", fair))
-		for range dead {
-			w := newWire(st)
-			a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
-			w.set(everything(hang))
-			defer w.set(nil)
-			defer a.end()
+	const dead = 12
+	fair := lease.HandleOptions{Fair: true}
+	for name, reach := range map[string]func(store.Store) store.Store{
+		"a store that pushes": func(st store.Store) store.Store { return st },
+		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
+	} {
+		for _, c := range []struct {
+			name  string
+			lives int // how many of the dead wait ahead of one that lives
+			last  func(*testing.T, store.Store) *lease.Handle
+		}{
+			{"all dead", dead, func(t *testing.T, st store.Store) *lease.Handle { return with(t, opened(t, st), "job", fair) }},
+			{"one lives", dead / 2, func(t *testing.T, st store.Store) *lease.Handle { return with(t, opened(t, st), "job", fair) }},
+			{"one waits in no queue", dead, func(t *testing.T, st store.Store) *lease.Handle { return handle(t, client(t, st, nil), "job") }},
+		} {
+			t.Run(name+", "+c.name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					if _, tells := store.As[store.Ager](st); tells {
+						t.Fatal("the store tells ages")
+					}
+					g := mustTake(t, with(t, opened(t, st), "job", fair))
+					var living *pending
+					var beats *lease.Session
+					for i := range dead {
+						if i == c.lives {
+							beats = opened(t, reach(st))
+							living = acquiring(t, with(t, beats, "job", fair))
+						}
+						w := newWire(st)
+						a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
+						w.set(everything(hang))
+						defer w.set(nil)
+						defer a.end()
+					}
+					last := acquiring(t, c.last(t, reach(st)))
+					began := time.Now()
+					mustRelease(t, g)
+					if living != nil {
+						if <-living.done; living.err != nil || last.over() || beats.Err() != nil {
+							t.Fatalf("the living one: %v, %v; the one after it has the lock: %v", living.err, beats.Err(), last.over())
+						}
+						mustRelease(t, living.guard)
+					}
+					<-last.done
+					took := time.Since(began)
+					if last.err != nil || took > 2*expiry+soon {
+						t.Errorf("after %v: %v; %d dead ones of %v", took, last.err, dead, expiry)
+					}
+					if living != nil && beats.Err() != nil {
+						t.Errorf("the session of the living one: %v", beats.Err())
+					}
+				})
+			})
 		}
-		last := acquiring(t, with(t, opened(t, st), "job", fair))
-		began := time.Now()
-		mustRelease(t, g)
-		<-last.done
-		if took := time.Since(began); last.err != nil || took > dead*(expiry+soon) {
-			t.Errorf("after %v: %v; %d dead ones of %v", took, last.err, dead, expiry)
-		}
-	})
+	}
 }
 
 // A head that reads late, after its session's deadline, does not believe.

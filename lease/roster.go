@@ -225,10 +225,26 @@ func (r *Record) ahead(grant string) []Member {
 	switch {
 	case i > 0:
 		return r.Queue[i-1 : i]
-	case r.exclusive():
-		return []Member{{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token}}
-	case i < 0 && len(r.Queue) > 0 && len(r.Holders) == 0:
+	case i < 0 && len(r.Queue) > 0 && len(r.possessors()) == 0:
 		return r.Queue[:1]
+	}
+	return r.possessors()
+}
+
+// before returns all whose turn is before that of a waiter: the holders, and those that wait
+// ahead of it, which are all if it stands in no queue.
+func (r *Record) before(grant string) []Member {
+	i := slices.IndexFunc(r.Queue, func(m Member) bool { return m.Grant == grant })
+	if i < 0 {
+		i = len(r.Queue)
+	}
+	return slices.Concat(r.possessors(), r.Queue[:i])
+}
+
+// possessors returns those who hold the lock, or may after a break.
+func (r *Record) possessors() []Member {
+	if r.exclusive() {
+		return []Member{{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token}}
 	}
 	return r.Holders
 }

@@ -317,7 +317,7 @@ func TestRosterAtTheLastToken(t *testing.T) {
 }
 
 // A waiter looks at the session of the one directly ahead of it, and the first at those of the
-// holders.
+// holders. When that one is dead it looks at all before it.
 func TestRosterAhead(t *testing.T) {
 	rec := lease.Record{Name: "job", State: lease.Free, Token: 5, TTL: time.Second, Nonce: "N"}
 	r := lease.Roster{Record: &rec}
@@ -326,19 +326,28 @@ func TestRosterAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for grant, want := range map[string]string{"S2.0": "[S0 S1]", "S3.0": "[S2]", "other": "[S0 S1]"} {
-		var got []string
-		for _, m := range r.Ahead(grant) {
-			got = append(got, m.Session)
+	for grant, want := range map[string]string{
+		"S2.0":  "[S0 S1], before [S0 S1]",
+		"S3.0":  "[S2], before [S0 S1 S2]",
+		"other": "[S0 S1], before [S0 S1 S2 S3]",
+	} {
+		sessions := func(all []lease.Member) (ids []string) {
+			for _, m := range all {
+				ids = append(ids, m.Session)
+			}
+			return ids
 		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%s: got %v, want %s", grant, got, want)
+		if got := fmt.Sprintf("%v, before %v", sessions(r.Ahead(grant)), sessions(r.Before(grant))); got != want {
+			t.Errorf("%s: got %s, want %s", grant, got, want)
 		}
 	}
 	r.Leave("S0.0")
 	r.Leave("S1.0")
 	if ahead := r.Ahead("S3.0"); len(ahead) != 1 || ahead[0].Session != "S2" || ahead[0].Mode != lease.ModeExclusive {
 		t.Errorf("%+v", ahead)
+	}
+	if before := r.Before("S3.0"); len(before) != 1 || before[0].Session != "S2" {
+		t.Errorf("%+v", before)
 	}
 }
 
