@@ -198,7 +198,7 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	g := newGrant(ctx, h, base, now, m, sent, f.durable)
 	guard := g.guard(ctx)
 	if guard == nil { // stopped here until the trust was over
-		g.drain()
+		g.drain(context.WithoutCancel(ctx))
 		return late(g.standing())
 	}
 	if h.own != nil {
@@ -207,13 +207,13 @@ func (h *Handle) begin(ctx context.Context, base *seen, f finding, m Member, rea
 	if !c.add(g) {
 		if h.under != nil {
 			g.check() // ends it with the session
-			g.drain()
+			g.drain(context.WithoutCancel(ctx))
 			return late(g.standing())
 		}
 		g.halt(ErrClosed)
 		ctx, cancel := c.ending(ctx)
 		defer cancel()
-		g.drain()
+		g.drain(context.WithoutCancel(ctx))
 		return nil, nil, errors.Join(ErrClosed, g.free(ctx))
 	}
 	h.mu.Lock()

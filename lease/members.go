@@ -592,11 +592,13 @@ func (h *Handle) depart(ctx context.Context, base *seen, grant string) error {
 	if last := h.known(); last != nil && last.names(grant) {
 		base = last
 	}
+	l := &leftover{h: h, t: h.over(base.version, base.rec), rec: base.rec, grant: grant, free: h.without(grant), landed: true}
 	marked, err := h.marked(ctx, base.rec)
 	if err != nil {
+		h.under.remember(l)
 		return err
 	}
-	l := &leftover{h: h, t: h.over(base.version, base.rec), rec: marked, grant: grant, free: h.without(grant)}
+	l.rec = marked
 	if err := h.withdraw(ctx, l); err != nil {
 		return err
 	}

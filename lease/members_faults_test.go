@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
@@ -127,4 +128,43 @@ func TestSharedTryGivenUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waiter takes over what another goroutine of its client has seen, which may be older than its
+// own entry in the queue. When it gives up then, and its write is refused for certain, it tries
+// again: its entry does not stay in the record, where it would hold the lock for as long as its
+// session lives.
+func TestLeavingTheQueueIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		st = hidden{st} // no look but those that are made here
+		holder := mustTry(t, client(t, st, nil), "job")
+		w := newWire(st)
+		s := open(t, client(t, w, nil))
+		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		wantHeldBy(t, reader)
+		time.Sleep(time.Millisecond)
+		first := acquiring(t, with(t, s, "job", lease.HandleOptions{}))
+		second := acquiring(t, reader)
+		if rec := record(t, st, "job"); len(rec.Queue) != 1 {
+			t.Fatalf("%d wait in the queue; want 1", len(rec.Queue))
+		}
+		refused := 0
+		w.set(func(op *store.Op) fault {
+			if op.Key == "lock/job" && op.Kind.Write() && refused < 3 {
+				refused++
+				return fail
+			}
+			return pass
+		})
+		first.end()
+		<-first.done
+		synctest.Wait()
+		second.end()
+		<-second.done
+		mustRelease(t, holder)
+		time.Sleep(3 * ttl)
+		if rec := record(t, st, "job"); refused == 0 || s.Err() != nil || len(rec.Queue)+len(rec.Holders) > 0 {
+			t.Errorf("%d writes were refused, the session: %v; the record names %v and %v", refused, s.Err(), rec.Holders, rec.Queue)
+		}
+	})
 }

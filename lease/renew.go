@@ -349,7 +349,7 @@ func (g *grant) finish(ctx context.Context, reason error) error {
 	g.halt(reason)
 	ctx, cancel := g.c.ending(ctx)
 	defer cancel()
-	g.drain()
+	g.drain(ctx)
 	switch cause := g.cause(); {
 	case errors.Is(cause, ErrBroken):
 		// The work has stopped, so that waiters need not wait for this holder's deadline.
@@ -392,10 +392,11 @@ func (g *grant) cut() {
 }
 
 // drain waits for the renewer and the write in flight, half of the time of a
-// release; then it cuts the write short.
-func (g *grant) drain() {
+// release, and no longer than ctx; then it cuts the write short.
+func (g *grant) drain(ctx context.Context) {
 	timer := time.AfterFunc(g.c.set.drainTime(), g.cut)
 	defer timer.Stop()
+	defer context.AfterFunc(ctx, g.cut)()
 	g.renewals.Wait()
 	turn := g.turn()
 	turn <- struct{}{} // the write of a caller

@@ -371,6 +371,8 @@ type leftover struct {
 	rec   *Record // where the grant stands, or was to stand
 	grant string
 	free  func(*Record) Record // takes it out of there
+
+	landed bool // the grant has stood in a record, which may be later than that of the tries
 }
 
 // maxLeftoverTries is how many writes of a leftover are remembered. What counts is the grant
@@ -420,9 +422,10 @@ func (l *leftover) withdraw(ctx context.Context) error {
 	}
 }
 
-// stands reports whether the grant stands in the state that the tries are over.
+// stands reports whether the grant stands in the state that the tries are over, or may stand in
+// a later one.
 func (l *leftover) stands() bool {
-	return (&seen{rec: l.t.rec}).names(l.grant)
+	return l.landed || (&seen{rec: l.t.rec}).names(l.grant)
 }
 
 // remember keeps a leftover: without that its lock would be taken for as long as the session

@@ -1,9 +1,11 @@
 package lease_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
@@ -182,4 +184,26 @@ func TestSessionToldOfALockThatItDoesNotHold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A write to a lock's record that hangs takes none of the time of Close twice: the session's own
+// release may have used all of it up.
+func TestSessionCloseWhereAWriteHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		c := client(t, w, nil)
+		s := open(t, c)
+		g := mustTryIn(t, s, "job")
+		w.set(everything(hang))
+		written := make(chan error)
+		go func() { written <- g.SetData(context.Background(), []byte("data")) }()
+		synctest.Wait()
+		began := time.Now()
+		_ = s.Close(t.Context())
+		if took, most := time.Since(began), c.Options().ReleaseTimeout+2*time.Second; took > most {
+			t.Errorf("Close took %v; at most %v are allowed", took, most)
+		}
+		<-written
+		w.set(nil)
+	})
 }

@@ -24,7 +24,8 @@ import (
 //     becomes a holder before them.
 //   - No more slots are granted than there are, and only holders and candidates change the data.
 //   - A guard that believes is named in the record; so there is never a writer beside another
-//     holder, nor one slot with two holders. It believes no longer than the trust after the sending of the last renewal that was applied.
+//     holder, nor one slot with two holders. It believes no longer than its trust after the
+//     sending of the last renewal that was applied.
 type ledger struct {
 	s        *sim
 	mu       sync.Mutex

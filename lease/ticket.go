@@ -94,7 +94,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 // detach makes the ticket of a grant that was halted for it.
 func (g *grant) detach(ctx context.Context) (Ticket, error) {
 	if g.finishing.CompareAndSwap(false, true) {
-		g.drain()
+		g.drain(context.WithoutCancel(ctx))
 		g.c.remove(g)
 		close(g.over())
 	}
@@ -161,7 +161,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	g := newGrant(ctx, u.h, before, u.base, Member{Grant: u.base.rec.Grant, Token: u.base.rec.Token}, u.at, u.firm)
 	guard := g.guard(ctx)
 	if guard == nil {
-		g.drain()
+		g.drain(context.WithoutCancel(ctx))
 		return nil, u.failed(ctx, u.lost(ErrExpired))
 	}
 	if !c.add(g) {
