@@ -99,7 +99,10 @@ func (w *wire) carry(ctx context.Context, op *store.Op, next store.Handler) erro
 	case repeat:
 		_ = next(ctx, op)
 		again := *op
-		return next(ctx, &again)
+		if err := next(ctx, &again); ctx.Err() == nil {
+			return err
+		}
+		return context.Cause(ctx) // that the second one was not sent proves nothing of the first
 	case hang:
 		<-ctx.Done()
 		return context.Cause(ctx)

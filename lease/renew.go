@@ -331,13 +331,21 @@ func (g *grant) cause() error {
 // release ends belief, then frees the lock. It is called when the last guard was
 // released, and by Close with another reason; all calls return the same.
 func (g *grant) release(ctx context.Context, reason error) error {
-	if g.finishing.CompareAndSwap(false, true) {
-		g.result = g.finish(ctx, reason)
-		g.c.remove(g)
-		close(g.over())
-	}
+	g.releaseFirst(ctx, reason)
 	<-g.over()
 	return g.result
+}
+
+// releaseFirst is release, but it does not wait where another goroutine was faster, and reports
+// that.
+func (g *grant) releaseFirst(ctx context.Context, reason error) (first bool) {
+	if !g.finishing.CompareAndSwap(false, true) {
+		return false
+	}
+	g.result = g.finish(ctx, reason)
+	g.c.remove(g)
+	close(g.over())
+	return true
 }
 
 func (g *grant) finish(ctx context.Context, reason error) error {

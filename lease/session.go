@@ -324,7 +324,15 @@ func (s *Session) close(ctx context.Context) error {
 	ctx, cancel := s.c.ending(ctx)
 	defer cancel()
 	err := s.grant().release(ctx, ErrClosed)
-	_ = inParallel(s.all(), maxReleases, func(g *grant) error { return g.release(ctx, ErrClosed) })
+	_ = inParallel(s.all(), maxReleases, func(g *grant) error {
+		if !g.releaseFirst(ctx, ErrClosed) {
+			select { // a release that began later may last longer
+			case <-g.over():
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
 	s.tidying.Wait() // it ends with the session
 	freed := s.drain(ctx)
 	s.mu.Lock()
