@@ -465,7 +465,7 @@ func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 func (p *process) ask(t *testing.T, l *life, name string) {
 	patience := time.Second + p.seconds(60)
 	o := &lease.AskOptions{Reason: "a simulation", Wait: p.rnd.IntN(2) == 0}
-	if p.s.calm && o.Wait {
+	if p.s.calm { // the holder works for minutes, and a request takes up to a twentieth of a TTL
 		patience = 20 * time.Minute * p.s.scale
 	}
 	ctx, cancel := bounded(t, patience)
