@@ -84,6 +84,11 @@ func TestVersionedDoctor(t *testing.T) {
 			t.Parallel()
 			bucket := server.NewBucket(t, true)
 			r, status := examine(t, holdfast, url(bucket), server.Env())
+			for again := 0; status == 69 && again < 3; again++ {
+				// A server on a busy machine does not answer within the time of a step. doctor
+				// says rightly that it could not look; it is asked again.
+				r, status = examine(t, holdfast, url(bucket), server.Env())
+			}
 			if status != 0 || !r.Safe {
 				t.Errorf("status %d, safe: %v, %v", status, r.Safe, r.unlike())
 			}
