@@ -516,6 +516,8 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 		case f.fate == store.FateNotYet && pause.wait(settled) == nil: // the same again
 		case f.now != nil && f.fate != store.FateNotYet:
 			return nil, h.note(f.now), nil // it tells whether the entry is in it
+		case s.names(entry): // it stands in the record as it is and as it was to be
+			return nil, nil, f.err
 		default:
 			var err error
 			if entry != "" && f.fate != store.FateNever {

@@ -168,3 +168,46 @@ func TestLeavingTheQueueIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A waiter in the queue takes a dead one out of it, and its write is refused, or its outcome is
+// not known. The waiter goes on with its entry: one that it forgot would hold the lock in its
+// turn, for as long as its session lives.
+func TestWaiterKeepsItsEntry(t *testing.T) {
+	for _, what := range []fault{fail, drop, lose, hang} {
+		t.Run(string(what), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				fair := lease.HandleOptions{Fair: true}
+				holder := mustTake(t, with(t, opened(t, st), "job", fair))
+				dead := acquiring(t, with(t, dies(t, st), "job", fair))
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				waiter := acquiring(t, with(t, s, "job", fair))
+				met := 0
+				w.set(func(op *store.Op) fault {
+					if op.Key == "lock/job" && op.Kind.Write() && met < 3 {
+						met++
+						return what
+					}
+					return pass
+				})
+				time.Sleep(4 * ttl)
+				synctest.Wait()
+				rec := record(t, st, "job")
+				if met == 0 || len(rec.Queue) != 1 || rec.Queue[0].Session != s.ID() {
+					t.Errorf("after %d faults the queue is %v; want one entry, of session %s", met, rec.Queue, s.ID())
+				}
+				mustRelease(t, holder)
+				<-waiter.done
+				if waiter.err != nil {
+					t.Fatal(waiter.err)
+				}
+				mustRelease(t, waiter.guard)
+				if rec := record(t, st, "job"); rec.State != lease.Free || len(rec.Queue) > 0 {
+					t.Errorf("the lock is %s, and its queue %v", rec.State, rec.Queue)
+				}
+				dead.end()
+				<-dead.done
+			})
+		})
+	}
+}
