@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -109,6 +110,7 @@ func TestUploadUnderOneFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		late := make(map[string]bool) // uploads of which a part came late
 		for name, fault := range faults {
 			for n, clean := 0, false; !clean; n++ {
 				proxy.Reset()
@@ -125,8 +127,15 @@ func TestUploadUnderOneFault(t *testing.T) {
 				}
 				// Where the answer that names an upload is lost, only a sweep can remove it.
 				unnamed := !clean && (calls[n].Query == "uploads=" || strings.HasPrefix(calls[n].Query, "uploads&"))
+				// A part that lands beside the end of its upload makes versitygw's folder of the
+				// upload anew. The server lists that only when the next upload begins.
+				if name == "late" && !clean {
+					if q, _ := url.ParseQuery(calls[n].Query); q.Has("partNumber") {
+						late[q.Get("uploadId")] = true
+					}
+				}
 				for _, u := range uploadsOf(t, c.Bucket()) {
-					if !unnamed {
+					if !unnamed && !late[u.ID] {
 						t.Errorf("%s, request %d: upload %s is left: %v\n%v", name, n+1, u.ID, err, calls)
 					}
 					up, _ := object.As[object.Uploader](c.Bucket())
