@@ -99,9 +99,6 @@ func startDynamo(ctx context.Context) (Dynamo, *process, error) {
 	}
 	command := func(dir, address string) (*exec.Cmd, error) {
 		cmd := exec.Command(java, "-Xmx512m",
-			// Where the JVM looks for native libraries, here SQLite's: a property of its own, which
-			// DynamoDB Local's documentation says to set.
-			"-Djava.library.path="+filepath.Join(lib, "DynamoDBLocal_lib"),
 			"-Djava.io.tmpdir="+dir,
 			"-jar", filepath.Join(lib, "DynamoDBLocal.jar"),
 			"-inMemory", "-sharedDb", "-disableTelemetry", "-port", portOf(address))
