@@ -130,6 +130,19 @@ func TestSharedTryGivenUp(t *testing.T) {
 	}
 }
 
+// faultWrites lets the next three writes of the lock job suffer what, and counts them.
+func (w *wire) faultWrites(what fault) (met *int) {
+	met = new(int)
+	w.set(func(op *store.Op) fault {
+		if op.Key == "lock/job" && op.Kind.Write() && *met < 3 {
+			*met++
+			return what
+		}
+		return pass
+	})
+	return met
+}
+
 // A waiter takes over what another goroutine of its client has seen, which may be older than its
 // own entry in the queue. When it gives up then, and its write is refused for certain, it tries
 // again: its entry does not stay in the record, where it would hold the lock for as long as its
@@ -148,14 +161,7 @@ func TestLeavingTheQueueIsRefused(t *testing.T) {
 		if rec := record(t, st, "job"); len(rec.Queue) != 1 {
 			t.Fatalf("%d wait in the queue; want 1", len(rec.Queue))
 		}
-		refused := 0
-		w.set(func(op *store.Op) fault {
-			if op.Key == "lock/job" && op.Kind.Write() && refused < 3 {
-				refused++
-				return fail
-			}
-			return pass
-		})
+		refused := w.faultWrites(fail)
 		first.end()
 		<-first.done
 		synctest.Wait()
@@ -163,8 +169,8 @@ func TestLeavingTheQueueIsRefused(t *testing.T) {
 		<-second.done
 		mustRelease(t, holder)
 		time.Sleep(3 * ttl)
-		if rec := record(t, st, "job"); refused == 0 || s.Err() != nil || len(rec.Queue)+len(rec.Holders) > 0 {
-			t.Errorf("%d writes were refused, the session: %v; the record names %v and %v", refused, s.Err(), rec.Holders, rec.Queue)
+		if rec := record(t, st, "job"); *refused == 0 || s.Err() != nil || len(rec.Queue)+len(rec.Holders) > 0 {
+			t.Errorf("%d writes were refused, the session: %v; the record names %v and %v", *refused, s.Err(), rec.Holders, rec.Queue)
 		}
 	})
 }
@@ -182,19 +188,12 @@ func TestWaiterKeepsItsEntry(t *testing.T) {
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
 				waiter := acquiring(t, with(t, s, "job", fair))
-				met := 0
-				w.set(func(op *store.Op) fault {
-					if op.Key == "lock/job" && op.Kind.Write() && met < 3 {
-						met++
-						return what
-					}
-					return pass
-				})
+				met := w.faultWrites(what)
 				time.Sleep(4 * ttl)
 				synctest.Wait()
 				rec := record(t, st, "job")
-				if met == 0 || len(rec.Queue) != 1 || rec.Queue[0].Session != s.ID() {
-					t.Errorf("after %d faults the queue is %v; want one entry, of session %s", met, rec.Queue, s.ID())
+				if *met == 0 || len(rec.Queue) != 1 || rec.Queue[0].Session != s.ID() {
+					t.Errorf("after %d faults the queue is %v; want one entry, of session %s", *met, rec.Queue, s.ID())
 				}
 				mustRelease(t, holder)
 				<-waiter.done
