@@ -190,12 +190,12 @@ func (w *work) Err() error {
 	return w.Context.Err()
 }
 
-// waitsForItself refuses to wait for a lock that a function around ctx holds, through another
-// handle: it would wait until ctx ends.
+// waitsForItself refuses to wait for a lock that a function around ctx holds, or whose guard's
+// context ctx is made of, through another handle: it would wait until ctx ends.
 func (h *Handle) waitsForItself(ctx context.Context) error {
 	for w, _ := ctx.Value(workKey{}).(*work); w != nil; w = w.around {
 		if w.g.g.h != h && w.g.g.h.same(h) && w.g.Err() == nil {
-			return fmt.Errorf("%w: lock %q is held by the function that asks for it (token %d): the wait would not end", store.ErrInvalid, h.name, w.g.g.token)
+			return fmt.Errorf("%w: lock %q is held by the function that asks for it, or by the guard whose context it asks with (token %d): the wait would not end", store.ErrInvalid, h.name, w.g.g.token)
 		}
 	}
 	return nil

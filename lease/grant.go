@@ -294,10 +294,20 @@ func (g *grant) guard(ctx context.Context) *Guard {
 // the timers had their turn.
 type guardContext struct {
 	context.Context
-	g *grant
+	guard *Guard
 }
 
 func (c guardContext) Err() error {
-	c.g.check()
+	c.guard.g.check()
 	return c.Context.Err()
+}
+
+// Value tells waitsForItself of the guard.
+func (c guardContext) Value(key any) any {
+	v := c.Context.Value(key)
+	if key == (workKey{}) {
+		around, _ := v.(*work)
+		return &work{g: c.guard, around: around}
+	}
+	return v
 }

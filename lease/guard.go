@@ -69,14 +69,15 @@ func (g *Guard) Token() uint64 {
 // Context returns a context that carries the values of the one the lock was
 // acquired with, and ends when the lease does or this guard is released. Its cause
 // is [ErrReleased], [ErrClosed], [ErrDetached] or a [*LostError]. Its Err looks at
-// the clocks itself.
+// the clocks itself. An Acquire of the same lock with this context, or one made of it,
+// through another handle would wait for this guard: it is refused with [store.ErrInvalid].
 func (g *Guard) Context() context.Context {
 	g.g.check()
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
 	if g.cancel == nil {
 		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
-		if g.ctx, g.cancel = (guardContext{inner, g.g}), cancel; g.cause != nil {
+		if g.ctx, g.cancel = (guardContext{inner, g}), cancel; g.cause != nil {
 			cancel(g.cause)
 		}
 	}

@@ -188,7 +188,9 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 // those that are far from its head.
 //
 // A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
-// So the estimate begins low, at most doubles from look to look, and falls at once.
+// So the estimate begins low, at most doubles from look to look, and falls at once. And a waiter
+// dozes for Options.MaxPoll at the most: all that stand before it may leave at one time, and no
+// estimate tells that.
 func (h *Handle) doze(l *line, s *seen) time.Duration {
 	place := -1
 	if h.entered() != "" && s != nil && s.rec != nil {
@@ -211,8 +213,7 @@ func (h *Handle) doze(l *line, s *seen) time.Duration {
 	if place < 2 {
 		return 0
 	}
-	most := h.c.set.MaxPoll * time.Duration(min(max(place/dozersPart, 1), safetyPolls))
-	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
+	return min(time.Duration(place)*l.step/turnPart, h.c.set.MaxPoll, s.rec.Queue[place].TTL/3)
 }
 
 const (
@@ -223,12 +224,9 @@ const (
 	// leastStep is what a waiter takes first for the time in which a queue comes forward by one.
 	leastStep = time.Millisecond
 
-	// safetyPolls is how many times Options.MaxPoll a waiter looks at the latest: a watcher may
-	// miss a change, and all that stand before it in a queue may leave.
+	// safetyPolls is after how many times Options.MaxPoll a waiter looks at the latest although
+	// the store tells of no change: a watcher may miss one.
 	safetyPolls = 4
-
-	// dozersPart is how many places further back a waiter may doze for Options.MaxPoll longer.
-	dozersPart = 4
 )
 
 // rest begins the pause after a look that found the lock held.

@@ -19,6 +19,12 @@ const memberRoom = 2048
 // AcquireShared takes the lock name under the session as a reader, beside other readers,
 // waiting until no writer holds it or waits for it, or ctx or the session ends. It is
 // [Handle.Acquire] on a new handle with HandleOptions.Shared.
+//
+// A reader does not become a writer: it releases the lock, and acquires it anew. An Acquire that
+// waits for its own reader would never end. With the context of the reader's guard, or that of
+// a function which [Handle.Do] runs, the client sees that and refuses it, with
+// [store.ErrInvalid]. With any other context it waits until that ends, as a handle in another
+// goroutine of the session may wait for the reader with good reason.
 func (s *Session) AcquireShared(ctx context.Context, name string) (*Guard, error) {
 	h, err := s.HandleWith(name, &HandleOptions{Shared: true})
 	if err != nil {

@@ -771,6 +771,49 @@ func TestUpgradeIsRefused(t *testing.T) {
 	})
 }
 
+// The context of a guard says who asks, too, and that of a guard of another lock which was taken
+// with it; a context that is not made of it waits, and gets the lock when the reader has left.
+func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		s := open(t, c)
+		reader := with(t, s, "job", lease.HandleOptions{Shared: true})
+		g := mustTake(t, reader)
+		other, err := s.TryAcquire(g.Context(), "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		within, cancel := context.WithCancel(g.Context())
+		defer cancel()
+		for name, ctx := range map[string]context.Context{"the guard's": g.Context(), "one made of it": within, "of a lock taken with it": other.Context()} {
+			if _, err := s.Acquire(ctx, "job"); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("with the context %s: %v", name, err)
+			}
+		}
+		if _, err := c.Acquire(g.Context(), "job"); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("without the session: %v", err)
+		}
+		if again, err := reader.Acquire(g.Context()); err != nil || again.Token() != g.Token() {
+			t.Errorf("the same handle: %v", err)
+		} else {
+			mustRelease(t, again)
+		}
+		writer := acquiring(t, handle(t, s, "job"))
+		time.Sleep(time.Minute)
+		if writer.over() {
+			t.Errorf("a writer beside a reader: %v", writer.err)
+		}
+		mustRelease(t, g)
+		if <-writer.done; writer.err != nil {
+			t.Error(writer.err)
+		}
+		mustRelease(t, writer.guard)
+		if _, err := s.Acquire(other.Context(), "job"); err != nil {
+			t.Errorf("after the release of the reader: %v", err)
+		}
+	})
+}
+
 // The 501st is told, and has not entered.
 func TestFullLock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
