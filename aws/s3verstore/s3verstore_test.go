@@ -43,24 +43,29 @@ type opened struct {
 func (o opened) Unwrap() store.Store { return o.Store }
 
 // TestStore: the contract, on a bucket that is given its order at once, and on one
-// where versions become visible late and out of order.
+// where versions become visible late and out of order. There a PUT takes up to 4.25 s and a look
+// a second or more. Both have to be over within Life, or the outcome of a write is unknown.
 func TestStore(t *testing.T) {
 	for name, disorder := range map[string]bool{"in order": false, "out of order": true} {
 		t.Run(name, func(t *testing.T) {
+			var opts *s3verstore.Options
+			if disorder {
+				opts = &s3verstore.Options{Life: 10 * time.Second}
+			}
 			storetest.Run(t, func(t *testing.T) store.Store {
 				b := newBucket()
 				b.PageSize, b.Latency = 50, 250*time.Millisecond
 				if disorder {
 					b.Plan(late)
 				}
-				return opened{open(t, b, nil), b}
+				return opened{open(t, b, opts), b}
 			}, &storetest.Options{
 				Second: func(t *testing.T, first store.Store) store.Store {
-					return opened{open(t, first.(opened).b, nil), first.(opened).b}
+					return opened{open(t, first.(opened).b, opts), first.(opened).b}
 				},
 				Cut: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
 					b := first.(opened).b
-					return openBelow(t, b, "", nil, func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
+					return openBelow(t, b, "", opts, func(o *s3.Options) { o.HTTPClient = awstest.Cut(b, carry) })
 				},
 				Bubble: true, Parallel: true, Rounds: 2, Keys: 70, Racers: 5, Patience: time.Hour,
 			})
@@ -68,7 +73,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// late makes PUTs take up to half of L, and become visible out of order.
+// late makes PUTs take up to 4 s more, and become visible out of order.
 func late(q awstest.Request) awstest.Fault {
 	if q.Op != "PutObject" {
 		return awstest.Fault{}
