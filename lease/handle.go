@@ -206,10 +206,9 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 			l.held.Store(held)
 			met = met || !h.c.owns(held.Record.Grant)
 		}
-		err = lastSeen(err, l.held.Load())
 		switch {
 		case ctx.Err() != nil:
-			return nil, cancelled(ctx, h.name, err)
+			return nil, cancelled(ctx, h.name, lastSeen(err, l.held.Load()))
 		case held != nil:
 			if id := held.Record.possession(); l.notified != id || id == "" {
 				l.notified = id
@@ -222,8 +221,9 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 			h.tellBroken(ctx, l)
 			h.rest(l, held)
 		case store.Permanent(err):
-			return nil, err
+			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
+			err = lastSeen(err, l.held.Load())
 			l.waits, l.until = false, time.Now().Add(l.errors.pause())
 		}
 	}

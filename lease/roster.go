@@ -50,9 +50,9 @@ func (r *Record) find(grant string) (standing, Member) {
 func (r *Record) suits(slots int) error {
 	switch {
 	case slots == 0 && r.Slots > 0:
-		return fmt.Errorf("%w: %q is a semaphore of %d slots", ErrKind, r.Name, r.Slots)
+		return fmt.Errorf("%w: %q is a semaphore of %d slots: take one of those, or another name", ErrKind, r.Name, r.Slots)
 	case slots > 0 && r.Slots == 0 && (r.State != Free || len(r.Queue) > 0):
-		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore", ErrKind, r.Name)
+		return fmt.Errorf("%w: %q is in use as a lock, not as a semaphore: take another name, or try again when it is free", ErrKind, r.Name)
 	case slots > 0 && r.Slots > 0 && slots != r.Slots:
 		return &SlotsError{Name: r.Name, Want: slots, Have: r.Slots}
 	}

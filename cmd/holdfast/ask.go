@@ -180,13 +180,21 @@ func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
 		defer cancel()
-		options.Heard = func(asked lease.Asked) { a.notef("%s; %s", askedText(asked, st.url), heardText(asked)) }
+		options.Heard = func(asked lease.Asked) {
+			nameHolders(ctx, client, &asked)
+			a.notef("%s; %s", askedText(asked, st.url), heardText(asked))
+		}
 	}
 	asked, err := client.Ask(ctx, name, options)
+	nameHolders(ctx, client, &asked)
 	if a.json && asked.Name != "" {
 		return errors.Join(err, a.printJSON(viewOfAsked(asked, st.url)))
 	}
-	if errors.Is(err, lease.ErrHeld) && !asked.Heard {
+	var held *lease.HeldError
+	if errors.As(err, &held) && !asked.Heard {
+		if by := holdersOf(ctx, client, held.Record); by != held.Record.Holder {
+			err = fmt.Errorf("%w; it is held by %s", err, by)
+		}
 		return fmt.Errorf("%w; the holder has not heard of it yet", err)
 	}
 	if err != nil {
@@ -201,6 +209,14 @@ func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time
 		a.notef("%s", askedText(asked, st.url))
 	}
 	return nil
+}
+
+// nameHolders puts the names of holders in the place of their sessions.
+func nameHolders(ctx context.Context, client *lease.Client, asked *lease.Asked) {
+	asked.Holder = holdersOf(ctx, client, lease.Record{Holder: asked.Holder})
+	if asked.Now.State == lease.Held {
+		asked.Now.Holder = holdersOf(ctx, client, asked.Now)
+	}
 }
 
 // askedText says who is asked to give way.

@@ -109,7 +109,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		a.notef("lock %q on %s was free, and kept for later: it can be taken now; its token is %d%s", name, st.url, rec.Token, again)
 		return nil
 	}
-	by := "was held by " + rec.Holder
+	by := "was held by " + holdersOf(ctx, client, before.Record)
 	if before.Record.State == lease.Shared {
 		by = "had several holders"
 	}

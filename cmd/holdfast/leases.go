@@ -72,7 +72,8 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Floor:  store.TraitsOf(st.Store).Local,
 		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
-	waiting := a.waitingLine(st.url)
+	var client *lease.Client
+	waiting := a.waitingLine(st.url, func(r lease.Record) string { return holdersOf(ctx, client, r) })
 	options.OnEvent = func(e lease.Event) {
 		waiting(e)
 		if f.events != nil {
@@ -82,8 +83,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	if dir, err := defaultDir(); err == nil {
 		options.Memory = lease.FileMemory(filepath.Join(dir, seenDir))
 	}
-	client, err := lease.New(st.Store, options)
-	if err != nil {
+	if client, err = lease.New(st.Store, options); err != nil {
 		_ = st.Close()
 		return nil, opened{}, err
 	}

@@ -464,7 +464,7 @@ func (v *lockView) explained() string {
 
 // holdersOf names those who hold the lock of a record, as far as their sessions tell it soon.
 func holdersOf(ctx context.Context, client *lease.Client, r lease.Record) string {
-	if client == nil || len(r.Holders) == 0 && r.Session == "" {
+	if client == nil || len(r.Holders) == 0 && !strings.HasPrefix(r.Holder, handedOver) {
 		return r.Holder
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namesWithin)
@@ -557,6 +557,14 @@ has removed it.`,
 	}
 }
 
+// areOf begins to tell something of that many.
+func areOf(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", max(0, n))
+}
+
 // line tells of a member.
 func (m *memberView) line() string {
 	text := cmp.Or(m.Holder, "session "+m.Session)
@@ -633,7 +641,7 @@ func (a *app) show(ctx context.Context, name string) error {
 		line("session", "%s", v.Session)
 	}
 	if v.Slots > 0 {
-		line("slots", "%d, of which %d are free", v.Slots, max(0, v.Slots-len(v.Holders)))
+		line("slots", "%d, of which %s free", v.Slots, areOf(v.Slots-len(v.Holders)))
 	}
 	for _, m := range v.Holders {
 		label := "reader"

@@ -562,10 +562,19 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err
 		}
 	}
 	b := &busyError{HeldError: held, by: holdersOf(ctx, client, held.Record), hint: overdue(held) + breakHint(held, on)}
-	if b.by != held.Record.Holder || held.Record.State == lease.Shared {
+	if held.Record.State == lease.Shared {
 		b.hint = "; it is held by " + b.by + b.hint
+	} else {
+		b.HeldError = withHolder(held, b.by)
 	}
 	return &statusError{f.busyStatus, b}
+}
+
+// withHolder is the error with another name for the holder.
+func withHolder(held *lease.HeldError, by string) *lease.HeldError {
+	named := *held
+	named.Record.Holder = by
+	return &named
 }
 
 // busyError says that a lock is held, and how the user could get it. --quiet hides this

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +22,9 @@ const showAfter = 2 * time.Second
 // waitingLine returns the receiver of the events of a client on a store. On a terminal it
 // shows, after a moment, which holder the command waits for, since when the holder has the
 // lock, and how long the wait has lasted. In a pipe it shows none of this, unless --verbose
-// asks for every event. In both it says if the store does not answer, unless --quiet.
-func (a *app) waitingLine(url string) func(lease.Event) {
+// asks for every event. In both it says if the store does not answer, unless --quiet. It calls
+// holders with a record to learn the name of its holder.
+func (a *app) waitingLine(url string, holders func(lease.Record) string) func(lease.Event) {
 	f, isFile := a.stderr.(*os.File)
 	show := !a.quiet && isFile && term.IsTerminal(int(f.Fd()))
 	var (
@@ -41,6 +43,9 @@ func (a *app) waitingLine(url string) func(lease.Event) {
 	return func(e lease.Event) {
 		mu.Lock()
 		defer mu.Unlock()
+		if show || a.verbose {
+			e.Holder = holders(lease.Record{Holder: e.Holder})
+		}
 		if show {
 			clear()
 			switch e.Kind {
@@ -100,7 +105,7 @@ func showWait(a *app, e lease.Event, url string, since time.Time, stop, ended ch
 func (a *app) event(e lease.Event, url string) {
 	line := fmt.Sprintf("lock %s %s (token %d) on %s", e.Name, e.Kind, e.Token, url)
 	if e.Name == "" {
-		line = fmt.Sprintf("session %s %s on %s", e.Session, e.Kind, url)
+		line = fmt.Sprintf("session %s %s on %s", e.Session, strings.TrimPrefix(string(e.Kind), "session "), url)
 	}
 	if e.Holder != "" {
 		line += ": " + e.Holder
