@@ -234,3 +234,15 @@ func (e *SlotsError) Error() string {
 
 // Unwrap returns ErrSlots.
 func (e *SlotsError) Unwrap() error { return ErrSlots }
+
+// OptionError tells which fields of [Options] have values that a client does not take, or that
+// do not go together. It matches [store.ErrInvalid].
+type OptionError struct {
+	Fields []string // of Options, or of its Tuning: TTL, Margin, Grace, Rho, Renew, MinPoll and so on
+	Why    string   // what they are, and what they can be
+}
+
+func (e *OptionError) Error() string { return store.ErrInvalid.Error() + ": " + e.Why }
+
+// Unwrap returns store.ErrInvalid.
+func (e *OptionError) Unwrap() error { return store.ErrInvalid }

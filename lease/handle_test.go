@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -592,6 +593,7 @@ func TestHandleNames(t *testing.T) {
 
 func TestHandleOptions(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
+		named := 0
 		for name, o := range map[string]*lease.Options{
 			"TTL too short":      {TTL: 499 * time.Millisecond},
 			"TTL of a year":      {TTL: 365 * 24 * time.Hour},
@@ -609,7 +611,20 @@ func TestHandleOptions(t *testing.T) {
 		} {
 			if _, err := lease.New(st, o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%s: %v; want store.ErrInvalid", name, err)
+			} else if wrong := (*lease.OptionError)(nil); errors.As(err, &wrong) {
+				named += len(wrong.Fields)
+				for _, field := range wrong.Fields {
+					if _, is := reflect.TypeFor[lease.Tuning]().FieldByName(field); is {
+						continue
+					}
+					if _, is := reflect.TypeFor[lease.Options]().FieldByName(field); !is {
+						t.Errorf("%s: Options has no field %s", name, field)
+					}
+				}
 			}
+		}
+		if named < 14 {
+			t.Errorf("the errors name %d fields", named)
 		}
 		if _, err := lease.New(&plainStore{st}, &lease.Options{TTL: time.Second}); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("one second on a store that may be remote: %v", err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -247,40 +248,40 @@ func (s *settings) check() error {
 		least = MinLocalTTL
 	}
 	least = max(least, s.traits.MinTTL)
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
+	bad := func(fields, format string, args ...any) error {
+		return &OptionError{Fields: strings.Fields(fields), Why: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case s.TTL < least || s.TTL > MaxTTL:
-		return bad("the TTL is %v; on this store it can be from %v to %v", s.TTL, least, MaxTTL)
+		return bad("TTL", "the TTL is %v; on this store it can be from %v to %v", s.TTL, least, MaxTTL)
 	case s.TTL%time.Millisecond != 0:
-		return bad("the TTL is %v; it is counted in whole milliseconds", s.TTL)
+		return bad("TTL", "the TTL is %v; it is counted in whole milliseconds", s.TTL)
 	case s.Margin < s.look:
-		return bad("the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.look)
+		return bad("TTL Margin", "the margin is %v; for a TTL of %v it is at least %v", s.Margin, s.TTL, s.look)
 	case s.Margin > s.TTL || s.Grace > s.TTL || s.TTL <= 2*(s.Margin+s.Grace):
-		return bad("the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
+		return bad("TTL Margin Grace", "the TTL is %v; it must be more than twice the margin (%v) and grace (%v) together", s.TTL, s.Margin, s.Grace)
 	case s.Renew < MinRenew || s.Renew > s.TTL/2:
-		return bad("renewals every %v; for a TTL of %v it can be from %v to %v", s.Renew, s.TTL, MinRenew, s.TTL/2)
+		return bad("TTL Renew", "renewals every %v; for a TTL of %v it can be from %v to %v", s.Renew, s.TTL, MinRenew, s.TTL/2)
 	case math.IsNaN(s.Rho) || s.Rho < 0.0001 || s.Rho > 0.2:
-		return bad("rho is %v; it can be from 0.0001 to 0.2", s.Rho)
+		return bad("Rho", "rho is %v; it can be from 0.0001 to 0.2", s.Rho)
 	case !s.Manual && s.latestRenewal() > s.trust && s.traits.WriteTime > 0:
-		return bad("renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.Renew, s.traits.WriteTime, s.TTL, s.trust)
+		return bad("TTL Renew Margin Grace", "renewals every %v; a write takes %v on this store, so that with a TTL of %v (%v of it trusted) none would be through in time; a longer TTL helps", s.Renew, s.traits.WriteTime, s.TTL, s.trust)
 	case !s.Manual && s.latestRenewal() > s.trust:
-		return bad("renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.Renew, s.TTL, s.trust)
+		return bad("TTL Renew Margin Grace", "renewals every %v; of a TTL of %v only %v is trusted, so that a renewal that is due late, with a tenth of the TTL for its request, would not be through in time", s.Renew, s.TTL, s.trust)
 	case s.MinPoll < time.Millisecond || s.MaxPoll < s.MinPoll || s.MaxPoll > time.Hour:
-		return bad("polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
+		return bad("MinPoll MaxPoll", "polling from %v to %v; it can be from 1ms to 1h", s.MinPoll, s.MaxPoll)
 	case s.ReleaseTimeout < max(time.Millisecond, s.writeTime()):
-		return bad("the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
+		return bad("ReleaseTimeout", "the release timeout is %v; it is at least %v", s.ReleaseTimeout, max(time.Millisecond, s.writeTime()))
 	case s.Yield > time.Hour:
-		return bad("the lock is left to others for %v; at most 1h", s.Yield)
+		return bad("Yield", "the lock is left to others for %v; at most 1h", s.Yield)
 	case s.MaxJoin < 0 || s.MaxJoin > MaxTTL:
-		return bad("a grant can be joined for %v; it can be from 0 to %v", s.MaxJoin, MaxTTL)
+		return bad("MaxJoin", "a grant can be joined for %v; it can be from 0 to %v", s.MaxJoin, MaxTTL)
 	case s.AtLeast < 0 || s.AtLeast > MaxAtLeast:
-		return bad("grants are %v apart; it can be from 0 to %v", s.AtLeast, MaxAtLeast)
+		return bad("AtLeast", "grants are %v apart; it can be from 0 to %v", s.AtLeast, MaxAtLeast)
 	case s.Patience < 0:
-		return bad("the patience is %v", s.Patience)
+		return bad("Patience", "the patience is %v", s.Patience)
 	case len(s.Holder) > 1024:
-		return bad("the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
+		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(s.Holder))
 	}
 	if err := store.CheckKey(s.KeyPrefix); err != nil {
 		return fmt.Errorf("%w: key prefix: %w", store.ErrInvalid, err)

@@ -117,8 +117,9 @@ func viewOfAsk(ask *lease.Ask) *askedView {
 
 func (a *app) askCommand() *cobra.Command {
 	var (
-		reason, holder string
-		wait           time.Duration
+		f      leaseFlags // of it only the holder
+		reason string
+		wait   time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:     "ask NAME",
@@ -150,22 +151,26 @@ the ask stands in the record. It is 73 if no holder has the lock, 66 if there is
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.askFor(cmd.Context(), args[0], holder, reason, wait)
+			if len(reason) > lease.MaxReason {
+				return usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
+			}
+			return a.askFor(cmd.Context(), args[0], &f, reason, wait)
 		},
 	}
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringVar(&reason, "reason", "", "why, for people: up to 1,024 bytes")
-	flags.StringVar(&holder, "holder", "", "who asks, for people (default: user, host and process)")
+	flags.StringVar(&f.holder, "holder", "", "who asks, for people (default: user, host and process)")
 	flags.VarP((*seconds)(&wait), "wait", "w", "how long to wait until the holder has given way, 5m or 300 (seconds)")
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }
 
-func (a *app) askFor(ctx context.Context, name, holder, reason string, wait time.Duration) error {
+func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason string, wait time.Duration) error {
 	if err := checkLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{holder: holder})
+	client, st, err := a.client(ctx, a.storeURL, f)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ killed is removed without a trace.`,
 			if olderThan == 0 {
 				return usagef("say for how long they were not used: --older-than 720h")
 			}
+			if olderThan < lease.MinCollectAge {
+				return usagef("%s is at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinCollectAge, olderThan)
+			}
 			return a.gc(cmd.Context(), prefix, olderThan, dryRun)
 		},
 	}

@@ -76,6 +76,9 @@ close it gives all locks back, then says "closed". docs/json.md has all fields.`
 			if lines {
 				return nil
 			}
+			if len(args) > 1 {
+				return usagef("hold takes one lock, and with --lines any number from its input: %s", cmd.UseLine())
+			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

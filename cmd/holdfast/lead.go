@@ -46,11 +46,17 @@ from one to the next.`,
   holdfast leader scheduler`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
-			if dash < 0 {
-				return usagef("put -- before the command: holdfast lead NAME -- COMMAND")
-			}
-			if dash != 1 || len(args) == 1 {
-				return usagef("lead takes one name and a command: holdfast lead NAME -- COMMAND")
+			switch {
+			case dash < 0:
+				return noDash(cmd, args)
+			case dash == 0:
+				return usagef("name the lock: holdfast lead NAME -- COMMAND")
+			case dash > 1:
+				return usagef("lead takes one lock, not %d: holdfast lead NAME -- COMMAND", dash)
+			case len(args) == 1:
+				return usagef("name the command: holdfast lead %s -- COMMAND", quoteArg(echoed(args[0])))
+			case len(value) > lease.MaxData:
+				return usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
 			}
 			if err := notEmpty(cmd.Flags(), "value", "on-ask"); err != nil {
 				return err

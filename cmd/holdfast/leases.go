@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,15 +22,36 @@ type leaseFlags struct {
 
 	atLeast  time.Duration     // shortest time from one grant to the next
 	detached bool              // the lease outlives this process
+	flags    *pflag.FlagSet    // those that the values come from; nil if they come from elsewhere
 	events   func(lease.Event) // called with each event
 }
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
+	f.flags = flags
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
 	flags.DurationVar(&f.margin, "margin", 0, "kept for timers that are late (default: a tenth of the TTL)")
 	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL when the lease is lost; negative for none (default: TTL/4, at most 5s)")
 	flags.Float64Var(&f.rho, "rho", 0, "assumed bound of the error of a clock's rate (default 0.01)")
 	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
+}
+
+// explain names the flags with the values that a client of leases refuses.
+func (f *leaseFlags) explain(err error) error {
+	wrong := (*lease.OptionError)(nil)
+	if !errors.As(err, &wrong) || f.flags == nil {
+		return err
+	}
+	var given []string
+	for _, field := range wrong.Fields {
+		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "Rho": "rho", "AtLeast": "at-least", "Holder": "holder"}[field])
+		if flag != nil && flag.Changed {
+			given = append(given, asGiven(flag))
+		}
+	}
+	if given == nil {
+		return err
+	}
+	return usagef("%s: %s", strings.Join(given, ", "), wrong.Why)
 }
 
 // openClient is a client together with its store.
@@ -85,7 +108,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 	}
 	if client, err = lease.New(st.Store, options); err != nil {
 		_ = st.Close()
-		return nil, opened{}, err
+		return nil, opened{}, f.explain(err)
 	}
 	st.Closer = tellingCloser{st.Closer, client}
 	return client, st, nil

@@ -127,7 +127,7 @@ func (a *app) command() *cobra.Command {
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(wrongFlag)
+	root.SetFlagErrorFunc(a.wrongFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.storeURL, "store", "", "where the locks lie: file:PATH, sqlite:PATH, s3://BUCKET/PREFIX, s3+versioned://BUCKET/PREFIX, dynamodb://TABLE/PREFIX or postgres://HOST/DATABASE/PREFIX (default: a directory of this user's)")
@@ -212,11 +212,23 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		err = flags.Set(f.Name, value)
+		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variable(f.Name)}) // fails only for a flag that does not exist
 		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
-			err = wrongValue(variable(f.Name), wrong)
+			err = wrongValue(asGiven(f), wrong)
 		}
 	})
 	return err
+}
+
+// fromVariable marks a flag whose value comes from its variable.
+const fromVariable = "holdfast_variable"
+
+// asGiven returns the name of a flag, or of the variable if that has its value.
+func asGiven(f *pflag.Flag) string {
+	if name := f.Annotations[fromVariable]; name != nil {
+		return name[0]
+	}
+	return "--" + f.Name
 }
 
 // emptyFlag reports whether a flag, or else its variable, is set but empty. That can be an

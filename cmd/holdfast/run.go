@@ -107,7 +107,7 @@ fencing token), HOLDFAST_STORE, and HOLDFAST_LOCKS (all locks held around it).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
-				return usagef("put -- before the command: holdfast run NAME -- COMMAND")
+				return noDash(cmd, args)
 			}
 			if err := notEmpty(cmd.Flags(), "per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (f *runFlags) check(names, argv []string) error {
 	case len(names) == 0:
 		return usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
-		return usagef("name the command: holdfast run NAME -- COMMAND")
+		return usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
 	case f.beside.Shared && f.beside.Slots != 0:
 		return usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.atLeast != 0 || f.per != ""):

@@ -46,10 +46,10 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 }
 
 // wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
-// which flag the user may have meant.
-func wrongFlag(cmd *cobra.Command, err error) error {
+// which flag the user may have meant; or where the command begins whose flag it may be.
+func (a *app) wrongFlag(cmd *cobra.Command, err error) error {
 	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
-		return wrongValue("--"+wrong.GetFlag().Name, wrong)
+		return wrongValue(asGiven(wrong.GetFlag()), wrong)
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -67,7 +67,24 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			meant = "--" + meant
 		}
 	}
-	return usagef("%w (see %s --help)%s", err, cmd.CommandPath(), didYouMean(meant))
+	hint := didYouMean(meant)
+	if meant == "" && strings.Contains(cmd.Use, " -- ") && !slices.Contains(a.args, "--") {
+		hint = "; put -- before the command"
+	}
+	return usagef("%w (see %s --help)%s", err, cmd.CommandPath(), hint)
+}
+
+// noDash is the error for a command line without --, of a command that runs another. It says
+// which line to write.
+func noDash(cmd *cobra.Command, args []string) error {
+	words := []string{"NAME", "COMMAND"}
+	for i := range min(len(args), len(words)) {
+		words[i] = quoteArg(echoed(args[i]))
+	}
+	if len(args) > len(words) {
+		words = append(words, "...")
+	}
+	return usagef("put -- before the command: %s %s -- %s", cmd.CommandPath(), words[0], strings.Join(words[1:], " "))
 }
 
 // explainArguments makes a command and its subcommands say which arguments are missing, or
@@ -106,12 +123,15 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 // missingFlag is the error for a command line that lacks a flag, or gives its value as an
 // argument. It says which line to write. It repeats no argument that may hold a password.
 func missingFlag(cmd *cobra.Command, flag, name, value string) error {
-	for _, word := range []*string{&name, &value} {
-		if strings.ContainsAny(*word, ":@?#=%") || len(*word) > 100 {
-			*word = "..."
-		}
+	return usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(echoed(name)), flag, quoteArg(echoed(value)))
+}
+
+// echoed returns an argument for a message; dots for one that may hold a password, or is long.
+func echoed(arg string) string {
+	if strings.ContainsAny(arg, ":@?#=%") || len(arg) > 100 {
+		return "..."
 	}
-	return usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(name), flag, quoteArg(value))
+	return arg
 }
 
 // argumentsOf returns the names of the arguments in a usage line such as

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,6 +73,87 @@ func TestWrongValues(t *testing.T) {
 				t.Errorf("status %d: %s", status, said)
 			}
 		})
+	}
+}
+
+// TestBoundsNameTheFlag: a value that a flag's type takes and the lease does not is told with the
+// flag, or the variable, that has it: of several flags that do not go together, with those that
+// were given.
+func TestBoundsNameTheFlag(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
+	t.Setenv("HOLDFAST_RHO", "0.01") // of another flag: it is not told
+	long := strings.Repeat("x", 1<<20)
+	for line, want := range map[string]string{
+		"run j --ttl 1ms -- true":                      "--ttl: the TTL is 1ms; on this store it can be from 500ms to 24h0m0s",
+		"hold j --ttl 48h":                             "--ttl: the TTL is 48h0m0s; on this store it can be from 500ms to 24h0m0s",
+		"hold --lines --ttl -5s":                       "--ttl: the TTL is -5s; on this store it can be from 500ms to 24h0m0s",
+		"lead j --ttl 1500001us -- true":               "--ttl: the TTL is 1.500001s; it is counted in whole milliseconds",
+		"lock j --margin 1ms":                          "--margin: the margin is 1ms; for a TTL of 1h0m5.001s it is at least 1s",
+		"run j --margin 20s -- true":                   "--margin: the TTL is 30s; it must be more than twice the margin (20s) and grace (5s) together",
+		"run j --grace 20s -- true":                    "--grace: the TTL is 30s; it must be more than twice the margin (3s) and grace (20s) together",
+		"lead j --ttl 10s --margin 2s --grace 3s -- x": "--ttl, --margin, --grace: the TTL is 10s; it must be more than twice the margin (2s) and grace (3s) together",
+		"run j --rho 7 --ttl 20s -- true":              "--rho: rho is 7; it can be from 0.0001 to 0.2",
+		"run j --rho NaN -- true":                      "--rho: rho is NaN; it can be from 0.0001 to 0.2",
+		"run j --at-least 9000h -- true":               "--at-least: grants are 9000h0m0s apart; it can be from 0 to 8784h0m0s",
+		"run j --holder " + long + " -- true":          "--holder: the holder has 1048576 bytes; at most 1024 are allowed",
+		"ask j --holder " + long:                       "--holder: the holder has 1048576 bytes; at most 1024 are allowed",
+		"ask j --reason " + long:                       "--reason has 1048576 bytes; at most 1024 are allowed",
+		"lead j --value " + long + " -- true":          "--value has 1048576 bytes; at most 32768 are allowed",
+		"gc --older-than 1s":                           "--older-than is at least 1h0m0s, not 1s",
+		"gc --older-than -1s":                          "--older-than is at least 1h0m0s, not -1s",
+		"run j --per 0 -- true":                        "--per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
+		"run j --per 0s -- true":                       "--per: invalid argument: a period of 0s; it can be from 1s to 8784h0m0s",
+	} {
+		args := strings.Fields(line)
+		if args[0] == "lead" {
+			args[len(args)-1] = "true" // a program that is there
+		}
+		if said, status := executed(args); status != statusUsage || said != "holdfast: "+want+"\n" {
+			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)
+		}
+	}
+	t.Run("of the environment", func(t *testing.T) {
+		t.Setenv("HOLDFAST_TTL", "1ms")
+		const want = "holdfast: HOLDFAST_TTL: the TTL is 1ms; "
+		if said, status := executed([]string{"run", "j", "--", "true"}); status != statusUsage || !strings.HasPrefix(said, want) {
+			t.Errorf("status %d: %s", status, said)
+		}
+	})
+	if said, status := executed([]string{"show", "j"}); status != statusNotFound {
+		t.Errorf("the lock is there: status %d: %s", status, said)
+	}
+}
+
+// TestCommandAfterDash: a command line of run, lead or hold that lacks --, the lock or the
+// command gets the line to write. It repeats nothing that may be a password.
+func TestCommandAfterDash(t *testing.T) {
+	for line, want := range map[string]string{
+		"lead":                                "put -- before the command: holdfast lead NAME -- COMMAND",
+		"lead j":                              "put -- before the command: holdfast lead j -- COMMAND",
+		"lead j true":                         "put -- before the command: holdfast lead j -- true",
+		"lead a&b ./x y z":                    "put -- before the command: holdfast lead 'a&b' -- ./x ...",
+		"lead s3://u:p@b true":                "put -- before the command: holdfast lead ... -- true",
+		"lead j true --password=x":            "unknown flag: --password (see holdfast lead --help); put -- before the command",
+		"lead j --":                           "name the command: holdfast lead j -- COMMAND",
+		"lead -- true":                        "name the lock: holdfast lead NAME -- COMMAND",
+		"lead --":                             "name the lock: holdfast lead NAME -- COMMAND",
+		"lead j k -- true":                    "lead takes one lock, not 2: holdfast lead NAME -- COMMAND",
+		"run":                                 "put -- before the command: holdfast run NAME -- COMMAND",
+		"run j":                               "put -- before the command: holdfast run j -- COMMAND",
+		"run j ls x":                          "put -- before the command: holdfast run j -- ls ...",
+		"run j ls -l":                         "unknown shorthand flag: 'l' in -l (see holdfast run --help); put -- before the command",
+		"run j --nonblok -- ls":               `unknown flag: --nonblok (see holdfast run --help). Did you mean "--nonblock"?`,
+		"run j --":                            "name the command: holdfast run j -- COMMAND",
+		"run -- true":                         "name the lock: holdfast run NAME -- COMMAND",
+		"hold j k":                            "hold takes one lock, and with --lines any number from its input: holdfast hold NAME [flags]",
+		"hold --lines j":                      "--lines takes the names of locks from its input, not from the command line",
+		"hold j " + strings.Repeat("x", 5000): "hold takes one lock, and with --lines any number from its input: holdfast hold NAME [flags]",
+	} {
+		if said, status := executed(strings.Fields(line)); status != statusUsage || said != "holdfast: "+want+"\n" {
+			t.Errorf("%.60s: status %d: %.300s\nwant %s", line, status, said, want)
+		}
 	}
 }
 
