@@ -154,7 +154,9 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		var sig *signalled
 		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !errors.As(err, &sig)
 		if election != nil {
-			err = a.busy(ctx, f, nil, err)
+			if !lost {
+				err = a.busy(ctx, f, nil, err)
+			}
 			if left := election.Resign(ctx); !errors.Is(left, lease.ErrLost) { // that of the term before
 				err = errors.Join(err, left)
 			}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// candidates are running programs that lead, or wait to lead, the election "line".
+type candidates struct {
+	t      *testing.T
+	dir    string
+	bin    string
+	store  *filestore.Store
+	client *lease.Client
+}
+
+// candidate is one of them. Each of its terms adds a line to its file: the token, and the id of
+// the process of its command.
+type candidate struct {
+	cmd  *exec.Cmd
+	errs string // a file
+	file string
+}
+
+func newCandidates(t *testing.T) *candidates {
+	t.Helper()
+	c := &candidates{t: t, dir: t.TempDir(), bin: holdfastBinary(t)}
+	var err error
+	if c.store, err = filestore.Open(filepath.Join(c.dir, "store"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if c.client, err = lease.New(c.store, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.client.Close(t.Context())
+		_ = c.store.Close()
+	})
+	return c
+}
+
+func (c *candidates) start(name string, flags ...string) *candidate {
+	c.t.Helper()
+	p := &candidate{errs: filepath.Join(c.dir, name+".err"), file: filepath.Join(c.dir, name)}
+	errs, err := os.Create(p.errs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer errs.Close()
+	args := append([]string{"lead", "line", "--ttl", "3s", "--holder", name, "--value", name}, flags...)
+	p.cmd = exec.Command(c.bin, append(args, "--", "sh", "-c", `echo $HOLDFAST_TOKEN $$ >>"$0"; exec sleep 600`, p.file)...)
+	p.cmd.Env, p.cmd.Stderr = environ(c.dir), errs
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		if p.cmd.ProcessState != nil {
+			return
+		}
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// end ends a candidate with TERM.
+func (c *candidates) end(p *candidate) {
+	c.t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Wait()
+	if got := p.cmd.ProcessState.ExitCode(); got != 128+int(syscall.SIGTERM) {
+		c.t.Errorf("%s: status %d: %s", p.file, got, p.said())
+	}
+}
+
+// ledTerm is one run of the command of a candidate.
+type ledTerm struct {
+	token uint64
+	pid   int
+}
+
+func (p *candidate) terms() (all []ledTerm) {
+	text, _ := os.ReadFile(p.file) // not there before the first term
+	for _, line := range strings.SplitAfter(string(text), "\n") {
+		var one ledTerm
+		if n, _ := fmt.Sscanf(line, "%d %d\n", &one.token, &one.pid); n == 2 && strings.HasSuffix(line, "\n") {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func (p *candidate) said() string {
+	text, _ := os.ReadFile(p.errs)
+	return string(text)
+}
+
+// runs reports whether the command of a term goes on.
+func (one ledTerm) runs() bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(one.pid) + "/stat")
+	return err == nil && !bytes.Contains(stat, []byte(") Z "))
+}
+
+// record returns the record of the election.
+func (c *candidates) record() lease.Record {
+	c.t.Helper()
+	info, err := c.client.Inspect(c.t.Context(), "line")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return info.Record
+}
+
+// remove removes the record of a session.
+func (c *candidates) remove(session string) {
+	c.t.Helper()
+	await(c.t, "a write between two renewals", func() bool {
+		_, version, err := c.store.Get(c.t.Context(), "lock.session/"+session)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return c.store.Delete(c.t.Context(), "lock.session/"+session, version) == nil
+	})
+}
+
+// TestLeadAfterTheLossOfItsSession: a leader whose session is lost ends its command, and leads
+// again under another session, with a higher token: when the record of the session is removed,
+// and when the leader was stopped for so long that another candidate leads meanwhile.
+func TestLeadAfterTheLossOfItsSession(t *testing.T) {
+	t.Parallel()
+	t.Run("removed", func(t *testing.T) {
+		t.Parallel()
+		c := newCandidates(t)
+		a := c.start("a", "--fair")
+		await(t, "a term", func() bool { return len(a.terms()) > 0 })
+		before := a.terms()[len(a.terms())-1]
+		session := c.record().Session
+		c.remove(session)
+		await(t, "the next term", func() bool { return a.terms()[len(a.terms())-1].token > before.token })
+		if before.runs() {
+			t.Error("the command of the term before goes on")
+		}
+		await(t, "its record", func() bool { return c.record().State == lease.Held })
+		if rec := c.record(); rec.Session == session || rec.Session == "" || string(rec.Data) != "a" {
+			t.Errorf("it leads under session %q, after %q, with %q", rec.Session, session, rec.Data)
+		}
+		if said := a.said(); !strings.Contains(said, "record removed from the store: the command was stopped; it waits until it leads again") {
+			t.Errorf("it says %s", said)
+		}
+		c.end(a)
+		if rec := c.record(); rec.State != lease.Free || len(rec.Queue) > 0 {
+			t.Errorf("in the end the lock is %+v", rec)
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		c := newCandidates(t)
+		a := c.start("a", "--fair")
+		await(t, "a term", func() bool { return len(a.terms()) > 0 })
+		b := c.start("b", "--fair")
+		await(t, "a candidate in line", func() bool { return len(c.record().Queue) == 1 })
+		before := a.terms()[len(a.terms())-1]
+		if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the other's term", func() bool { return len(b.terms()) > 0 })
+		if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end of its command", func() bool { return !before.runs() })
+		await(t, "a candidate in line again", func() bool { return len(c.record().Queue) == 1 && c.record().State == lease.Held })
+		c.end(b)
+		last := b.terms()[len(b.terms())-1]
+		await(t, "its next term", func() bool { return a.terms()[len(a.terms())-1].token > last.token })
+		if said := a.said(); !strings.Contains(said, "the command was stopped; it waits until it leads again") {
+			t.Errorf("it says %s", said)
+		}
+		c.end(a)
+		if rec := c.record(); rec.State != lease.Free || len(rec.Queue) > 0 {
+			t.Errorf("in the end the lock is %+v", rec)
+		}
+	})
+}
+
+// TestLeadInLineAfterTheLossOfItsSession: a candidate whose session is lost while it waits in
+// line stands in line again, under another session, and leads when its turn has come.
+func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
+	t.Parallel()
+	c := newCandidates(t)
+	a := c.start("a", "--fair")
+	await(t, "a term", func() bool { return len(a.terms()) > 0 })
+	b := c.start("b", "--fair")
+	await(t, "a candidate in line", func() bool { return len(c.record().Queue) == 1 })
+	session := c.record().Queue[0].Session
+	c.remove(session)
+	await(t, "it stands in line anew, and its old place is gone", func() bool {
+		queue := c.record().Queue
+		return len(queue) == 1 && queue[0].Session != session
+	})
+	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; it waits until it leads again") {
+		t.Errorf("it says %s", said)
+	}
+	if len(b.terms()) > 0 {
+		t.Error("it leads beside the leader")
+	}
+	c.end(a)
+	await(t, "its term", func() bool { return len(b.terms()) > 0 })
+	if a.terms()[0].token >= b.terms()[0].token {
+		t.Errorf("tokens %v, then %v", a.terms(), b.terms())
+	}
+	c.end(b)
+	if rec := c.record(); rec.State != lease.Free || len(rec.Queue) > 0 {
+		t.Errorf("in the end the lock is %+v", rec)
+	}
+}
