@@ -105,27 +105,37 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	}
 	value = bytes.Clone(value)
 	e.h.campaign.Store(&value)
-	guard, err := e.h.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// The session that hands the lock over knows neither the value of the next leader nor its
-	// name for people.
-	last := e.h.known()
-	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != e.h.c.set.Holder
-	if handed || !bytes.Equal(guard.Data(), value) {
-		err := guard.rewrite(ctx, func(r *Record) error {
-			r.Holder = e.h.c.set.Holder
-			return r.setData(value)
-		}, func() bool { return bytes.Equal(guard.Data(), value) })
+	for {
+		guard, err := e.h.Acquire(ctx)
 		if err != nil {
-			return nil, errors.Join(err, guard.Release(ctx))
+			return nil, err
 		}
+		if err := e.introduce(ctx, guard, value); err != nil {
+			err = errors.Join(err, guard.Release(ctx))
+			if over := e.h.under != nil && e.h.under.Err() != nil; errors.Is(err, ErrLost) && !over && ctx.Err() == nil {
+				continue // the term was over before any reader knew of it
+			}
+			return nil, err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.guard = guard
+		return guard, nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.guard = guard
-	return guard, nil
+}
+
+// introduce writes the value of a leader into the record, if it does not stand there: the session
+// that hands the lock over knows neither the value of the next leader nor its name for people.
+func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
+	set, last := e.h.c.set, e.h.known()
+	handed := last != nil && last.rec != nil && last.rec.Grant == guard.g.id && last.rec.Holder != set.Holder
+	if !handed && bytes.Equal(guard.Data(), value) {
+		return nil
+	}
+	return guard.rewrite(ctx, func(r *Record) error {
+		r.Holder = set.Holder
+		return r.setData(value)
+	}, func() bool { return bytes.Equal(guard.Data(), value) })
 }
 
 // term returns the guard of the last campaign that was won, nil if none was.

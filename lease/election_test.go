@@ -1057,3 +1057,57 @@ func TestFairElection(t *testing.T) {
 		}
 	})
 }
+
+// A candidate that was handed the leadership, and is broken before it has written its value,
+// campaigns again: no reader has seen its term.
+func TestCandidateBrokenBeforeItsValue(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		a, err := open(t, client(t, st, nil)).ElectionWith("job", &fair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWire(st)
+		b, err := open(t, client(t, w, nil)).ElectionWith("job", &fair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Campaign(t.Context(), []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		led := make(chan error, 1)
+		ran := make(chan struct{})
+		go func() {
+			led <- b.Lead(ctx, []byte("b"), func(ctx context.Context, g *lease.Guard) error {
+				close(ran)
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		time.Sleep(time.Minute)
+		broken := false
+		w.set(func(op *store.Op) fault {
+			if op.Key == "lock/job" && op.Kind.Write() && !broken {
+				broken = true
+				w.mu.Unlock()
+				_, err := client(t, st, nil).Break(context.Background(), "job", record(t, st, "job").Token, nil)
+				w.mu.Lock()
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			return pass
+		})
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-led:
+			t.Errorf("Lead ended: %v", err)
+		case <-ran:
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}

@@ -499,6 +499,9 @@ func (h *Handle) barred() *grant {
 	if g == nil || g.cause() != nil || h.c.clock.look()-began < h.c.set.MaxJoin {
 		return nil
 	}
+	if g.cool() {
+		return nil // a clock has jumped: it was to be free by now
+	}
 	return g
 }
 

@@ -249,3 +249,64 @@ func TestAllBeforeAWaiterLeave(t *testing.T) {
 		}
 	}
 }
+
+// The network of the head of a queue fails after each of its requests, at once or when two replies
+// were lost. The next one has the lock when the head's session is over, whatever it has begun, and
+// the reader after that.
+func TestHeadDiesAtEachStep(t *testing.T) {
+	for _, push := range []bool{true, false} {
+		for _, f := range []fault{drop, hang, lose} {
+			for n := range 12 {
+				t.Run(fmt.Sprintf("push %v, %s after %d", push, f, n), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						if !push {
+							st = unwatched{st}
+						}
+						fair := lease.HandleOptions{Fair: true}
+						g := mustTake(t, with(t, open(t, client(t, st, nil)), "job", fair))
+						w := newWire(st)
+						count := 0
+						beat := time.Now()
+						sess := open(t, client(t, w, nil))
+						w.set(func(op *store.Op) fault {
+							if op.Kind == store.OpWatch {
+								return pass
+							}
+							if count++; op.Key != "lock/job" && op.Kind.Write() && (count <= n || f == lose && count <= n+2) {
+								beat = time.Now()
+							}
+							if count > n {
+								if f == lose && count > n+2 {
+									return drop
+								}
+								return f
+							}
+							return pass
+						})
+						dead := acquiring(t, with(t, sess, "job", fair))
+						next := acquiring(t, with(t, open(t, client(t, st, nil)), "job", fair))
+						last := acquiring(t, with(t, open(t, client(t, st, nil)), "job", lease.HandleOptions{Shared: true}))
+						time.Sleep(3 * time.Second)
+						began := time.Now()
+						mustRelease(t, g)
+						<-next.done
+						if beat.After(began) {
+							began = beat
+						}
+						if took := time.Since(began); next.err != nil || took > expiry+2*lease.DefaultMaxPoll {
+							t.Errorf("%v after %v", next.err, took)
+						}
+						mustRelease(t, next.guard)
+						<-last.done
+						if last.err != nil || time.Since(began) > 3*expiry {
+							t.Errorf("%v after %v", last.err, time.Since(began))
+						}
+						dead.end()
+						<-dead.done
+						w.set(nil)
+					})
+				})
+			}
+		}
+	}
+}

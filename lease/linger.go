@@ -29,7 +29,7 @@ func (g *grant) rest(most time.Duration) bool {
 		return false
 	}
 	if g.idle == nil {
-		g.idle = time.AfterFunc(most, g.cool)
+		g.idle = time.AfterFunc(most, func() { g.cool() })
 	}
 	if watcher, ok := store.As[store.Watcher](g.c.st); ok && g.unlisten == nil {
 		var ctx context.Context
@@ -63,22 +63,21 @@ func (g *grant) want() {
 	g.h.mu.Unlock()
 	g.mu.Lock()
 	g.wanted = true
-	idle := g.idle != nil
 	g.mu.Unlock()
-	if idle {
-		go g.cool()
-	}
+	g.cool()
 }
 
-// cool frees the lock of a grant that is idle.
-func (g *grant) cool() {
+// cool begins to free the lock of a grant that is idle, and reports whether it is. It waits for
+// nothing.
+func (g *grant) cool() bool {
 	g.mu.Lock()
 	idle := g.ended == nil && !g.releasing && g.rouse()
 	g.releasing = g.releasing || idle
 	g.mu.Unlock()
 	if idle {
-		_ = g.release(context.Background(), ErrReleased) // an event tells of an error
+		go func() { _ = g.release(context.Background(), ErrReleased) }() // an event tells of an error
 	}
+	return idle
 }
 
 // listen hears of an ask as soon as the store tells of it.

@@ -342,3 +342,29 @@ func TestLingerBounds(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is kept is not joined when a clock says that it is too old for that: the handle
+// frees it, and takes a new one, at once.
+func TestLingerWithAClockThatJumps(t *testing.T) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
+		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{MaxJoin: 30 * time.Minute}})
+		now := newClocks()
+		lease.SetClock(c.Client, now.read)
+		h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, take := range []func(context.Context) (*lease.Guard, error){h.Acquire, h.TryAcquire} {
+			g := acquired(t, h)
+			mustRelease(t, g)
+			now.change(func(c *clocks) { c.jumped += 40 * time.Minute })
+			began := time.Now()
+			next, err := take(t.Context())
+			if err != nil || next.Token() <= g.Token() || time.Since(began) > time.Second {
+				t.Fatalf("%d: %v after %v", i, err, time.Since(began))
+			}
+			mustRelease(t, next)
+			time.Sleep(time.Hour)
+		}
+	})
+}
