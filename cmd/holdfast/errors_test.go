@@ -50,6 +50,7 @@ func TestErrors(t *testing.T) {
 		{"lease.ErrHeld", lease.ErrHeld, nothing, false, 75},
 		{"lease.HeldError", &lease.HeldError{Name: "k"}, nothing, false, 75},
 		{"lease.ErrNotHeld", lease.ErrNotHeld, nothing, false, 73},
+		{"lease.ErrNotAsked", lease.ErrNotAsked, nothing, false, 73},
 		{"lease.ErrToken", lease.ErrToken, nothing, false, 73},
 		{"lease.ErrAhead", lease.ErrAhead, nothing, false, 1},
 		{"lease.RanError", &lease.RanError{Name: "k"}, nothing, true, 1},

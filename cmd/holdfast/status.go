@@ -91,6 +91,7 @@ func statusOf(err error) int {
 		{lease.ErrHeld, statusBusy},
 		{lease.ErrToken, statusCondition},
 		{lease.ErrRefused, statusCondition},
+		{lease.ErrNotAsked, statusCondition},
 		{lease.ErrSlots, statusCondition},
 		{lease.ErrKind, statusCondition},
 		{lease.ErrFull, statusBusy},

@@ -64,6 +64,7 @@ export class Lock {
     this.id = id;
     this.name = name;
     this.over = false; // released, or left after its loss
+    this.slot = undefined; // of a semaphore: the number of its slot, from 1 on
     this.asked = null; // if another client asks for the lock: an object with by and reason
     this.signal = this.#aborter.signal; // aborted when the lock is lost
   }
@@ -82,8 +83,18 @@ export class Lock {
     const line = { command: "data", id: this.id };
     if (typeof data === "string") line.data = data;
     else if (data != null) line.data_base64 = Buffer.from(data).toString("base64");
+    await this.#write(line, "stored");
+  }
+
+  // refuse answers the client that asks for the lock: it is kept, and why.
+  async refuse(reason) {
+    this.check();
+    await this.#write({ command: "refuse", id: this.id, reason }, "refused");
+  }
+
+  async #write(line, done) {
     const answer = await this.#client._ask(this, line);
-    if (answer.event !== "stored") throw errorOf(answer);
+    if (answer.event !== done) throw errorOf(answer);
   }
 
   // release gives the lock back. It throws Lost if the lock was lost before.
@@ -159,14 +170,16 @@ export class Client {
   }
 
   // acquire takes a lock, and waits for it: at most wait milliseconds, then it throws Busy.
-  acquire(name, { wait } = {}) {
-    return this.#take(name, { command: "acquire", lock: name, wait_ms: wait });
+  // shared (true) takes it beside other readers, slots (a number) takes one of that many slots,
+  // whose number is lock.slot, and fair (true) waits in line.
+  acquire(name, { wait, shared, slots, fair } = {}) {
+    return this.#take(name, { command: "acquire", lock: name, wait_ms: wait, shared, slots, fair });
   }
 
   // tryAcquire takes a lock if it is free now, or returns null.
-  async tryAcquire(name) {
+  async tryAcquire(name, { shared, slots } = {}) {
     try {
-      return await this.#take(name, { command: "try", lock: name });
+      return await this.#take(name, { command: "try", lock: name, shared, slots });
     } catch (error) {
       if (error instanceof Busy) return null;
       throw error;
@@ -231,7 +244,7 @@ export class Client {
     if (line.event === "at_risk") console.warn(`the locks are at risk: ${line.error ?? ""}`);
     // A release of what had just been lost has its answer.
     if (!lock || (line.event === "failed" && line.command === "release")) return;
-    if (line.event === "held") lock.token = line.token;
+    if (line.event === "held") Object.assign(lock, { token: line.token, slot: line.slot });
     if (line.event === "released") lock.over = true;
     if (line.event === "asked") {
       lock.asked = line;

@@ -68,6 +68,7 @@ class Lock:
     def __init__(self, client, name, id):
         self.client, self.name, self.id = client, name, id
         self.token = None  # the fencing token
+        self.slot = None  # of a semaphore: the number of its slot, from 1 on
         self.asked = None  # if another client asks for the lock: a dict with "by" and "reason"
         self.thread = threading.current_thread()
         self.answers = queue.SimpleQueue()
@@ -89,8 +90,15 @@ class Lock:
             line["data"] = data
         elif data is not None:
             line["data_base64"] = base64.b64encode(data).decode()
+        self._write(line, "stored")
+
+    def refuse(self, reason):
+        """Answers the client that asks for the lock: it is kept, and why."""
+        self._write({"command": "refuse", "id": self.id, "reason": reason}, "refused")
+
+    def _write(self, line, done):
         answer = self.client._ask(self, line)
-        if answer["event"] != "stored":
+        if answer["event"] != done:
             raise _error(answer)
 
     def release(self):
@@ -159,17 +167,19 @@ class Client:
         self._listener.start()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def acquire(self, name, wait=None):
-        """Takes a lock, and waits for it: at most `wait` seconds, then it raises Busy."""
-        line = {"command": "acquire", "lock": name}
-        if wait is not None:
-            line["wait_ms"] = int(wait * 1000)
-        return self._take(name, line)
+    def acquire(self, name, wait=None, *, shared=False, slots=None, fair=False):
+        """Takes a lock, and waits for it: at most `wait` seconds, then it raises Busy.
 
-    def try_acquire(self, name):
+        shared takes it beside other readers, slots=N takes one of N slots, whose number is
+        Lock.slot, and fair waits in line.
+        """
+        wait_ms = None if wait is None else int(wait * 1000)
+        return self._take(name, command="acquire", wait_ms=wait_ms, shared=shared, slots=slots, fair=fair)
+
+    def try_acquire(self, name, *, shared=False, slots=None):
         """Takes a lock if it is free now, or returns None."""
         try:
-            return self._take(name, {"command": "try", "lock": name})
+            return self._take(name, command="try", shared=shared, slots=slots)
         except Busy:
             return None
 
@@ -190,7 +200,8 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def _take(self, name, line):
+    def _take(self, name, **fields):
+        line = {"lock": name, **{key: value for key, value in fields.items() if value is not None}}
         with self._mutex:
             if self._ended:
                 raise Error(self._ended)
@@ -251,7 +262,7 @@ class Client:
         if not lock or event == "failed" and line["command"] == "release":
             return  # a release of what had just been lost
         if event == "held":
-            lock.token = line["token"]
+            lock.token, lock.slot = line["token"], line.get("slot")
         elif event == "released":
             lock.over = True
         elif event == "asked":

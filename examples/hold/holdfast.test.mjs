@@ -66,6 +66,34 @@ under("too much for one line is an error", async (t) => {
   });
 });
 
+under("an ask is refused", async (t) => {
+  const client = await t.open();
+  await client.use("job", async (lock) => {
+    await assert.rejects(lock.refuse("why"), (error) => error.kind === "condition"); // what no client has asked
+    await run("holdfast", ["--store", t.store, "ask", "job"]);
+    while (!lock.asked) await lock.store("a write meets the ask");
+    await lock.refuse("the backup runs");
+    assert.equal((await t.show("job")).asked.refused, "the backup runs");
+    lock.check();
+  });
+});
+
+under("readers and slots", async (t) => {
+  const client = await t.open();
+  const readers = [await client.acquire("doc", { shared: true }), await client.tryAcquire("doc", { shared: true })];
+  assert.equal(readers[0].token, readers[1].token);
+  assert.equal(await client.tryAcquire("doc"), null);
+  for (const reader of readers) await reader.release();
+  await client.use("doc", () => assert.rejects(client.acquire("doc", { wait: 10, shared: true }), Busy), { fair: true });
+  const slots = [await client.acquire("pool", { slots: 2 }), await client.tryAcquire("pool", { slots: 2 })];
+  assert.deepEqual(slots.map((lock) => lock.slot), [1, 2]);
+  assert.equal(await client.tryAcquire("pool", { slots: 2 }), null);
+  await assert.rejects(client.acquire("pool", { slots: 3 }), (error) => {
+    return error.kind === "condition" && /has 2 slots/.test(error.message);
+  });
+  await assert.rejects(client.acquire("pool", { slots: 0 }), /slots/);
+});
+
 under("an ask is no answer", async (t) => {
   const client = await t.open();
   await client.use("job", async (lock) => {

@@ -109,6 +109,37 @@ class ClientTest(unittest.TestCase):
             lock.store("step 2")
         self.assertEqual(self.show("job")["state"], "free")
 
+    def test_an_ask_is_refused(self):
+        client = self.client(ttl="30s")
+        with client.acquire("job") as lock:
+            with self.assertRaises(holdfast.Error) as error:
+                lock.refuse("why")  # what no client has asked
+            self.assertEqual(error.exception.kind, "condition")
+            command = ["holdfast", "--store", self.store, "ask", "job"]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            while not lock.asked:
+                lock.store("a write meets the ask")
+            lock.refuse("the backup runs")
+            self.assertEqual(self.show("job")["asked"]["refused"], "the backup runs")
+            lock.check()
+
+    def test_readers_and_slots(self):
+        client = self.client()
+        with client.acquire("doc", shared=True) as one, client.try_acquire("doc", shared=True) as two:
+            self.assertEqual((one.token, one.slot), (two.token, None))
+            self.assertIsNone(client.try_acquire("doc"))
+        with client.acquire("doc", fair=True):
+            with self.assertRaises(holdfast.Busy):
+                client.acquire("doc", wait=0.01, shared=True)
+        with client.acquire("pool", slots=2) as one, client.try_acquire("pool", slots=2) as two:
+            self.assertEqual((one.slot, two.slot), (1, 2))
+            self.assertIsNone(client.try_acquire("pool", slots=2))
+            with self.assertRaisesRegex(holdfast.Error, "has 2 slots") as error:
+                client.acquire("pool", slots=3)
+            self.assertEqual(error.exception.kind, "condition")
+        with self.assertRaisesRegex(holdfast.Error, "slots"):
+            client.acquire("pool", slots=0)
+
     def test_no_helper(self):
         with self.assertRaises(FileNotFoundError):
             self.client(program="no-such-program")
