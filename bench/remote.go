@@ -87,7 +87,7 @@ func steps() []step {
 		{"try, another holds, nothing known", contended},
 		{"try, another holds, once more", contended},
 		{"release", func(ctx context.Context, m *life) error { return m.a.release(ctx) }},
-		{"acquire again, by the one who released", func(ctx context.Context, m *life) error { return must(m.a.try(ctx)) }},
+		{"acquire again, by the holder before", func(ctx context.Context, m *life) error { return must(m.a.try(ctx)) }},
 		{"release again", func(ctx context.Context, m *life) error { return m.a.release(ctx) }},
 		{"acquire, an old lock, nothing known", func(ctx context.Context, m *life) (err error) {
 			if m.b, err = m.s.claimant(m.lock); err != nil {

@@ -345,7 +345,7 @@ func (g *Guard) stepsDown() error {
 }
 
 // Refuse writes into the record that the holder does not give way, and why: at most
-// [MaxReason] bytes of UTF-8. Those who have asked read it, and for this grant no further ask
+// [MaxReason] bytes of UTF-8. The askers read it, and for this grant no further ask
 // is made. The write renews a plain lease, too. The error matches [ErrNotAsked] if the holder
 // has heard of no ask, and [ErrLost] if the lease is lost. After any other error it is not known
 // whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do]

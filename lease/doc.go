@@ -150,7 +150,7 @@
 //	holders      the readers, or the holders of slots: each an array of grant, mode ("r" for a
 //	             reader, "s" for a slot, "w" for a writer), TTL of its session in milliseconds,
 //	             when it entered in Unix seconds, token, and number of the slot
-//	queue        those who wait in order, likewise, without token and slot
+//	queue        the waiters in order, likewise, without token and slot
 //	ask          the request to give way: an object with grant (whom it was asked of), by,
 //	             reason, at, idle (only if the holder has no work under it), heard, and
 //	             refused (why)
@@ -183,20 +183,20 @@
 // The record has a queue, too. Readers that a writer keeps out enter it, writers that readers
 // keep out, and every handle with HandleOptions.Fair. It is served in the order of arrival, and
 // none that comes later overtakes those in it: a writer is not starved by new readers, nor a
-// reader by writers. Who releases the lock makes the head of the queue its holder in the same
-// write. The head believes that when it has read it, within its session's deadline. A head that
-// died costs the others the TTL of its session. A plain lease stands in no queue: where readers
-// come and go all the time it may wait for ever.
+// reader by writers. The release of a lock makes the head of the queue its holder in the same
+// write. The new holder believes that it has the lock from when it has read that write, until the
+// deadline of its session. A head that died costs the others the TTL of its session. A plain lease
+// stands in no queue: where readers come and go all the time it may wait for ever.
 //
-// A grant of a writer, and of a slot, has a token above all before it. A reader has the token of
-// the last writer before it: a store that refuses lower tokens refuses what readers send from
-// before that writer, and not the other readers.
+// A grant of a writer, or of a slot, has a token above all before it. A reader has the token of
+// the last writer before it. So a store that refuses lower tokens refuses the readers that came
+// before that writer, and no others.
 //
-// A lock has at most [MaxMembers] holders and waiters in its record; the next one gets
-// [ErrFull]. What has holders is used in one way at a time: a semaphore that is used as a lock,
-// or the other way round, tells [ErrKind], and one of another number of slots a [*SlotsError];
-// see [Client.Resize]. A reader that asks for the same lock as a writer in its own
-// [Handle.Do] would wait for itself, and is refused with [store.ErrInvalid].
+// A record has room for [MaxMembers] holders and waiters; the next one gets [ErrFull]. A lock is
+// of one kind at a time: a client that takes a slot of a lock in use, or a semaphore as a lock, gets
+// [ErrKind], and one that names another number of slots a [*SlotsError]; see [Client.Resize]. A
+// reader that acquires the same lock as a writer in its own [Handle.Do] would wait for itself: it
+// gets [store.ErrInvalid].
 //
 // # Elections
 //
@@ -206,8 +206,8 @@
 // costs no request more than an acquire. [Client.Lead] runs a function while this program
 // leads, and campaigns again after a loss; [Client.Leader] and [Client.Observe] tell others who
 // leads. A program that has a session anyway uses [Session.Election] and [Session.Lead], which
-// cost no renewal. Elections are not fair: see the order of those who wait at
-// [Handle.Acquire].
+// cost no renewal. Between clients the candidates lead in no order; with
+// [Session.ElectionWith] they can lead in the order of their campaigns.
 //
 // # Time
 //

@@ -68,7 +68,7 @@ type Event struct {
 	Name     string        // of the lock; empty if it tells of a session
 	Session  string        // the session that it tells of, or that the lock is or will be under
 	Token    uint64        // of the grant; when waiting, of the grant waited for
-	Holder   string        // when waiting or taking over: whose grant it is or was; when asked: who asks
+	Holder   string        // when waiting or taking over: whose grant it is or was; when asked: the client that asks
 	Reason   string        // when taking over: how the old grant was known to be over; when asked: why
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock

@@ -197,7 +197,7 @@ func (h *Handle) awaitSession(ctx context.Context, id string, ttl time.Duration)
 	}
 }
 
-// lookAgain is how long what was read of a session with this TTL is good for those who wait.
+// lookAgain is for how long waiters use what was read of a session with this TTL.
 func (s *settings) lookAgain(ttl time.Duration) time.Duration { return min(s.MaxPoll, ttl/looksPerTTL) }
 
 // trusts reports whether a session is one of this client's, and trusted.

@@ -100,7 +100,7 @@ func (c *Client) leave(l *line, w *waiter) {
 	}
 }
 
-// granted wakes those who wait through a handle that was granted the lock.
+// granted wakes the goroutines that wait through a handle that was granted the lock.
 func (c *Client) granted(h *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Client) freed(h *Handle) {
 	}
 }
 
-// show wakes those who wait in the lock's queue and have been made its holders, as h has seen.
+// show wakes the goroutines whose entries in the queue have been made holders, as h has seen.
 func (c *Client) show(h *Handle, s *seen) {
 	if s.rec == nil || h.kind == KindSession {
 		return

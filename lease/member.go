@@ -25,7 +25,7 @@ const (
 	ModeCandidate Mode = "candidate" // alone, as the leader of an election; in the queue only
 )
 
-// Member is one of several holders of a lock, or one of those who wait in its queue. It is
+// Member is one of several holders of a lock, or a waiter in its queue. It is
 // under a session, and ends with it.
 type Member struct {
 	Grant   string        // id of the grant: the session's, a dot, and a number of base 36

@@ -54,7 +54,7 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 }
 
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
-// the record. With more slots those who wait in its queue hold them at once. With fewer, those
+// the record. With more slots the waiters in its queue hold them at once. With fewer, those
 // who hold a slot keep it, whatever its number, and a slot is given again when fewer are held
 // than there are. Handles that name another number are refused from then on, with a
 // [*SlotsError].
@@ -480,7 +480,7 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 }
 
 // queues reports whether the handle waits for the lock in its queue. If it does not it looks at
-// the lock now and then. A queue is for all: none who comes later overtakes it.
+// the lock now and then. No later client overtakes a waiter in the queue.
 func (h *Handle) queues(r *Record) bool {
 	if h.c.set.AtLeast > 0 || h.campaign.Load() != nil && !h.opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value

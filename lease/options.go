@@ -170,7 +170,7 @@ type Tuning struct {
 	// its next Acquire takes it again; where the store tells of changes, no longer than
 	// until another has it. Zero means, if the handle has met another process at the
 	// lock when it took it last: MaxPoll, or 10 ms if the store tells of changes.
-	// A handle cannot know of those who wait elsewhere and never had the lock. So
+	// A handle cannot know of waiters elsewhere that never had the lock. So
 	// where the store tells of no changes zero means a tenth of the time for which the
 	// handle held the lock, at most MaxPoll, if that is at least MinPoll. Where a
 	// program takes a lock again and again at once, set Yield to the others' MaxPoll,

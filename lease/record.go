@@ -79,7 +79,7 @@ type Record struct {
 	// Session is the session that the grant is under, empty for a plain lease.
 	Session string
 
-	// Holders are the readers, or the holders of slots. Queue are those who wait in order. Both
+	// Holders are the readers, or the holders of slots. Queue are the waiters in order. Both
 	// together have at most [MaxMembers].
 	Holders, Queue []Member
 
@@ -455,7 +455,7 @@ func (r *Record) mark() string {
 // Ask is a request to the holders of a lock to give way.
 type Ask struct {
 	Grant   string    // whom it was asked of; empty: all that hold the lock
-	By      string    // who asks, for people: at most 1,024 bytes
+	By      string    // the asker, for people: at most 1,024 bytes
 	Reason  string    // why, for people: at most 1,024 bytes
 	At      time.Time // when, by the clock of the asker; for people only
 	Idle    bool      // only if the holder has no work under the lock, and keeps it; see [HandleOptions]

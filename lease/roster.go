@@ -14,8 +14,8 @@ import (
 //
 //   - A writer holds the lock alone, in the record's own fields. Readers, and holders of slots,
 //     stand in Holders.
-//   - Who enters holds at once if nothing is in the way and the queue is empty. So none
-//     overtakes those who wait in the queue, and a writer in it keeps new readers out.
+//   - A member that enters holds the lock at once if nothing is in the way and the queue is
+//     empty. So none overtakes a waiter in the queue, and a writer in it keeps new readers out.
 //   - Whenever a holder goes, the queue's head takes its place in the same write, and those
 //     after it as far as they fit beside it.
 //   - A grant of a writer and of a slot raises the token of the record. A reader has the token
@@ -124,13 +124,13 @@ func checkSlots(slots int) error {
 	return nil
 }
 
-// vacate ends the grants of all holders, and admits those who wait.
+// vacate ends the grants of all holders, and admits waiters.
 func (r *Record) vacate() {
 	r.State, r.Holders = Free, nil
 	r.admit()
 }
 
-// remove takes members out, and admits those who wait.
+// remove takes members out, and admits waiters.
 func (r *Record) remove(out func(Member) bool) {
 	exclusive := r.exclusive()
 	r.Holders = slices.DeleteFunc(slices.Clone(r.Holders), out)
@@ -146,7 +146,7 @@ func (r *Record) exclusive() bool {
 	return r.State == Held || r.State == Broken && len(r.Holders) == 0
 }
 
-// fits reports whether another one of that mode can hold the lock beside those who do, and the
+// fits reports whether another member of that mode can hold the lock beside its holders, and the
 // next grant may begin; see [Record.NotBefore].
 func (r *Record) fits(mode Mode) bool {
 	switch {
@@ -241,7 +241,7 @@ func (r *Record) before(grant string) []Member {
 	return slices.Concat(r.possessors(), r.Queue[:i])
 }
 
-// possessors returns those who hold the lock, or may after a break.
+// possessors returns the holders of the lock, or those that may still hold it after a break.
 func (r *Record) possessors() []Member {
 	if r.exclusive() {
 		return []Member{{Grant: r.Grant, Session: r.Session, TTL: r.TTL, Mode: ModeExclusive, Token: r.Token}}

@@ -17,7 +17,7 @@ import (
 // What a command does when another client asks for its lock.
 const (
 	askTerm   = "term"   // its child gets TERM
-	askIgnore = "ignore" // nothing, and who asks is told so
+	askIgnore = "ignore" // nothing, and the asker is told so
 )
 
 // addOnAsk adds the flag of commands that run a child under a lock.
@@ -64,7 +64,7 @@ func (a *app) refuse(ctx context.Context, g *lease.Guard) {
 	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askIgnore)
 	go func() {
 		if err := g.Refuse(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil {
-			a.notef("who asks could not be told: %s", oneLine(err))
+			a.notef("the asker could not be told: %s", oneLine(err))
 		}
 	}()
 }
@@ -99,7 +99,7 @@ func viewOfAsked(asked lease.Asked, url string) askView {
 type askedView struct {
 	By      string     `json:"by"`
 	Reason  string     `json:"reason,omitempty"`
-	At      *time.Time `json:"at"`                // by the clock of who asks
+	At      *time.Time `json:"at"`                // by the asker's clock
 	Heard   bool       `json:"heard"`             // the holder knows of it
 	Refused string     `json:"refused,omitempty"` // why the holder does not give way
 }

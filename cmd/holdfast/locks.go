@@ -462,7 +462,7 @@ func (v *lockView) explained() string {
 	return ""
 }
 
-// holdersOf names those who hold the lock of a record, as far as their sessions tell it soon.
+// holdersOf names the holders of the lock of a record, as far as their sessions tell it soon.
 func holdersOf(ctx context.Context, client *lease.Client, r lease.Record) string {
 	if client == nil || len(r.Holders) == 0 && !strings.HasPrefix(r.Holder, handedOver) {
 		return r.Holder

@@ -86,7 +86,7 @@ HOLDFAST_SLOT. --fair is first come, first served; without it those that wait tr
 are under a session, a record of their own that is renewed in their place.
 
 When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
-is released when it has ended; with --on-ask ignore the command goes on, and who asks is
+is released when it has ended; with --on-ask ignore the command goes on, and the asker is
 told so.
 
 What the command has started, and leaves running when it ends, goes on without the

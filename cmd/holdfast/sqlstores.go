@@ -48,7 +48,7 @@ func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, erro
 		return opened{}, err
 	}
 	if d.inTheClear != "" {
-		log.Warn("the password of the database may go unencrypted: everyone on the way there can read and alter what is sent; add sslmode=verify-full to the store's URL, or sslmode=require", "host", d.inTheClear)
+		log.Warn("the password of the database may go unencrypted: other machines of the network can read and alter what is sent; add sslmode=verify-full to the store's URL, or sslmode=require", "host", d.inTheClear)
 	}
 	d.opts.Log = log
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// electionCases are the rules of candidates and of those who ask for the leader.
+// electionCases are the rules of candidates and of clients that ask for the leader.
 func electionCases() []testCase {
 	return []testCase{
 		{"Election", "One candidate leads at a time, under a session or not, each is seen with its own value and token, and a resignation lets the next one lead.", caseElection},

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// memberCases are the rules of locks with several holders, and of those who wait in order.
+// memberCases are the rules of locks with several holders, and of their queues.
 func memberCases() []testCase {
 	return []testCase{
 		{"Readers", "Readers hold a lock together and a writer alone; a writer that waits keeps new readers out; its token is above theirs.", caseReaders},
 		{"Slots", "A semaphore never has more holders than slots, no slot is held twice, and all who wait have their turn.", caseSlots},
-		{"Fair", "Those who wait in the queue have the lock in the order of their arrival, and one who gives up is skipped.", caseFair},
+		{"Fair", "Waiters in the queue have the lock in the order of their arrival, and one that gives up is skipped.", caseFair},
 		{"DeadReader", "A reader whose session is not renewed is taken out in time, and the readers that live stay.", caseDeadReader},
 	}
 }

@@ -7,7 +7,7 @@ import "slices"
 
 // over ends a session, or a plain lease, at its deadline or since it is lost. What is in
 // flight may still be applied, and what is answered later changes nothing. What was not
-// freed is left to those who fence the session.
+// freed is left to the clients that fence the session.
 func (w *world) over(c int) {
 	cl := &w.cl[c]
 	cl.term = term{}
@@ -189,7 +189,7 @@ func (w *world) lose(c int) {
 	w.over(c)
 }
 
-// close ends all belief, then writes closed. What is not free by then is left to those who
+// close ends all belief, then writes closed. What is not free by then is left to the clients that
 // see that. A close that is not answered is left to the TTL.
 func (w *world) close(c int) bool {
 	t := &w.cl[c].term
