@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // What a command does when another client asks for its lock.
@@ -59,11 +60,12 @@ func giveWay(g *lease.Guard) string {
 	return text
 }
 
-// refuse tells who has asked for a lock that its command goes on.
+// refuse tells the asker that the command goes on, if the lock has one holder: one of several
+// cannot answer for the others.
 func (a *app) refuse(ctx context.Context, g *lease.Guard) {
 	a.notef("%s: the command goes on (--on-ask %s)", giveWay(g), askIgnore)
 	go func() {
-		if err := g.Refuse(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil {
+		if err := g.Refuse(ctx, "its command goes on (--on-ask "+askIgnore+")"); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
 			a.notef("the asker could not be told: %s", oneLine(err))
 		}
 	}()

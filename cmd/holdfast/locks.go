@@ -654,7 +654,7 @@ func (a *app) show(ctx context.Context, name string) error {
 		line(fmt.Sprintf("waits, %d.", i+1), "%s", m.line())
 	}
 	if v.Asked != nil && v.State != "free" {
-		line("asked", "%s", v.Asked.line(v.Session == ""))
+		line("asked", "%s", v.Asked.line(v.Session == "" && len(v.Holders) == 0))
 	}
 	if v.Linger > 0 {
 		line("kept", "for %v after its work, unless it is asked for", time.Duration(v.Linger)*time.Millisecond)

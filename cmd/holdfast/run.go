@@ -82,12 +82,12 @@ store.
 With --shared any number of readers hold the lock at the same time, and a run without it
 holds it alone; readers that come after it wait for it. With --slots N up to N commands run
 at the same time; all name the same N, and each finds the number of its slot, from 1 on, in
-HOLDFAST_SLOT. --fair is first come, first served; without it those that wait try now and then. These locks
-are under a session, a record of their own that is renewed in their place.
+HOLDFAST_SLOT. --fair is first come, first served; without it a run that waits tries now and
+then. These locks are under a session, a record of their own that is renewed in their place.
 
 When another client asks for the lock ("holdfast ask"), the command gets TERM, and the lock
 is released when it has ended; with --on-ask ignore the command goes on, and the asker is
-told so.
+told so, unless the lock is held with --shared or --slots.
 
 What the command has started, and leaves running when it ends, goes on without the
 lock. With --wait-group the lock is held until the last process of its group has ended,
