@@ -88,7 +88,7 @@ func viewOfAsked(asked lease.Asked, url string) askView {
 		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Over: asked.Over,
 		askedView: *viewOfAsk(&asked.Ask), End: endOfAsked(asked), Store: url,
 	}
-	if asked.Grant == "" { // the text is of the last that entered
+	if asked.Grant == "" { // Holder names only the member that entered last
 		v.Holder = ""
 	}
 	if v.End == endPassed && asked.Now.State == lease.Held {
@@ -234,7 +234,7 @@ func askedText(asked lease.Asked, url string) string {
 	return fmt.Sprintf("%s, which holds lock %q on %s (token %d), is asked to give way", asked.Holder, asked.Name, url, asked.Token)
 }
 
-// heardText says that the holders have heard of an ask, and who asks.
+// heardText says that the holders have heard of an ask, by whom, and why.
 func heardText(asked lease.Asked) string {
 	who := "it has"
 	if asked.Grant == "" {

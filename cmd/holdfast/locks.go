@@ -77,8 +77,8 @@ func viewsOf(members []lease.Member) []memberView {
 // inParallel is how many records a listing reads at the same time.
 const inParallel = 16
 
-// sessionsOf reads the records of sessions, each once, a few at the same time. One without a
-// record is as good as none: it is not in the result.
+// sessionsOf reads the records of sessions, each once, a few at the same time. A session without
+// a record that can be read is not in the result.
 func sessionsOf(ctx context.Context, client *lease.Client, ids map[string]bool) (map[string]lease.Info, error) {
 	var mu sync.Mutex
 	read := map[string]lease.Info{}
@@ -212,7 +212,7 @@ func viewOf(info lease.Info, url string) lockView {
 	if r.Session != "" { // its session is renewed, and this record is not
 		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
-	if r.State == lease.Shared { // the text is of the last that entered
+	if r.State == lease.Shared { // Holder names only the member that entered last
 		v.Holder = ""
 	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
@@ -557,7 +557,7 @@ has removed it.`,
 	}
 }
 
-// areOf begins to tell something of that many.
+// areOf returns "1 is", or "2 are" with another number.
 func areOf(n int) string {
 	if n == 1 {
 		return "1 is"

@@ -570,7 +570,7 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err
 	return &statusError{f.busyStatus, b}
 }
 
-// withHolder is the error with another name for the holder.
+// withHolder returns a copy of the error that names the holder so.
 func withHolder(held *lease.HeldError, by string) *lease.HeldError {
 	named := *held
 	named.Record.Holder = by
