@@ -345,9 +345,10 @@ func (g *Guard) stepsDown() error {
 }
 
 // Refuse writes into the record that the holder does not give way, and why: at most
-// [MaxReason] bytes of UTF-8. The askers read it, and for this grant no further ask
-// is made. The write renews a plain lease, too. The error matches [ErrNotAsked] if the holder
-// has heard of no ask, and [ErrLost] if the lease is lost. After any other error it is not known
+// [MaxReason] bytes of UTF-8. Askers get it as [Asked], and no client asks this grant again. The
+// write renews a plain lease, too. The error matches [ErrNotAsked] if the holder has heard of no
+// ask, [ErrLost] if the lease is lost, and [store.ErrInvalid] if the guard is that of a reader or of
+// a slot: one holder cannot refuse for the others. After any other error it is not known
 // whether the refusal stands, unless [store.OutcomeOf] says that it does not. A [Handle.Do]
 // that has stopped its function goes on stopping it: see [IgnoreAsks].
 func (g *Guard) Refuse(ctx context.Context, reason string) error {

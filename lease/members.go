@@ -54,8 +54,8 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 }
 
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
-// the record. With more slots the waiters in its queue hold them at once. With fewer, those
-// who hold a slot keep it, whatever its number, and a slot is given again when fewer are held
+// the record. With more slots the waiters in its queue hold them at once. With fewer, the
+// holders keep their slots, whatever the numbers, and a slot is given again when fewer are held
 // than there are. Handles that name another number are refused from then on, with a
 // [*SlotsError].
 //
