@@ -346,10 +346,10 @@ func TestLingerBounds(t *testing.T) {
 // A lease that is kept is not joined when a clock says that it is too old for that: the handle
 // frees it, and takes a new one, at once.
 func TestLingerWithAClockThatJumps(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
+	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{TTL: 4 * time.Hour, Tuning: lease.Tuning{MaxJoin: 30 * time.Minute}})
 		now := newClocks()
-		lease.SetClock(c.Client, now.read)
+		lease.SetClock(c, now.read)
 		h, err := c.HandleWith("job", &lease.HandleOptions{Linger: time.Hour})
 		if err != nil {
 			t.Fatal(err)
