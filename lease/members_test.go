@@ -407,6 +407,27 @@ func TestResize(t *testing.T) {
 	})
 }
 
+// One of several holders hears of an ask, and cannot refuse for the others. It goes on.
+func TestOneOfSeveralCannotRefuse(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		for name, o := range map[string]lease.HandleOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
+			g := mustTake(t, with(t, opened(t, st), name, o))
+			asker := client(t, st, nil)
+			if _, err := asker.Ask(t.Context(), name, nil); err != nil {
+				t.Fatal(err)
+			}
+			hears(t, g, ttl)
+			if err := g.Refuse(t.Context(), "no"); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s: Refuse = %v; want ErrInvalid", name, err)
+			}
+			if asked, err := asker.Ask(t.Context(), name, nil); err != nil || asked.Refused != "" || g.Err() != nil {
+				t.Errorf("%s: the ask is %+v, %v; the holder %v", name, asked, err, g.Err())
+			}
+			mustRelease(t, g)
+		}
+	})
+}
+
 // A waiter that can never have the lock is told why. Its error does not say that the lock is held,
 // which would tell the caller to wait or to break it.
 func TestWaiterLearnsWhyItIsRefused(t *testing.T) {
