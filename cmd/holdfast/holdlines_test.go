@@ -34,7 +34,7 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 	t.Helper()
 	in, inEnd := io.Pipe()
 	outEnd, out := io.Pipe()
-	h := &heldLines{t: t, schema: holdSchema(t), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
+	h := &heldLines{t: t, schema: readSchema(t, "hold"), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
 	h.out.Buffer(nil, 1<<20)
 	go func() {
 		h.status <- execute(append([]string{"--store", "file:" + filepath.Join(dir, "store"), "hold", "--lines"}, args...), in, out, &h.errs)

@@ -12,6 +12,7 @@ import (
 // stdout.
 func TestEveryResultAsJSON(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
+	locks, checked := closedSchema(t), map[string]bool{}
 	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
 	p.must(t, store, "run", "sem", "--slots", "2", "--", "true")
 	for _, line := range []string{
@@ -36,6 +37,13 @@ func TestEveryResultAsJSON(t *testing.T) {
 			p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "6")
 		}
 		stdout, stderr, status := p.run(t, store, append(strings.Fields(line), "--json")...)
+		name, _, _ := strings.Cut(line, " ")
+		if def := map[string]string{"show": "lock", "break": "lock", "resize": "lock", "ls": "locks", "ask": "ask", "leader": "leader"}[name]; def != "" {
+			checked[name] = true
+			if err := locks.check(def, []byte(stdout)); err != nil {
+				t.Errorf("%s: the schema refuses it: %v: %s", line, err, stdout)
+			}
+		}
 		var v any
 		if err := json.Unmarshal([]byte(stdout), &v); err != nil || status != 0 {
 			t.Errorf("%s: status %d, %q, %s (%v)", line, status, stdout, stderr, err)
@@ -44,12 +52,19 @@ func TestEveryResultAsJSON(t *testing.T) {
 			eachProblem(t, stderr)
 		}
 	}
+	if len(checked) != 6 {
+		t.Errorf("the schema was applied to the output of %v", checked)
+	}
 }
 
 // eachProblem reads what --json writes to stderr, and returns the last.
 func eachProblem(t *testing.T, stderr string) (last problem) {
 	t.Helper()
+	locks := closedSchema(t)
 	for _, line := range strings.Split(strings.TrimSuffix(stderr, "\n"), "\n") {
+		if err := locks.check("message", []byte(line)); err != nil {
+			t.Errorf("%s: the schema refuses it: %v", line, err)
+		}
 		last = problem{}
 		if err := json.Unmarshal([]byte(line), &last); err != nil || last.Message == "" {
 			t.Errorf("%q: %v", line, err)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// schema is a JSON schema with the few keywords that docs/hold.schema.json uses.
+// schema is a JSON schema with the few keywords that those in docs use.
 type schema struct {
 	Defs        map[string]*schema `json:"$defs"`
 	Ref         string             `json:"$ref"`
@@ -20,6 +20,7 @@ type schema struct {
 	Type        string             `json:"type"`
 	Const       any                `json:"const"`
 	Enum        []any              `json:"enum"`
+	Items       *schema            `json:"items"`
 	Properties  map[string]*schema `json:"properties"`
 	Required    []string           `json:"required"`
 	Additional  *bool              `json:"additionalProperties"`
@@ -34,11 +35,10 @@ type schema struct {
 	Encoding    string             `json:"contentEncoding"`
 }
 
-// holdSchema reads the documented schema. A keyword that [schema] does not check is an
-// error.
-func holdSchema(t *testing.T) *schema {
+// readSchema reads a documented schema. A keyword that [schema] does not check is an error.
+func readSchema(t *testing.T, name string) *schema {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/hold.schema.json")
+	text, err := os.ReadFile("../../docs/" + name + ".schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +92,20 @@ func (s *schema) apply(defs map[string]*schema, v any) error {
 	case "":
 	case "object":
 		return s.object(defs, v)
+	case "array":
+		elements, ok := v.([]any)
+		if !ok {
+			return fmt.Errorf("%v is no array", v)
+		}
+		for i, element := range elements {
+			if err := s.Items.apply(defs, element); err != nil {
+				return fmt.Errorf("%d: %w", i, err)
+			}
+		}
+	case "null":
+		if v != nil {
+			return fmt.Errorf("%v is not null", v)
+		}
 	case "string":
 		text, ok := v.(string)
 		switch {
