@@ -58,7 +58,7 @@ func TestJSONGolden(t *testing.T) {
 		"slots":     viewOf(lease.Info{Record: slots}, "file:/x"),
 		"insession": viewOf(lease.Info{Record: under}, "file:/x"),
 
-		"watch": watchLine{at, lock},
+		"watch": watchLine{Time: at, lockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
 		"asked": viewOfAsked(lease.Asked{
 			Ask:  lease.Ask{Grant: "G", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"},

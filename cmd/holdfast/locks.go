@@ -405,7 +405,7 @@ func (v *lockView) whose() string {
 	}
 	var names []string
 	for _, m := range v.Holders[:min(mostNamed, len(v.Holders))] {
-		names = append(names, cmp.Or(m.Holder, m.Session))
+		names = append(names, cmp.Or(m.Holder, handedOver+m.Session))
 	}
 	if more := len(v.Holders) - mostNamed; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))

@@ -16,10 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// watchLine is one line of watch --json: a lock, and when watch saw it in this state.
+// watchLine is one line of watch: a lock, and when watch saw it in this state.
 type watchLine struct {
 	Time time.Time `json:"time"`
 	lockView
+
+	by string // who holds the lock, in text
 }
 
 func (a *app) watchCommand() *cobra.Command {
@@ -113,7 +115,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 		if ctx.Err() != nil {
 			return
 		}
-		line := watchLine{time.Now(), viewOf(info, url)}
+		line := watchLine{Time: time.Now(), lockView: viewOf(info, url)}
 		state := stateOf(info.Record)
 		switch {
 		case err != nil:
@@ -130,6 +132,9 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 			continue
 		}
 		last = state
+		if !a.json {
+			line.by = holdersOf(ctx, client, info.Record)
+		}
 		select {
 		case lines <- line:
 		case <-ctx.Done():
@@ -157,7 +162,7 @@ func (a *app) watchLine(line watchLine) error {
 	if a.json {
 		return printable.JSON(a.stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.whose()))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
