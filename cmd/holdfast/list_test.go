@@ -86,3 +86,54 @@ func TestListInParallel(t *testing.T) {
 		}
 	})
 }
+
+// TestLockUnderASessionIsToldByIt: the record of a lock under a session is as old as its grant.
+// So long after the TTL, the session tells whether the lock is held.
+func TestLockUnderASessionIsToldByIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		st := &memstore.Store{}
+		var cut atomic.Bool
+		unreachable := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if cut.Load() {
+				return store.ErrUnavailable
+			}
+			return next(ctx, op)
+		})
+		var reader *lease.Client
+		for name, st := range map[string]store.Store{"renewed": st, "control": unreachable} {
+			c, err := lease.New(st, &lease.Options{TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.WithoutCancel(t.Context()))
+			s, err := c.OpenSession(t.Context())
+			if err == nil {
+				_, err = s.TryAcquire(t.Context(), name)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "renewed" {
+				reader = c
+			}
+		}
+		cut.Store(true)
+		time.Sleep(3 * ttl)
+		views, err := list(t.Context(), reader, st, "", "held", "mem:")
+		if err != nil || len(views) != 2 {
+			t.Fatalf("%d locks, %v", len(views), err)
+		}
+		for _, v := range views {
+			if v.Name == "control" {
+				if v.Expired == "" {
+					t.Error("the lock whose session is not renewed is told as held: the test shows nothing")
+				}
+				continue
+			}
+			if v.plainState() != "held" || v.Expires == nil || !v.Expires.After(time.Now()) {
+				t.Errorf("%s, until %v", v.plainState(), v.Expires)
+			}
+		}
+	})
+}
