@@ -961,6 +961,72 @@ func TestCloseWithMembers(t *testing.T) {
 	})
 }
 
+// A session that is closed while another client asks for its lock, while a reader under it wants
+// to be the writer, and while a lock is handed over to it, holds nothing and waits for nothing
+// after that: the asker has its answer, and the next in line has the lock.
+func TestCloseWhileAskedUpgradedAndHandedOver(t *testing.T) {
+	for _, f := range []fault{pass, drop, lose, hang, hangLate} {
+		t.Run(string(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				fair, shared := lease.HandleOptions{Fair: true}, lease.HandleOptions{Shared: true}
+				other := opened(t, st)
+				held := mustTake(t, with(t, other, "fair", fair))
+				w := newWire(st)
+				s := open(t, client(t, w, nil))
+				mustTake(t, with(t, s, "asked", fair))
+				mustTake(t, with(t, s, "doc", shared))
+				upgrade := acquiring(t, with(t, s, "doc", fair))
+				head := acquiring(t, with(t, s, "fair", fair))
+				next := acquiring(t, with(t, opened(t, st), "fair", fair))
+				var asked lease.Asked
+				answered := make(chan error, 1)
+				go func() {
+					var err error
+					asked, err = client(t, st, nil).Ask(t.Context(), "asked", &lease.AskOptions{Wait: true})
+					answered <- err
+				}()
+				synctest.Wait()
+				script, _ := nthOf("lock/fair", 1, f)
+				w.set(func(op *store.Op) fault {
+					if op.Kind == store.OpWatch {
+						return hang // it does not hear of the hand-over before it is closed
+					}
+					return script(op)
+				})
+				mustRelease(t, held) // hands the lock over
+				if rec := record(t, st, "fair"); rec.State != lease.Held || rec.Session != s.ID() || len(rec.Queue) != 1 {
+					t.Fatalf("%+v", rec)
+				}
+				_ = s.Close(t.Context()) // it tells of a write that failed
+				for what, a := range map[string]*pending{"an upgrade": upgrade, "a hand-over": head} {
+					<-a.done
+					if a.err == nil && a.guard.Err() == nil || a.err != nil && !errors.Is(a.err, lease.ErrClosed) {
+						t.Errorf("%s ends with %v", what, a.err)
+					}
+				}
+				if err := <-answered; err != nil || !asked.Over {
+					t.Errorf("the asker is told %+v, %v", asked, err)
+				}
+				<-next.done
+				if next.err != nil || next.took > expiry+soon {
+					t.Errorf("the next in line, after %v: %v", next.took, next.err)
+				}
+				mustRelease(t, next.guard)
+				w.after.Wait()
+				synctest.Wait()
+				time.Sleep(2 * ttl)
+				c := client(t, st, nil)
+				for _, name := range []string{"asked", "doc", "fair"} {
+					mustRelease(t, mustTry(t, c, name))
+					if rec := record(t, st, name); rec.State != lease.Free || len(rec.Holders)+len(rec.Queue) > 0 {
+						t.Errorf("%s: %+v", name, rec)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Who asks a lock of readers to give way waits for all of them, and is told when the last of
 // them is gone or dead; a reader that lives is not taken for dead because the record stands.
 func TestAskOfReaders(t *testing.T) {

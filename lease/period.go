@@ -75,7 +75,7 @@ func calendar(unit string, zone *time.Location) Period {
 // matches [store.ErrInvalid].
 func ParsePeriod(text string) (Period, error) {
 	bad := func(format string, args ...any) (Period, error) {
-		return Period{}, fmt.Errorf("%w: period %q: %s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
+		return Period{}, fmt.Errorf("%w: period %.100q: %.200s", store.ErrInvalid, text, fmt.Sprintf(format, args...))
 	}
 	unit, name, zoned := strings.Cut(text, " ")
 	if slices.Contains(calendarUnits, unit) {

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,9 +113,10 @@ func TestPeriodBadInput(t *testing.T) {
 	for _, text := range []string{
 		"", "days", "Day", "daily", "6", "0", "0s", "-6h", "999ms", "8785h", "day ", " day", "day Europe/Zurch", "day  UTC",
 		"6h Europe/Zurich", "month ../../etc/passwd", "week\tUTC", "hour UTC UTC", "9999999h",
+		strings.Repeat("x", 1<<20), "day " + strings.Repeat("x", 1<<20),
 	} {
-		if p, err := lease.ParsePeriod(text); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%q: %v, %v", text, p, err)
+		if p, err := lease.ParsePeriod(text); !errors.Is(err, store.ErrInvalid) || len(err.Error()) > 500 {
+			t.Errorf("%.40q: %v, %.500v", text, p, err)
 		}
 	}
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -963,6 +963,38 @@ func TestSessionOfADeadProcess(t *testing.T) {
 	})
 }
 
+// The wall clock in the record of a session says nothing: a dead session whose renewals are of the
+// future, or long past, is fenced after one TTL, and no living one is.
+func TestSessionRecordOfAnotherTime(t *testing.T) {
+	for _, year := range []string{"0001", "1970", "2200"} {
+		t.Run(year, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				dead := open(t, client(t, st, &lease.Options{Manual: true}))
+				mustTryIn(t, dead, "job")
+				changed := 0
+				tamper(t, st, sessionKey(dead), func(value []byte) []byte {
+					return regexp.MustCompile(`"(granted|renewed)":"[0-9]{4}`).ReplaceAllFunc(value, func(field []byte) []byte {
+						changed++
+						return append(field[:len(field)-4], year...)
+					})
+				})
+				if changed == 0 {
+					t.Fatal("the record has no time")
+				}
+				living := mustTryIn(t, open(t, client(t, st, nil)), "other")
+				began := time.Now()
+				mustRelease(t, mustAcquire(t, client(t, st, nil), "job"))
+				if took := time.Since(began); took < expiry-soon || took > expiry+soon {
+					t.Errorf("taken over after %v, want %v", took, expiry)
+				}
+				if living.Err() != nil {
+					t.Error(living.Err())
+				}
+			})
+		})
+	}
+}
+
 // A session that was peeked at as fenced is not: what was peeked at may never take effect.
 func TestSessionFencedInAPeekOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -121,6 +121,15 @@ func TestBoundsNameTheFlag(t *testing.T) {
 			t.Errorf("status %d: %s", status, said)
 		}
 	})
+	for per, want := range map[string]string{
+		"day Nowhere/Land": `--per: invalid argument: period "day Nowhere/Land": unknown time zone Nowhere/Land`,
+		"day " + long:      `--per: invalid argument: period "day xxx`,
+		long:               `--per: invalid argument: period "xxx`,
+	} {
+		if said, status := executed([]string{"run", "j", "--per", per, "--", "true"}); status != statusUsage || !strings.HasPrefix(said, "holdfast: "+want) || len(said) > 500 {
+			t.Errorf("--per %.30s: status %d, %d bytes: %.300s", per, status, len(said), said)
+		}
+	}
 	if said, status := executed([]string{"show", "j"}); status != statusNotFound {
 		t.Errorf("the lock is there: status %d: %s", status, said)
 	}
