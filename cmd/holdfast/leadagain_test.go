@@ -203,8 +203,13 @@ func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 	a := c.start("a", "--fair")
 	await(t, "a term", func() bool { return len(a.terms()) > 0 })
 	b := c.start("b", "--fair")
-	await(t, "a candidate in line", func() bool { return len(c.record().Queue) == 1 })
-	session := c.record().Queue[0].Session
+	session := ""
+	await(t, "a candidate in line", func() bool {
+		if queue := c.record().Queue; len(queue) == 1 {
+			session = queue[0].Session
+		}
+		return session != ""
+	})
 	c.remove(session)
 	await(t, "it stands in line anew, and its old place is gone", func() bool {
 		queue := c.record().Queue
@@ -213,7 +218,7 @@ func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 	if said := b.said(); !strings.Contains(said, "session "+session+" lost") || !strings.Contains(said, "; it waits until it leads again") {
 		t.Errorf("it says %s", said)
 	}
-	if len(b.terms()) > 0 {
+	if len(b.terms()) > 0 && a.terms()[0].runs() {
 		t.Error("it leads beside the leader")
 	}
 	c.end(a)
