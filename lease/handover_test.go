@@ -308,3 +308,46 @@ func TestHeadDiesAtEachStep(t *testing.T) {
 		}
 	}
 }
+
+// Readers that wait one behind the other have their turn together: where the store tells of changes
+// all of them read as soon as the writer before them has left, and none dozes on since it stood
+// far back. That is so behind the holder and behind the next writer.
+func TestReadersEnterTogether(t *testing.T) {
+	for _, writers := range []int{1, 2} {
+		t.Run(fmt.Sprint(writers), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				programs := uint64(0)
+				next := func(o lease.HandleOptions) *lease.Handle {
+					programs++
+					return with(t, open(t, client(t, nearTo(st, programs), nil)), "job", o)
+				}
+				g := mustTake(t, next(lease.HandleOptions{Fair: true}))
+				var writer *pending
+				if writers > 1 {
+					writer = acquiring(t, next(lease.HandleOptions{Fair: true}))
+					time.Sleep(time.Second)
+				}
+				var readers []*pending
+				for range 20 {
+					readers = append(readers, acquiring(t, next(lease.HandleOptions{Shared: true})))
+					time.Sleep(time.Second)
+				}
+				time.Sleep(30 * time.Second)
+				mustRelease(t, g)
+				if writer != nil {
+					<-writer.done
+					mustRelease(t, writer.guard)
+				}
+				began := time.Now()
+				for _, r := range readers {
+					if <-r.done; r.err != nil {
+						t.Error(r.err)
+					}
+				}
+				if took := time.Since(began); took > 2*lease.DefaultMinPoll {
+					t.Errorf("the last reader reads after %v", took)
+				}
+			})
+		})
+	}
+}

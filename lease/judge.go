@@ -190,7 +190,8 @@ func (h *Handle) attend(ctx context.Context, cancel context.CancelFunc, l *line,
 // A lock that is handed to a waiter that dozes lies idle, and then the queue seems slow to all.
 // So the estimate begins low, at most doubles from look to look, and falls at once. And a waiter
 // dozes for Options.MaxPoll at the most: all that stand before it may leave at one time, and no
-// estimate tells that.
+// estimate tells that. A reader whose turn is that of the head or the next one has it together
+// with all readers between: it dozes for Options.MinPoll at the most.
 func (h *Handle) doze(l *line, s *seen) time.Duration {
 	place := -1
 	if h.entered() != "" && s != nil && s.rec != nil {
@@ -213,7 +214,11 @@ func (h *Handle) doze(l *line, s *seen) time.Duration {
 	if place < 2 {
 		return 0
 	}
-	return min(time.Duration(place)*l.step/turnPart, h.c.set.MaxPoll, s.rec.Queue[place].TTL/3)
+	most := h.c.set.MaxPoll
+	if s.rec.turnsBefore(place) < 2 {
+		most = h.c.set.MinPoll
+	}
+	return min(time.Duration(place)*l.step/turnPart, most, s.rec.Queue[place].TTL/3)
 }
 
 const (

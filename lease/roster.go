@@ -231,6 +231,17 @@ func (r *Record) ahead(grant string) []Member {
 	return r.possessors()
 }
 
+// turnsBefore is how many turns come before that of the waiter at that place in the queue.
+// Readers that stand one behind the other have theirs together.
+func (r *Record) turnsBefore(place int) (turns int) {
+	for i := range place {
+		if r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared {
+			turns++
+		}
+	}
+	return turns
+}
+
 // before returns all whose turn is before that of a waiter: the holders, and those that wait
 // ahead of it, which are all if it stands in no queue.
 func (r *Record) before(grant string) []Member {
