@@ -9,6 +9,7 @@ func knownAbilities() []ability {
 	return []ability{
 		watcherAbility(), listerAbility(), volatileAbility(), agerAbility(), conditionalAbility(),
 		peekerAbility(), markerAbility(), settlerAbility(), presenceAbility(), describerAbility(),
+		tagListerAbility(),
 	}
 }
 

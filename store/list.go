@@ -21,9 +21,7 @@ type Lister interface {
 func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
 	l, ok := As[Lister](s)
 	if !ok {
-		return func(yield func(string, error) bool) {
-			yield("", errors.Join(errors.New("this store cannot list its keys"), errors.ErrUnsupported))
-		}
+		return failed[string](errors.Join(errors.New("this store cannot list its keys"), errors.ErrUnsupported))
 	}
 	return l.List(ctx, prefix)
 }
@@ -47,7 +45,15 @@ func (w interceptedLister) List(ctx context.Context, prefix string) iter.Seq2[st
 		return nil
 	})
 	if err != nil {
-		return func(yield func(string, error) bool) { yield("", err) }
+		return failed[string](err)
 	}
 	return op.Keys
+}
+
+// failed is a listing that yields an error and ends.
+func failed[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
 }

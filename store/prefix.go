@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ func Prefix(s Store, prefix string) (Store, error) {
 	}
 	below := prefix + "/"
 	return &intercepted{below: below, inner: s, f: func(ctx context.Context, op *Op, next Handler) error {
-		if op.Kind == OpList {
+		if op.Kind.Lists() {
 			return prefixList(ctx, op, next, below)
 		}
 		// The key is checked before it is joined, so that "" or "../x" can't reach
@@ -46,14 +47,23 @@ func prefixList(ctx context.Context, op *Op, next Handler, below string) error {
 	if err := next(ctx, &joined); err != nil {
 		return trimKey(err, below)
 	}
-	op.Keys = func(yield func(string, error) bool) {
-		for key, err := range joined.Keys {
-			if !yield(strings.TrimPrefix(key, below), trimKey(err, below)) {
+	if op.Kind == OpListTags {
+		op.Tags = trimmed(joined.Tags, below, func(t Tagged) Tagged { return Tagged{strings.TrimPrefix(t.Key, below), t.Tag} })
+	} else {
+		op.Keys = trimmed(joined.Keys, below, func(key string) string { return strings.TrimPrefix(key, below) })
+	}
+	return nil
+}
+
+// trimmed is a listing without the prefix in its keys and errors.
+func trimmed[T any](all iter.Seq2[T, error], below string, trim func(T) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for t, err := range all {
+			if !yield(trim(t), trimKey(err, below)) {
 				return
 			}
 		}
 	}
-	return nil
 }
 
 // trimKey makes the errors of this package name the key as the caller gave it.

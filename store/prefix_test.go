@@ -31,7 +31,7 @@ func TestPrefix(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	wantAsked := []string{
-		"put-volatile p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b",
+		"put-volatile p/q/a/job", "get p/q/a/job", "watch p/q/a/job seen", "list p/q", "list p/q/a", "list p/q/b", "list-tags p/q/a",
 		"get-age p/q/a/job", "get-if-changed p/q/a/job seen", "peek p/q/a/job", "highest-mark p/q/a/job", "settle p/q/a/job seen",
 	}
 	if !slices.Equal(f.asked, wantAsked) {

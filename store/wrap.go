@@ -40,11 +40,14 @@ func (k Kind) Read() bool {
 	return k == "stat" || k == "scan" || slices.Contains(Kinds(), k) && !k.Write()
 }
 
+// Lists reports whether the operation is a listing: its key is a prefix, or empty.
+func (k Kind) Lists() bool { return k == OpList || k == OpListTags }
+
 // Op is one operation that passes through a decorator. It holds the arguments, and the
 // results once the next handler has returned.
 type Op struct {
 	Kind  Kind
-	Key   string  // of List: the prefix
+	Key   string  // of a listing: the prefix
 	Prev  Version // of a write and of Settle: the version it names; of Watch and GetIfChanged: the version seen
 	Value []byte  // of a put: the value to write; of a get: the result
 
@@ -55,6 +58,7 @@ type Op struct {
 	Age     time.Duration            // result of GetAge
 	Mark    uint64                   // result of HighestMark
 	Keys    iter.Seq2[string, error] // result of List
+	Tags    iter.Seq2[Tagged, error] // result of ListTags
 	Settled Settlement               // result of Settle
 }
 
@@ -67,7 +71,7 @@ type Handler func(ctx context.Context, op *Op) error
 // safe for use by several goroutines.
 //
 // The returned store has those abilities of inner that this package knows. Abilities
-// without keys ([Presence], [Describer]) bypass f. Everything else of inner is hidden, so
+// without keys ([Presence], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so
 // that no other call bypasses f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
 	return &intercepted{inner: inner, f: f}

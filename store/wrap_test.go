@@ -41,6 +41,13 @@ func (f *full) List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	return f.Store.List(ctx, prefix)
 }
 
+func (f *full) ListTags(_ context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+	f.ask("list-tags", prefix)
+	return func(yield func(store.Tagged, error) bool) { yield(store.Tagged{Key: prefix + "/job", Tag: "10"}, nil) }
+}
+
+func (f *full) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 17} }
+
 func (f *full) GetAge(_ context.Context, key string) ([]byte, store.Version, time.Duration, error) {
 	f.ask("get-age", key)
 	return []byte("aged"), "7", time.Minute, nil
@@ -86,6 +93,7 @@ var (
 	_ store.Peeker            = (*full)(nil)
 	_ store.Marker            = (*full)(nil)
 	_ store.Presence          = (*full)(nil)
+	_ store.TagLister         = (*full)(nil)
 )
 
 func newFull() *full { return &full{Store: memstore.New()} }
@@ -193,6 +201,11 @@ func everything(t *testing.T, s store.Store) []any {
 			results = append(results, key, err)
 		}
 	}
+	tags, _ := store.As[store.TagLister](s)
+	for tag, err := range tags.ListTags(ctx, "a") {
+		results = append(results, tag, err)
+	}
+	results = append(results, tags.ListCost())
 	ager, _ := store.As[store.Ager](s)
 	value, w, age, err := ager.GetAge(ctx, "a/job")
 	results = append(results, string(value), w, age, err)
@@ -224,7 +237,7 @@ func TestInterceptPassesEverything(t *testing.T) {
 	}
 	wantKinds := []store.Kind{
 		store.OpPut, store.OpPutVolatile, store.OpGet, store.OpWatch, store.OpList, store.OpList, store.OpList,
-		store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpHighestMark, store.OpSettle, store.OpDelete,
+		store.OpListTags, store.OpGetAge, store.OpGetIfChanged, store.OpPeek, store.OpHighestMark, store.OpSettle, store.OpDelete,
 	}
 	if !slices.Equal(kinds, wantKinds) {
 		t.Errorf("the handler saw %q, want %q", kinds, wantKinds)

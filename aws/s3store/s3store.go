@@ -111,6 +111,7 @@ var (
 	_ store.Lister            = (*Store)(nil)
 	_ store.ConditionalGetter = (*Store)(nil)
 	_ store.Describer         = (*Store)(nil)
+	_ store.TagLister         = (*Store)(nil)
 )
 
 // New returns the registers below prefix in a bucket. It sends nothing.
@@ -238,6 +239,9 @@ func (s *Store) S3Bucket() *s3bucket.Bucket { return s.bucket }
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return awscall.BoundNames(s.Store.List(ctx, prefix))
 }
+
+// ListCost implements [store.TagLister]. A LIST costs on Amazon S3 what 12.5 GETs cost.
+func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 1000} }
 
 // Bucket is S3Bucket, for any bucket.
 func (s *Store) Bucket() object.Bucket { return s.bucket }

@@ -202,21 +202,58 @@ func (d driver) Remove(ctx context.Context, key string) error {
 // each page of the bucket's listing, and one more below a prefix. It skips objects whose
 // names are not those of registers.
 func (d driver) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		dirs := []string{d.prefix}
+	dirs := []string{d.dir(prefix)}
+	if prefix != "" {
+		dirs = append(dirs, d.prefix+longDir)
+	}
+	return registers(ctx, d, prefix, dirs, func(key string, info object.Info) (string, bool) {
+		return key, info.Size != TombstoneSize
+	})
+}
+
+// ListTags does what [store.TagLister] describes. The tag is the version of the object: no two
+// objects that a register had are equal. It costs one request for each page of the bucket's
+// listing. It yields deleted registers too, and leaves out those whose names are so long that
+// they lie in a directory of their own.
+//
+// A Store is no TagLister by itself: the backend adds ListCost if a listing of its bucket shows
+// each write that was answered before it began.
+func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+	return engine.Listing(ctx, s.Store, store.OpListTags, prefix, func(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+		return registers(ctx, s.d, prefix, []string{s.d.dir(prefix)}, func(key string, info object.Info) (store.Tagged, bool) {
+			return store.Tagged{Key: key, Tag: string(info.Version)}, info.Version != ""
+		})
+	})
+}
+
+// dir returns the directory of the registers below prefix whose names are not too long.
+func (d driver) dir(prefix string) string {
+	if prefix == "" {
+		return d.prefix
+	}
+	return d.prefix + encodeDirs(prefix) + "/"
+}
+
+// registers yields what show makes of the registers below prefix that lie in these directories.
+// It skips those for which show returns false.
+func registers[T any](ctx context.Context, d driver, prefix string, dirs []string, show func(key string, info object.Info) (T, bool)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		below := ""
 		if prefix != "" {
 			below = prefix + "/"
-			dirs = []string{d.prefix + encodeDirs(prefix) + "/", d.prefix + longDir}
 		}
 		for _, dir := range dirs {
 			for info, err := range d.bucket.List(ctx, dir, nil) {
 				if err != nil {
-					yield("", bare(err))
+					var none T
+					yield(none, bare(err))
 					return
 				}
 				key, ok := decodeKey(strings.TrimPrefix(info.Key, d.prefix))
-				if ok && info.Size != TombstoneSize && strings.HasPrefix(key, below) && !yield(key, nil) {
+				if !ok || !strings.HasPrefix(key, below) {
+					continue
+				}
+				if t, ok := show(key, info); ok && !yield(t, nil) {
 					return
 				}
 			}

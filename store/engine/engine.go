@@ -224,26 +224,34 @@ func (s *Store) Erase(ctx context.Context, key string) error {
 
 // List implements [store.Lister].
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+	return Listing(ctx, s, store.OpList, prefix, s.driver.List)
+}
+
+// Listing is a listing of s by the driver's function list. It checks the prefix and the
+// context. An error names the operation, and ends the listing.
+func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string, list func(ctx context.Context, prefix string) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		var err error
 		if prefix != "" {
-			if err := store.CheckKey(prefix); err != nil {
-				yield("", s.opError("list", prefix, err))
-				return
-			}
+			err = store.CheckKey(prefix)
 		}
-		if err := store.CheckContext(ctx); err != nil {
-			yield("", s.opError("list", prefix, err))
+		if err == nil {
+			err = store.CheckContext(ctx)
+		}
+		if err != nil {
+			yield(none, s.opError(op, prefix, err))
 			return
 		}
-		for key, err := range s.driver.List(ctx, prefix) {
+		for t, err := range list(ctx, prefix) {
 			if err == nil {
 				err = store.CheckContext(ctx)
 			}
 			if err != nil {
-				yield("", s.opError("list", prefix, err))
+				yield(none, s.opError(op, prefix, err))
 				return
 			}
-			if !yield(key, nil) {
+			if !yield(t, nil) {
 				return
 			}
 		}

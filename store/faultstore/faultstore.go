@@ -162,7 +162,7 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 // anything is sent.
 func sent(op *store.Op) bool {
 	switch {
-	case op.Kind == store.OpList && op.Key == "":
+	case op.Kind.Lists() && op.Key == "":
 		return true
 	case op.Kind == store.OpPut || op.Kind == store.OpPutVolatile:
 		return store.CheckPut(op.Key, op.Value) == nil
@@ -208,7 +208,7 @@ func (s *Store) plan(op *store.Op) plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	who := identity{op.Kind, op.Key}
-	if op.Kind == store.OpList {
+	if op.Kind.Lists() {
 		who.key = "" // the text of a schedule cannot express the empty prefix
 	}
 	s.calls[who]++
@@ -293,7 +293,7 @@ func (s *Store) postpone(ctx context.Context, op *store.Op, next store.Handler, 
 // takeDue claims the late writes that wait for this call. It is called with the
 // mutex held.
 func (s *Store) takeDue(op *store.Op) (due []*lateWrite) {
-	if op.Kind == store.OpList {
+	if op.Kind.Lists() {
 		return nil
 	}
 	s.late = slices.DeleteFunc(s.late, func(l *lateWrite) bool {

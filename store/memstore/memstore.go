@@ -50,6 +50,7 @@ var (
 	_ store.VolatilePutter = (*Store)(nil)
 	_ store.Describer      = (*Store)(nil)
 	_ store.Settler        = (*Store)(nil)
+	_ store.TagLister      = (*Store)(nil)
 )
 
 // New returns an empty store; the same as new(Store).
@@ -248,23 +249,36 @@ func (s *Store) giveUp(key string, w *waiters) {
 
 // List implements [store.Lister]. It yields the keys of one instant, sorted.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		keys, err := s.keys(ctx, prefix)
-		for _, key := range keys {
+	return list(ctx, s, store.OpList, prefix, func(t store.Tagged) string { return t.Key })
+}
+
+// ListTags implements [store.TagLister], as List does. The tag is the version.
+func (s *Store) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+	return list(ctx, s, store.OpListTags, prefix, func(t store.Tagged) store.Tagged { return t })
+}
+
+// ListCost implements [store.TagLister].
+func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 1, Keys: 1000} }
+
+// list yields what show makes of each key.
+func list[T any](ctx context.Context, s *Store, op store.Kind, prefix string, show func(store.Tagged) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := s.tagged(ctx, prefix)
+		for _, t := range all {
 			if err = store.CheckContext(ctx); err != nil {
 				break
 			}
-			if !yield(key, nil) {
+			if !yield(show(t), nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield("", &store.OpError{Op: "list", Key: prefix, Store: name, Err: err})
+			yield(show(store.Tagged{}), &store.OpError{Op: op, Key: prefix, Store: name, Err: err})
 		}
 	}
 }
 
-func (s *Store) keys(ctx context.Context, prefix string) ([]string, error) {
+func (s *Store) tagged(ctx context.Context, prefix string) ([]store.Tagged, error) {
 	below := ""
 	if prefix != "" {
 		if err := store.CheckKey(prefix); err != nil {
@@ -276,13 +290,13 @@ func (s *Store) keys(ctx context.Context, prefix string) ([]string, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	var keys []string
-	for key := range s.registers {
+	var all []store.Tagged
+	for key, r := range s.registers {
 		if strings.HasPrefix(key, below) {
-			keys = append(keys, key)
+			all = append(all, store.Tagged{Key: key, Tag: string(r.version)})
 		}
 	}
 	s.mu.Unlock()
-	slices.Sort(keys)
-	return keys, nil
+	slices.SortFunc(all, func(a, b store.Tagged) int { return strings.Compare(a.Key, b.Key) })
+	return all, nil
 }

@@ -24,7 +24,8 @@ type texts struct {
 	insert string // key, version, deleted, record: a row if there was none
 	update string // key, version, deleted, record, version before: a row if that stood there
 	list   string // after, before, limit: keys that are not deleted, nor absurdly long, sorted by bytes
-	all    string // the same with tombstones
+	tags   string // the same: keys and versions
+	all    string // list with tombstones
 	remove string // key
 }
 

@@ -16,6 +16,7 @@ func postgresTexts(table string) texts {
 		insert: fmt.Sprintf(written, insert, table),
 		update: fmt.Sprintf(written, update, table),
 		list:   `SELECT key FROM ` + table + list + ` AND NOT deleted ORDER BY key LIMIT $3`,
+		tags:   `SELECT key, substr(version, 1, 100) FROM ` + table + list + ` AND NOT deleted ORDER BY key LIMIT $3`,
 		all:    `SELECT key FROM ` + table + list + ` ORDER BY key LIMIT $3`,
 		remove: `DELETE FROM ` + table + ` WHERE key = $1`,
 	}

@@ -280,6 +280,45 @@ func brokenLists() []broken {
 	}
 }
 
+// tagsOf is a sound store with other tags.
+type tagsOf struct {
+	*memstore.Store
+	list func(ctx context.Context, m *memstore.Store, prefix string) iter.Seq2[store.Tagged, error]
+}
+
+func (l tagsOf) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+	return l.list(ctx, l.Store, prefix)
+}
+
+func brokenTags() []broken {
+	with := func(change func(m *memstore.Store, t store.Tagged, err error) (store.Tagged, error)) func() store.Store {
+		return func() store.Store {
+			return tagsOf{memstore.New(), func(ctx context.Context, m *memstore.Store, prefix string) iter.Seq2[store.Tagged, error] {
+				return func(yield func(store.Tagged, error) bool) {
+					for t, err := range m.ListTags(ctx, prefix) {
+						t, err = change(m, t, err)
+						if t == (store.Tagged{}) && err == nil || !yield(t, err) {
+							return
+						}
+					}
+				}
+			}}
+		}
+	}
+	return []broken{
+		{"tags values", []string{"ListTags"}, with(func(m *memstore.Store, t store.Tagged, err error) (store.Tagged, error) {
+			value, _, _ := m.Get(context.Background(), t.Key)
+			return store.Tagged{Key: t.Key, Tag: string(value)}, err
+		}), nil},
+		{"gives the same tag to all keys and states", []string{"ListTags"}, with(func(_ *memstore.Store, t store.Tagged, err error) (store.Tagged, error) {
+			return store.Tagged{Key: t.Key, Tag: "tag"}, err
+		}), nil},
+		{"lists no tags when cancelled", []string{"ListTagsCancelled"}, with(func(_ *memstore.Store, t store.Tagged, err error) (store.Tagged, error) {
+			return t, nil
+		}), nil},
+	}
+}
+
 // remembers lists every key that it ever had.
 type remembers struct {
 	*memstore.Store

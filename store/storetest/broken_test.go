@@ -25,7 +25,7 @@ type broken struct {
 // failing by a store with the fault that it is for.
 func TestBrokenStores(t *testing.T) {
 	all := slices.Concat(brokenConditions(), brokenVersions(), brokenValues(), brokenKeys(), brokenCalls(),
-		brokenRaces(), brokenWatches(), brokenLists(), brokenAbilities(), brokenCuts(), brokenSettling())
+		brokenRaces(), brokenWatches(), brokenLists(), brokenTags(), brokenAbilities(), brokenCuts(), brokenSettling())
 	shown := make(map[string]bool)
 	for _, b := range all {
 		for _, name := range b.caught {

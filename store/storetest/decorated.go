@@ -85,6 +85,7 @@ func ruleOf(ability string) string {
 	return map[string]string{
 		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "VolatilePutter": "VolatilePut", "Ager": "Age", "ConditionalGetter": "GetIfChanged",
 		"Peeker": "Peek", "Marker": "HighestMark", "Settler": "SettleApplied", "Presence": "PresenceAlive", "Describer": "Traits",
+		"TagLister": "ListTags",
 	}[ability]
 }
 

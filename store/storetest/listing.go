@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,6 +99,19 @@ func listCases() []testCase {
 				e.errorf("got %q and %v, want the context's error", keys, err)
 			}
 		}},
+		{"ListTags", "ListTags yields the keys that List yields, each with a tag that changes with every write and never returns to an earlier text. (A waiter that takes a changed record for an unchanged one waits for a lock that is free.)", caseListTags},
+		{"ListTagsCancelled", "ListTags of an invalid prefix yields ErrKey, and under a context that has ended the context's error: it does not end as if there were nothing.", func(e *env) {
+			l := e.tagLister()
+			e.createAll("a/x")
+			for _, prefix := range []string{"/", "a/", "/a", "..", strings.Repeat("x", store.MaxKey+1)} {
+				if tags, err := e.tags(e.ctx, l, prefix); !errors.Is(err, store.ErrKey) || len(tags) > 0 {
+					e.errorf("tags below the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, tags, err)
+				}
+			}
+			if tags, err := e.tags(e.ended(), l, "a"); !errors.Is(err, context.Canceled) {
+				e.errorf("got %q and %v, want the context's error", tags, err)
+			}
+		}},
 		{"ListDuringWrites", "A key that exists throughout a listing is yielded, once, whatever comes and goes beside it.", caseListDuringWrites},
 	}
 }
@@ -153,6 +167,84 @@ func (e *env) wantList(prefix string, want ...string) {
 			e.errorf("list of %q does not yield %q", prefix, key)
 		}
 	}
+}
+
+// tagLister ends the case if the store lists no tags.
+func (e *env) tagLister() store.TagLister {
+	l, ok := store.As[store.TagLister](e.other)
+	if !ok {
+		e.absent("the store is no TagLister")
+	}
+	return l
+}
+
+// tags returns what a listing of tags yields, and checks that an error ends it.
+func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags map[string]string, err error) {
+	tags = map[string]string{}
+	for t, terr := range l.ListTags(ctx, prefix) {
+		_, twice := tags[t.Key]
+		switch {
+		case err != nil:
+			e.errorf("tags below %.40q: the listing goes on after the error %v", prefix, err)
+		case terr != nil:
+			err = terr
+		case twice:
+			e.errorf("tags below %q: %q comes twice", prefix, t.Key)
+		default:
+			tags[t.Key] = t.Tag
+		}
+	}
+	return tags, err
+}
+
+func caseListTags(e *env) {
+	l := e.tagLister()
+	if cost := l.ListCost(); cost.Gets < 1 || cost.Keys < 1 || cost != l.ListCost() {
+		e.errorf("a listing costs %+v", cost)
+	}
+	e.createAll("job", "a/bc", "a/b/x", "a/bb/y", "a/b/c/d", "a/b/ \x01é")
+	had := map[string]bool{}
+	fresh := func(what string) {
+		tags, err := e.tags(e.ctx, l, "a/b")
+		if err != nil {
+			e.fatalf("tags: %v", err)
+		}
+		tag, ok := tags["a/b/x"]
+		if ok && (tag == "" || had[tag]) {
+			e.errorf("%s: the tag is %q, which the key had before", what, tag)
+		}
+		had[tag] = true
+		again, err := e.tags(e.ctx, l, "a/b")
+		if err != nil || !maps.Equal(tags, again) {
+			e.errorf("%s: got %q, then %q and %v, without a write between", what, tags, again, err)
+		}
+		_, err = e.s.Put(e.ctx, "a/b/ \x01é", e.state("a/b/ \x01é").Version, []byte("same"))
+		if err != nil {
+			e.fatalf("put: %v", err)
+		}
+		later, err := e.tags(e.ctx, l, "")
+		if err != nil || later["a/b/x"] != tag || later["a/b/c/d"] != tags["a/b/c/d"] {
+			e.errorf("%s: got %q, then %q and %v, although only another key was written", what, tags, later, err)
+		}
+		delete(tags, "a/b/x")
+		if len(tags) != 2 || tags["a/b/c/d"] == "" || tags["a/b/ \x01é"] == "" || later["a/b/ \x01é"] == tags["a/b/ \x01é"] {
+			e.errorf("%s: below a/b there are the tags %q, then of all keys %q", what, tags, later)
+		}
+	}
+	v := e.state("a/b/x").Version
+	fresh("created")
+	for _, value := range []string{"same", "same", "of a/b/x"} {
+		v = e.put("a/b/x", v, value)
+		fresh("written")
+	}
+	if p, ok := store.As[store.VolatilePutter](e.s); ok {
+		v = e.putVolatile(p, "a/b/x", v, "same")
+		fresh("written as volatile")
+	}
+	e.delete("a/b/x", v)
+	fresh("deleted")
+	e.create("a/b/x", "of a/b/x")
+	fresh("created anew")
 }
 
 func caseListMany(e *env) {

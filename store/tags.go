@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"iter"
+)
+
+// Tagged is a key with its tag: an opaque text that names one state of the register. It is
+// not the [Version]. Tags are compared for equality, with others of the same key.
+type Tagged struct{ Key, Tag string }
+
+// ListCost is what a listing costs.
+type ListCost struct {
+	Gets int // how many Gets one request of the listing costs, at least 1
+	Keys int // how many keys one request yields at most, at least 1
+}
+
+// TagLister is a store that tells by a listing which of its registers have changed.
+type TagLister interface {
+	// ListTags yields the keys below prefix, as [Lister.List] does, each with its tag. For
+	// each key the listing is a read, which takes effect at one instant between the
+	// beginning of the listing and its end; nothing is promised across keys. Every write
+	// gives the key a tag that it never had before. So a key was not written between the
+	// end of one listing and the beginning of another one if both show the same tag.
+	//
+	// A deleted key is left out, or has another tag. A key of more than 250 bytes may be
+	// left out. A listing that ends early yields an error.
+	ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error]
+
+	// ListCost tells what ListTags costs. It sends nothing, and returns the same each time.
+	ListCost() ListCost
+}
+
+// OpListTags is the operation of [TagLister].
+const OpListTags Kind = "list-tags"
+
+func tagListerAbility() ability {
+	return abilityOf("TagLister", OpListTags, func(s *intercepted, a TagLister) TagLister { return interceptedTagLister{s, a} })
+}
+
+type interceptedTagLister struct {
+	s *intercepted
+	a TagLister
+}
+
+func (w interceptedTagLister) ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error] {
+	op := &Op{Kind: OpListTags, Key: prefix}
+	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) error {
+		op.Tags = w.a.ListTags(ctx, op.Key)
+		return nil
+	})
+	if err != nil {
+		return failed[Tagged](err)
+	}
+	return op.Tags
+}
+
+func (w interceptedTagLister) ListCost() ListCost { return w.a.ListCost() }
