@@ -26,7 +26,8 @@ type Client struct {
 	clock    *clock
 	presence store.Presence // nil where the store knows of none
 	memory   Memory         // nil where nothing is kept
-	calls    *calls         // carries out all calls of the three
+	surveys  *surveys       // nil where waiters make no use of listings
+	calls    *calls         // carries out all calls of these
 
 	listeners []*listener
 
@@ -61,6 +62,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 	c.listeners = listeners(&set.Options)
 	c.calls = &calls{limit: set.callTimeout(), life: c.life, left: map[string]int{}}
 	c.st = store.Intercept(st, c.calls.carry)
+	c.surveys = newSurveys(st, set)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		c.presence = boundPresence{presence, c.calls}
 	}
@@ -132,6 +134,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	errs := inParallel(ends, len(ends), func(end func() error) error { return end() })
+	c.awaitSurvey()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = c.Flush(ctx) // events that no handler took are counted

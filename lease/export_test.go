@@ -95,3 +95,19 @@ func (r Roster) Before(grant string) []Member { return r.before(grant) }
 
 // Consistent is what decoding checks.
 func (r Roster) Consistent() error { return r.consistent() }
+
+// SurveysAlways makes a client make use of surveys for a single lock, however short its pauses.
+func SurveysAlways(c *Client) {
+	if c.surveys != nil {
+		c.surveys.lines, c.surveys.pause = 1, 0
+	}
+}
+
+// SurveyProves tells whether surveys prove that a record is what a look has shown: numbers of the
+// events that the tag was answered first, that the last survey began, and that the look began and
+// was answered, and that a look began that had shown another version; and whether they are wrong.
+func SurveyProves(since, last, began, answered, other uint64) (proves, wrong bool) {
+	s := &surveys{last: &survey{began: last}, tags: map[string]tagRun{"job": {"tag", since}}}
+	proves = s.confirms("job", "v", &looked{began: began, answered: answered, version: "v", other: other})
+	return proves, s.wrong
+}

@@ -188,10 +188,11 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		if ctx.Err() != nil {
 			return nil, cancelled(ctx, h.name, cmp.Or(err, h.ended(ctx, l.held.Load())))
 		}
+		sure := h.surveyed(ctx, l)
 		l.until = time.Time{}
 		var guard *Guard
 		h.c.asks(l)
-		guard, err = h.attempt(ctx, true)
+		guard, err = h.attemptOver(ctx, sure, true)
 		l.last = h.known()
 		if err == nil || errors.Is(err, ErrHeld) {
 			h.c.answered(l)
@@ -352,6 +353,12 @@ func (h *Handle) alone(ctx context.Context) (leave func()) {
 // attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
 // that and the handle needs it.
 func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
+	return h.attemptOver(ctx, nil, queue)
+}
+
+// attemptOver is attempt where it is known that the state sure stands, or stood a moment ago,
+// unless that is nil.
+func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guard, error) {
 	leave := h.alone(ctx)
 	defer leave()
 	if ctx.Err() != nil {
@@ -365,7 +372,8 @@ func (h *Handle) attempt(ctx context.Context, queue bool) (*Guard, error) {
 			return nil, fmt.Errorf("lock %q: %w", h.name, err)
 		}
 	}
-	now, fresh := h.known(), false
+	now := h.known()
+	fresh := sure != nil && now != nil && now.version == sure.version
 	if shown := h.takeShown(); shown != nil {
 		now, fresh = shown, true
 	}
@@ -629,7 +637,7 @@ func (h *Handle) note(s *seen) *seen {
 // look reads the lock as a waiter does: without settling, with the store's clock
 // at the first sight, and without the value when nothing changed.
 func (h *Handle) look(ctx context.Context) (*seen, error) {
-	last := h.known()
+	last, began, at := h.known(), h.c.lookBegins(), h.c.clock.monotonic()
 	_, conditional := store.As[store.ConditionalGetter](h.c.st)
 	ager, ages := store.As[store.Ager](h.c.st)
 	var (
@@ -642,6 +650,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 	case conditional && last != nil && last.version != "" && (!ages || h.c.set.NoStoreAge || last.age >= 0):
 		var changed bool
 		if value, v, changed, err = store.GetIfChanged(ctx, h.c.st, h.key, last.version); err == nil && !changed {
+			h.c.lookAnswered(h.key, began, at, last.version)
 			return last, nil
 		}
 	case ages && !h.c.set.NoStoreAge:
@@ -654,6 +663,7 @@ func (h *Handle) look(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	s.at, s.age = h.c.clock.monotonic(), age
+	h.c.lookAnswered(h.key, began, at, s.version)
 	return h.note(s), nil
 }
 

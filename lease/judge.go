@@ -240,7 +240,7 @@ func (h *Handle) rest(l *line, held *HeldError) {
 	if h.watches() {
 		wait = min(wait, safetyPolls*h.c.set.MaxPoll)
 	} else {
-		wait = min(wait, l.polls.pause())
+		wait = min(wait, l.polls.pause()-l.lag)
 	}
 	if l.dozes = h.doze(l, h.known()); l.dozes > wait {
 		wait = l.dozes
@@ -248,7 +248,9 @@ func (h *Handle) rest(l *line, held *HeldError) {
 	if due := h.nextLook(); l.place > 0 && due > 0 { // no other client looks at the one ahead
 		wait, l.dozes = min(wait, due), min(l.dozes, due)
 	}
-	l.waits, l.until = true, time.Now().Add(wait)
+	now := time.Now()
+	l.waits, l.until, l.due = true, now.Add(wait), now.Add(held.Wait)
+	h.usesSurveys(l)
 }
 
 // watches reports whether the store tells of changes.

@@ -16,6 +16,8 @@ import (
 type line struct {
 	waiters []*waiter // guarded by the client's mutex
 	asking  bool      // likewise: the store was asked, and has not answered since
+	surveys bool      // likewise: it makes use of surveys
+	looked  looked    // likewise: the last look of a handle of the client
 
 	// held is what the last look that found the lock held has shown.
 	held atomic.Pointer[HeldError]
@@ -27,6 +29,8 @@ type line struct {
 	told     string        // the nonce of the break that the holder's session was told of
 	polls    polls         // pauses while the lock is held
 	until    time.Time     // end of the pause that was begun; zero: none was
+	due      time.Time     // when the holder may be dead, as the look before the pause has shown
+	lag      time.Duration // by which the next pause is shorter: the last survey began that long ago
 	waits    bool          // the pause is for a lock that is held, which may end it
 	errors   *backoff      // pauses while the store fails
 	watched  store.Version // the version that the last pause was for
@@ -95,6 +99,7 @@ func (c *Client) leave(l *line, w *waiter) {
 	switch {
 	case len(l.waiters) == 0:
 		delete(c.lines, w.h.key)
+		c.surveys.counts(l, false)
 	case i == 0:
 		close(l.waiters[0].turn)
 	}

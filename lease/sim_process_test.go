@@ -220,13 +220,18 @@ func (b blockingLog) Handle(context.Context, slog.Record) error {
 func (p *process) start(t *testing.T, ttl time.Duration) *life {
 	l := &life{p: p}
 	var st store.Store = store.Intercept(&p.s.st, p.distance(p.s.ledger.carry(l)))
-	if !p.s.pushes {
+	if !p.s.pushes && p.id%2 == 0 {
+		st = listedOf(st)
+	} else if !p.s.pushes {
 		st = hidden{st}
 	}
 	l.wire = newWire(described{st, store.Traits{}})
 	l.wire.deafness = p.deafness
 	l.wire.set(l.network)
 	sent := store.Intercept(l.wire, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Kind == store.OpListTags {
+			p.s.count(func(s *simStats) { s.Surveys++ })
+		}
 		return next(context.WithValue(ctx, sentKey{}, time.Now()), op)
 	})
 	maybe := func(d time.Duration) time.Duration {
@@ -272,6 +277,7 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 		}
 		lease.SetClock(client, p.clock.read)
 		lease.SetRandom(client, p.rnd.Float64)
+		lease.SurveysAlways(client)
 		l.client = client
 		p.mu.Lock()
 		p.lives = append(p.lives, l)

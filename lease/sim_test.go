@@ -107,6 +107,7 @@ type simStats struct {
 	Attached         int `sim:"rare"`
 	TicketsRefused   int `sim:"rare"`
 	Breaks           int `sim:"rare"`
+	Surveys          int `sim:"rare"` // listings in place of looks
 	Data             int `sim:"rare"`
 	Sessions         int
 	SessionsFenced   int `sim:"rare"`

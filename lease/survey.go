@@ -1,0 +1,294 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// surveys are listings by which the waiters of a client learn that the records of their locks
+// have not changed, where the store tells of no changes: one listing in place of a look at each
+// record.
+//
+// A waiter still decides by what it has read itself, and every write names the version that it
+// is over. So a listing that is wrong can only make a waiter look later than it should.
+//
+// A key's tag changes with each write. So a record is still what a look has shown if the tag
+// was the same in a survey that was answered before the look began, and in one that began after
+// the look was answered. The order of these events is counted, since clocks may show the same
+// time twice.
+type surveys struct {
+	lister store.TagLister
+	keys   int           // that a page of a listing has at most
+	lines  int           // that have to make use of a survey for each of its pages
+	pause  time.Duration // of a line that makes use of surveys, at least
+
+	// The client's mutex guards the rest.
+	events uint64 // counts the beginnings and the answers of looks and surveys
+	users  int    // lines that make use of surveys
+	flight *survey
+	last   *survey           // the last that was answered
+	tags   map[string]tagRun // that it has shown, of the locks that were waited for
+	retry  time.Time         // monotonic: no survey begins before
+	wrong  bool              // the listings do not show what was written: they serve no more
+}
+
+// survey is one listing.
+type survey struct {
+	began uint64
+	at    time.Time // monotonic: when it began
+	done  chan struct{}
+	ok    bool // set before done is closed
+}
+
+// tagRun is a tag that a key had in several surveys without a break, the last one among them.
+type tagRun struct {
+	tag   string
+	since uint64 // when the first of them was answered
+}
+
+// looked is when a look began and was answered, and what it has shown.
+type looked struct {
+	began, answered uint64
+	at              time.Time // monotonic: when it began
+	version         store.Version
+	other           uint64 // when the last look began that has shown another version
+}
+
+const (
+	// surveyPart is how many times as much as a survey the looks have to cost that it saves.
+	surveyPart = 2
+
+	// surveyRetry is for how long a client makes no survey after one that has failed.
+	surveyRetry = time.Minute
+
+	// surveyedPolls is how many times Options.MaxPoll a waiter looks for itself at the latest:
+	// a listing may be wrong.
+	surveyedPolls = 24
+
+	// maxTag is the longest tag that is remembered, in bytes.
+	maxTag = 256
+)
+
+// newSurveys returns nil for a store that tells of changes, and for one that lists no tags.
+func newSurveys(st store.Store, set *settings) *surveys {
+	if _, watches := store.As[store.Watcher](st); watches {
+		return nil
+	}
+	lister, ok := store.As[store.TagLister](st)
+	if !ok {
+		return nil
+	}
+	cost := lister.ListCost()
+	return &surveys{lister: lister, keys: max(cost.Keys, 1), lines: surveyPart * max(cost.Gets, 1), pause: set.MaxPoll / 2}
+}
+
+// event returns the number of an event that happens now. The caller holds the client's mutex.
+func (s *surveys) event() uint64 {
+	s.events++
+	return s.events
+}
+
+// usesSurveys notes whether a line that pauses for a held lock makes use of surveys: its pauses
+// have grown. The first ones are short, and most waits end in them.
+func (h *Handle) usesSurveys(l *line) {
+	c := h.c
+	if c.surveys == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lines[h.key] == l { // not that of a caller who waits for an answer to an ask
+		c.surveys.counts(l, l.polls.next >= c.surveys.pause)
+	}
+}
+
+// counts notes whether a line is one of those that make use of surveys. The caller holds the
+// client's mutex.
+func (s *surveys) counts(l *line, uses bool) {
+	switch {
+	case s == nil || l.surveys == uses:
+		return
+	case uses:
+		s.users++
+	default:
+		s.users--
+	}
+	l.surveys = uses
+}
+
+// lookBegins returns the number of the event that a look begins.
+func (c *Client) lookBegins() uint64 {
+	if c.surveys == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.surveys.event()
+}
+
+// lookAnswered notes for those who wait for the lock what a look has shown.
+func (c *Client) lookAnswered(key string, began uint64, at time.Time, v store.Version) {
+	if c.surveys == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lines[key]
+	if l == nil {
+		return
+	}
+	now := looked{began: began, answered: c.surveys.event(), at: at, version: v, other: l.looked.other}
+	if l.looked.version != v {
+		now.other = l.looked.began
+	}
+	l.looked = now
+}
+
+// surveyed returns the state that the handle knows if a survey shows that it still stands, and
+// nil if the handle has to look: also where its pause has ended early, and where the time has
+// come to judge whether the holder is dead.
+func (h *Handle) surveyed(ctx context.Context, l *line) *seen {
+	c, last := h.c, h.known()
+	if c.surveys == nil {
+		return nil
+	}
+	l.lag = 0
+	now := time.Now()
+	if l.polls.next < c.surveys.pause || !l.waits || now.Before(l.until) || !now.Before(l.due) || last == nil || last.rec == nil {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, l.due)
+	defer cancel()
+	if !c.joinSurvey(ctx, l.polls.next/2) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.clock.monotonic()
+	most := time.Duration((1 - c.random()/3) * float64(surveyedPolls*c.set.MaxPoll)) // not all lines at once
+	if at.Sub(l.looked.at) >= most || !c.surveys.confirms(h.key, last.version, &l.looked) {
+		return nil
+	}
+	// The pause that follows counts from the beginning of the survey: a change that came after
+	// that is seen no later than by a look in place of it.
+	l.lag = min(at.Sub(c.surveys.last.at), l.polls.next/2)
+	return last
+}
+
+// confirms reports whether the record has still the version that was seen. The caller holds the
+// client's mutex.
+func (s *surveys) confirms(key string, seen store.Version, look *looked) bool {
+	run, listed := s.tags[key]
+	if !listed || look.version != seen || look.answered >= s.last.began || run.since >= look.began {
+		return false
+	}
+	// Two looks have shown that the record was changed, and the tag has not.
+	if run.since < look.other {
+		s.wrong = true
+	}
+	return !s.wrong
+}
+
+// joinSurvey waits for a survey that is under way, or makes one, unless the last one began less
+// than age ago. It reports whether one was answered. It makes none that is not worth its cost.
+func (c *Client) joinSurvey(ctx context.Context, age time.Duration) bool {
+	c.mu.Lock()
+	s, now := c.surveys, c.clock.monotonic()
+	v, pages := s.flight, s.users/s.lines
+	switch {
+	case v != nil:
+	case s.last != nil && now.Sub(s.last.at) < age:
+		c.mu.Unlock()
+		return true
+	case s.wrong || pages == 0 || now.Before(s.retry) || c.life.Err() != nil:
+		c.mu.Unlock()
+		return false
+	default:
+		v = &survey{began: s.event(), at: now, done: make(chan struct{})}
+		waited := make(map[string]bool, len(c.lines))
+		for key := range c.lines {
+			waited[key] = true
+		}
+		s.flight = v
+		go c.survey(v, waited, pages)
+	}
+	c.mu.Unlock()
+	select {
+	case <-v.done:
+		return v.ok
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// survey lists the tags of the locks, of at most that many pages. It has a goroutine of its own, so that the end of one waiter does not
+// end it for the others. It ends with the client, and when it takes longer than a waiter's pause
+// may be.
+func (c *Client) survey(v *survey, waited map[string]bool, pages int) {
+	tags, err := c.listTags(waited, pages)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(v.done)
+	s := c.surveys
+	s.flight = nil
+	if err != nil {
+		s.retry = c.clock.monotonic().Add(surveyRetry)
+		return
+	}
+	runs, answered := make(map[string]tagRun, len(tags)), s.event()
+	for key, tag := range tags {
+		runs[key] = tagRun{tag, answered}
+		if before, ok := s.tags[key]; ok && before.tag == tag {
+			runs[key] = before
+		}
+	}
+	s.tags, s.last, v.ok = runs, v, true
+}
+
+var (
+	errLongListing = errors.New("there are more records than a listing is worth")
+	errNoTags      = errors.New("the listing shows none of the locks that are waited for")
+)
+
+// listTags returns the tags of the locks that are waited for.
+func (c *Client) listTags(waited map[string]bool, pages int) (map[string]string, error) {
+	tags := make(map[string]string, len(waited))
+	err := c.calls.run(context.Background(), "survey", min(c.set.MaxPoll, c.calls.limit), func(ctx context.Context) error {
+		n := 0
+		for t, err := range c.surveys.lister.ListTags(ctx, c.set.KeyPrefix) {
+			if err != nil {
+				return err
+			}
+			if n++; n > pages*c.surveys.keys {
+				return errLongListing
+			}
+			if waited[t.Key] && t.Tag != "" && len(t.Tag) <= maxTag {
+				tags[t.Key] = t.Tag
+			}
+		}
+		if len(tags) == 0 {
+			return errNoTags
+		}
+		return store.CheckContext(ctx) // a store may end a listing quietly
+	}, nil)
+	if err != nil {
+		return nil, err // and tags may yet change
+	}
+	return tags, nil
+}
+
+// awaitSurvey waits for a survey that is under way when the client is closed.
+func (c *Client) awaitSurvey() {
+	if c.surveys == nil {
+		return
+	}
+	c.mu.Lock()
+	v := c.surveys.flight
+	c.mu.Unlock()
+	if v != nil {
+		<-v.done
+	}
+}
