@@ -106,6 +106,17 @@
 // under it cost what they cost without. To take over all locks of a dead session costs one
 // request for the session, and for each lock what it costs to take one that is free.
 //
+// # Waiting for many locks
+//
+// Where the store tells of changes, waiters do not poll. Elsewhere the waiters for one lock in
+// one client share their looks. Where the store lists tags ([store.TagLister]: S3, SQL tables), a
+// client that waits for so many locks that a listing costs less than half of the looks makes one
+// listing within a pause, and looks at the records that have changed. The pauses of these
+// waiters have grown to half of MaxPoll. A listing decides nothing: a waiter goes by
+// what it has read of the record itself, and its write names that version. It looks at least every 24 times MaxPoll (one minute by default), so
+// that a listing that is wrong delays a hand-over by no more than that. A listing that fails or
+// hangs delays a waiter once a minute, by MaxPoll and 0.2 s at most; then all look for themselves.
+//
 // # Contexts
 //
 // The context of an acquire bounds the wait alone: cancelling it later does not

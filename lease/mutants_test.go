@@ -714,5 +714,9 @@ func TestMutants(t *testing.T) {
 			"		s.retry = c.clock.monotonic().Add(surveyRetry)\n",
 			"",
 			"TestSurveyOddListings"},
+		{"a closed client leaves a survey behind", "client.go",
+			"	c.awaitSurvey()\n",
+			"",
+			"TestSurveyOutlivesItsWaiter"},
 	})
 }

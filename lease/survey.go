@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// surveys are listings by which the waiters of a client learn that the records of their locks
-// have not changed, where the store tells of no changes: one listing in place of a look at each
+// surveys are listings that show the waiters of a client which records have not changed since
+// they looked at them, where the store tells of no changes: one listing in place of a look at each
 // record.
 //
 // A waiter still decides by what it has read itself, and every write names the version that it
-// is over. So a listing that is wrong can only make a waiter look later than it should.
+// replaces. So a listing that is wrong can only make a waiter look later than it should.
 //
-// A key's tag changes with each write. So a record is still what a look has shown if the tag
-// was the same in a survey that was answered before the look began, and in one that began after
-// the look was answered. The order of these events is counted, since clocks may show the same
-// time twice.
+// A key's tag changes with each write. So a record is still what a look has shown if one survey
+// was answered before the look began, another one began after the look was answered, and the tag
+// was the same in both and in all between. The order of these events is counted, since a clock can
+// show the same time twice.
 type surveys struct {
 	lister store.TagLister
 	keys   int           // that a page of a listing has at most
@@ -59,13 +59,14 @@ type looked struct {
 
 const (
 	// surveyPart is how many times as much as a survey the looks have to cost that it saves.
+	// The waiters of a client make about one survey in a pause.
 	surveyPart = 2
 
 	// surveyRetry is for how long a client makes no survey after one that has failed.
 	surveyRetry = time.Minute
 
-	// surveyedPolls is how many times Options.MaxPoll a waiter looks for itself at the latest:
-	// a listing may be wrong.
+	// surveyedPolls is after how many times Options.MaxPoll a waiter looks for itself at the
+	// latest, though surveys show no change: a listing may be wrong.
 	surveyedPolls = 24
 
 	// maxTag is the longest tag that is remembered, in bytes.
@@ -114,7 +115,9 @@ func (s *surveys) counts(l *line, uses bool) {
 	case uses:
 		s.users++
 	default:
-		s.users--
+		if s.users--; s.users == 0 {
+			s.tags = nil
+		}
 	}
 	l.surveys = uses
 }
@@ -224,9 +227,9 @@ func (c *Client) joinSurvey(ctx context.Context, age time.Duration) bool {
 	}
 }
 
-// survey lists the tags of the locks, of at most that many pages. It has a goroutine of its own, so that the end of one waiter does not
-// end it for the others. It ends with the client, and when it takes longer than a waiter's pause
-// may be.
+// survey lists the tags of the locks, of at most that many pages. It has a goroutine of its own,
+// so that the end of one waiter does not end it for the others. It ends with the client, and when
+// it takes longer than a waiter's pause may be.
 func (c *Client) survey(v *survey, waited map[string]bool, pages int) {
 	tags, err := c.listTags(waited, pages)
 	c.mu.Lock()
