@@ -163,7 +163,13 @@ func TestSessionCloseInBoundedParallel(t *testing.T) {
 				} else if f == pass && took > 2*locks/16*way {
 					t.Errorf("Close took %v", took)
 				}
-				if n := most.Load(); n != 16 && f != hang || n > 16 {
+				// They come in any order. The one that is refused or hangs has one of the sixteen
+				// places between its tries, too, and may have it from the beginning on.
+				least := int64(16)
+				if f != pass {
+					least--
+				}
+				if n := most.Load(); n < least || n > 16 {
 					t.Errorf("up to %d requests at the same time", n)
 				}
 				if n := w.requests(); f == pass && n != locks+1 {
