@@ -14,16 +14,17 @@ import (
 // However the beats of the session and the looks of a waiter fall, the lock is taken in
 // time.
 func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
-	for phase := range 10 {
+	for phase := range 40 {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
 			mustTryIn(t, open(t, client(t, w, nil)), "job")
-			time.AfterFunc(5*time.Minute+time.Duration(phase)*time.Second, func() { w.set(everything(drop)) })
+			dead := 5*time.Minute + time.Duration(phase)*250*time.Millisecond
+			time.AfterFunc(dead, func() { w.set(everything(drop)) })
 			began := time.Now()
 			if _, err := client(t, st, nil).Acquire(t.Context(), "job"); err != nil {
 				t.Fatal(err)
 			}
-			late := time.Since(began) - 5*time.Minute - time.Duration(phase)*time.Second - expiry
+			late := time.Since(began) - dead - expiry
 			if late > lease.DefaultMaxPoll+time.Second {
 				t.Errorf("taken %v later than it had to be", late)
 			}
