@@ -75,7 +75,9 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 func TestSurveyRequests(t *testing.T) {
 	perMinute := func(t *testing.T, reach store.Store, st store.Store, n, minutes int) (listings, others [2]int) {
 		w := newWire(reach)
-		_, end := queueUp(t, st, client(t, w, nil), n, nil)
+		c := client(t, w, nil)
+		lease.SetRandom(c, newLuck(1, 2).Float64) // the pauses are the same in both worlds
+		_, end := queueUp(t, st, c, n, nil)
 		defer end()
 		for i := range listings[:minutes] {
 			time.Sleep(time.Duration(1+i) * time.Minute)
