@@ -111,11 +111,12 @@
 // Where the store tells of changes, waiters do not poll. Elsewhere the waiters for one lock in
 // one client share their looks. Where the store lists tags ([store.TagLister]: S3, SQL tables), a
 // client that waits for so many locks that a listing costs less than half of the looks makes one
-// listing within a pause, and looks at the records that have changed. The pauses of these
-// waiters have grown to half of MaxPoll. A listing decides nothing: a waiter goes by
-// what it has read of the record itself, and its write names that version. It looks at least every 24 times MaxPoll (one minute by default), so
-// that a listing that is wrong delays a hand-over by no more than that. A listing that fails or
-// hangs delays a waiter once a minute, by MaxPoll and 0.2 s at most; then all look for themselves.
+// listing within a pause, and looks at the records that have changed. It does so when the pauses
+// of these waiters have grown to half of MaxPoll. A listing decides nothing: a waiter goes by what
+// it has read of the record itself, and its write names that version. It looks at least every 24
+// times MaxPoll (one minute by default), so that a listing that is wrong delays a hand-over by no
+// more than that. A listing that fails or hangs delays a waiter once a minute, by MaxPoll and
+// 0.2 s at most; then all look for themselves.
 //
 // # Contexts
 //
