@@ -35,7 +35,8 @@ When the leadership is lost, the command is stopped as "run" stops it, and lead 
 it leads again: the command can run many times. The same happens when another client asks
 for the leadership ("holdfast ask"): the command gets TERM, and the others have their turn;
 with --on-ask ignore it goes on. lead ends when the command ends by itself, with its exit status,
-and when a signal asks it to end, which is passed on to the command.
+and when a signal asks it to end, which is passed on to the command. If the store stops answering,
+lead waits until it answers again. If it has never answered, lead ends with 69 after 30 seconds.
 
 With --fair the candidates wait in line, under a session as "run --fair" does. A leader that
 ends hands the lock to the next one, which has no value for the moment until it has written its own.
@@ -125,7 +126,10 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		if !again {
 			return err
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrLost):
+			a.notef("%s has not answered for %v; lead goes on asking it", st.url, patience)
+		case err != nil:
 			a.notef("%s; it waits until it leads again", oneLine(err))
 		}
 	}
@@ -150,19 +154,24 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		return set, nil
 	})
 	if err != nil {
-		// The session in which it waited may be lost: then it stands in line anew.
 		var sig *signalled
-		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !errors.As(err, &sig)
+		ended := errors.As(err, &sig)
+		// The session in which it waited may be lost: then it stands in line anew.
+		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !ended
+		// A store that has answered may answer again.
+		silent := errors.Is(err, store.ErrUnavailable) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
+		f.answered = f.answered || lost || silent
 		if election != nil {
-			if !lost {
+			if !lost && !silent {
 				err = a.busy(ctx, f, nil, err)
 			}
 			if left := election.Resign(ctx); !errors.Is(left, lease.ErrLost) { // that of the term before
 				err = errors.Join(err, left)
 			}
 		}
-		return lost, err
+		return lost || silent, err
 	}
+	f.answered = true
 	guard := set.Guards()[0]
 	handle := &storeHandle{Handle: guard.Handle(), url: on.st.url, again: on.st.again}
 	flush(on.Client) // write these messages before the command writes

@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -61,7 +63,7 @@ func (c *candidates) start(name string, flags ...string) *candidate {
 	defer errs.Close()
 	args := append([]string{"lead", "line", "--ttl", "3s", "--holder", name, "--value", name}, flags...)
 	p.cmd = exec.Command(c.bin, append(args, "--", "sh", "-c", `echo $HOLDFAST_TOKEN $$ >>"$0"; exec sleep 600`, p.file)...)
-	p.cmd.Env, p.cmd.Stderr = environ(c.dir), errs
+	p.cmd.Env, p.cmd.Stderr = environ(c.dir, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"), errs
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -230,4 +232,49 @@ func TestLeadInLineAfterTheLossOfItsSession(t *testing.T) {
 	if rec := c.record(); rec.State != lease.Free || len(rec.Queue) > 0 {
 		t.Errorf("in the end the lock is %+v", rec)
 	}
+}
+
+// TestLeadWhenTheStoreIsSilent: a leader and a candidate go on when the store has not answered
+// for longer than a command waits for it, and lead when it answers again. A store that has never
+// answered ends a candidate.
+func TestLeadWhenTheStoreIsSilent(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"": nil, "fair": {"--fair"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCandidates(t)
+			var silent atomic.Bool
+			url, _ := serveS3(t, func(s *awstest.S3) {
+				s.AddWhen(func(awstest.Request) bool { return silent.Load() }, 0, -1, awstest.Fault{Drop: true})
+			})
+			flags := append([]string{"-v", "--store", url}, flags...)
+			a := c.start("a", flags...)
+			await(t, "a term", func() bool { return len(a.terms()) == 1 })
+			b := c.start("b", flags...)
+			await(t, "a candidate", func() bool { return strings.Contains(b.said(), "waiting") })
+			silent.Store(true)
+			for _, p := range []*candidate{a, b} {
+				await(t, "a candidate that goes on", func() bool {
+					return strings.Contains(p.said(), "has not answered for 30s; lead goes on asking it")
+				})
+			}
+			silent.Store(false)
+			await(t, "the next term", func() bool { return len(a.terms())+len(b.terms()) > 1 })
+			c.end(a)
+			await(t, "the term of the other", func() bool { return len(b.terms()) > 0 })
+			c.end(b)
+		})
+	}
+	t.Run("never answered", func(t *testing.T) {
+		t.Parallel()
+		c := newCandidates(t)
+		url, _ := serveS3(t, func(s *awstest.S3) {
+			s.AddWhen(func(awstest.Request) bool { return true }, 0, -1, awstest.Fault{Drop: true})
+		})
+		a := c.start("a", "--store", url)
+		_ = a.cmd.Wait()
+		if got := a.cmd.ProcessState.ExitCode(); got != statusUnreachable {
+			t.Errorf("status %d: %s", got, a.said())
+		}
+	})
 }

@@ -40,6 +40,7 @@ type runFlags struct {
 	onLost     string
 	onAsk      string
 	stopping   bool // a signal asked this process to end
+	answered   bool // the store has answered since lead began
 	also       []string
 	report     string
 	metrics    string
