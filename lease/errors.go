@@ -61,6 +61,11 @@ var (
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
+	// ErrSilent: the store has answered no request for Options.Patience. An error that matches it
+	// matches [store.ErrUnavailable], too, and [ErrHeld] if the lock was held when the store answered
+	// last.
+	ErrSilent = errors.New("the store is silent")
+
 	// ErrDoubtful: no lock is taken under a session now, since the outcome of its last renewal
 	// is not known. An Acquire waits until it is.
 	ErrDoubtful = store.NewSentinel("the outcome of the session's last renewal is not known", store.NotApplied)

@@ -113,9 +113,9 @@ type Options struct {
 
 	// Patience is how long Acquire puts up with a store that answers no request, or
 	// fails every one, before it returns the error; at least two writes of a store that
-	// has its writes wait. Where no request was answered at all, the error matches
-	// [store.ErrUnavailable]. A claim that may yet be applied is then made harmless, which
-	// takes up to [Tuning.ReleaseTimeout] more. Zero means as long as the context lives.
+	// has its writes wait. The error matches [ErrSilent]. A claim that may yet be applied is then
+	// made harmless, which takes up to [Tuning.ReleaseTimeout] more. Zero means as long as the
+	// context lives.
 	Patience time.Duration
 
 	// KeyPrefix is put before a lock's name, with a slash, to make its key.

@@ -23,7 +23,7 @@ type patience struct {
 
 type patienceKey struct{}
 
-// silentError ends a context whose patience is over. It matches [store.ErrUnavailable],
+// silentError ends a context whose patience is over. It matches [ErrSilent] and [store.ErrUnavailable],
 // and states no outcome: the write that it interrupts may have been applied.
 type silentError struct{ limit time.Duration }
 
@@ -31,7 +31,9 @@ func (e *silentError) Error() string {
 	return fmt.Sprintf("the store has answered no request for %v", e.limit)
 }
 
-func (e *silentError) Is(target error) bool { return target == store.ErrUnavailable }
+func (e *silentError) Is(target error) bool {
+	return target == ErrSilent || target == store.ErrUnavailable
+}
 
 // withPatience returns a context that ends with the options' patience. Without one it
 // lasts as long as ctx does. tell hears of a store that is silent for shorter than that.

@@ -46,13 +46,35 @@ func TestSilentStoreIsTold(t *testing.T) {
 					}
 					return
 				}
-				if !errors.Is(err, store.ErrUnavailable) {
+				if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, lease.ErrSilent) {
 					t.Errorf("the error is %v", err)
 				}
 				if len(at) != 6 || at[0] != lease.FirstSilence || at[1] != lease.FirstSilence+lease.NextSilence || left[0] != 30*time.Second-lease.FirstSilence {
 					t.Errorf("told at %v, with %v left", at, left)
 				}
 			})
+		})
+	}
+}
+
+// The error of a wait whose store falls silent tells both: that the store does not answer, and by
+// which holder the lock was held when it did. A wait that ends for another reason tells no silence.
+func TestStoreFallsSilent(t *testing.T) {
+	for _, patience := range []time.Duration{0, 5 * time.Second} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
+			w := newWire(unwatched{st})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			time.AfterFunc(10*time.Second, func() { w.set(everything(hang)) })
+			_, err := client(t, w, &lease.Options{Patience: patience}).Acquire(ctx, "job")
+			var held *lease.HeldError
+			if !errors.As(err, &held) || held.Record.Token != holder.Token() {
+				t.Errorf("patience %v: %v", patience, err)
+			}
+			if silent := errors.Is(err, lease.ErrSilent); silent != (patience > 0) {
+				t.Errorf("patience %v: silent: %v: %v", patience, silent, err)
+			}
 		})
 	}
 }

@@ -127,7 +127,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 			return err
 		}
 		switch {
-		case errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrLost):
+		case errors.Is(err, lease.ErrSilent):
 			a.notef("%s has not answered for %v; lead goes on asking it", st.url, patience)
 		case err != nil:
 			a.notef("%s; it waits until it leads again", oneLine(err))
@@ -159,7 +159,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		// The session in which it waited may be lost: then it stands in line anew.
 		lost := f.inSession() && errors.Is(err, lease.ErrLost) && !ended
 		// A store that has answered may answer again.
-		silent := errors.Is(err, store.ErrUnavailable) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
+		silent := errors.Is(err, lease.ErrSilent) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
 		f.answered = f.answered || lost || silent
 		if election != nil {
 			if !lost && !silent {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/lease"
@@ -277,4 +278,24 @@ func TestLeadWhenTheStoreIsSilent(t *testing.T) {
 			t.Errorf("status %d: %s", got, a.said())
 		}
 	})
+}
+
+// TestRunWhenTheStoreFallsSilent: a run that waits for a lock that is held, and whose store then
+// does not answer, ends with the status of a store that cannot be reached. "Busy" would be a guess,
+// and --quiet would hide it.
+func TestRunWhenTheStoreFallsSilent(t *testing.T) {
+	t.Parallel()
+	var silent atomic.Bool
+	url, _ := serveS3(t, func(s *awstest.S3) {
+		s.AddWhen(func(awstest.Request) bool { return silent.Load() }, 0, -1, awstest.Fault{Drop: true})
+	})
+	p := newPlace(t)
+	if _, said, status := p.run(t, url, "lock", "--ttl", "1h", "job"); status != statusOK {
+		t.Fatal(status, said)
+	}
+	time.AfterFunc(2*time.Second, func() { silent.Store(true) })
+	_, said, status := p.run(t, url, "run", "-q", "--wait", "10m", "job", "--", "true")
+	if status != statusUnreachable || !strings.Contains(said, "the store has answered no request for 30s") {
+		t.Errorf("status %d: %s", status, said)
+	}
 }

@@ -120,7 +120,7 @@ func verdictOf(acquired bool, result error) string {
 	switch {
 	case !acquired && result == nil:
 		return "ran already"
-	case !acquired && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
+	case !acquired && !errors.Is(result, lease.ErrSilent) && (errors.Is(result, lease.ErrHeld) || status == statusBusy):
 		return "busy"
 	case errors.Is(result, lease.ErrLost):
 		return "lost"

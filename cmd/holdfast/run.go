@@ -552,7 +552,7 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err
 		return &statusError{128 + signalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig)}
 	}
 	var held *lease.HeldError
-	if !errors.As(err, &held) {
+	if !errors.As(err, &held) || errors.Is(err, lease.ErrSilent) {
 		return err
 	}
 	on := held.Store

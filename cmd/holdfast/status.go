@@ -83,6 +83,7 @@ func statusOf(err error) int {
 		{object.ErrFenced, statusLost},
 		{errors.ErrUnsupported, statusUnsafe},
 		{object.ErrRange, statusUsage},
+		{lease.ErrSilent, statusUnreachable}, // and perhaps ErrHeld, which was true before
 		{checkpoint.ErrHeld, statusBusy},
 		{checkpoint.ErrMismatch, statusCondition},
 		{checkpoint.ErrRolledBack, statusCondition},
