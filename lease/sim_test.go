@@ -283,8 +283,7 @@ func (s *sim) round(t *testing.T, all []*process) {
 	if s.going() {
 		time.Sleep(10 * time.Minute * s.scale)
 	}
-	// This is for the long run: what broke this rule did so in one of some hundred short runs.
-	if s.going() && os.Getenv("HOLDFAST_TORTURE") != "" {
+	if s.going() {
 		s.ledger.wantNoneHeld("by a session that lives, although no actor holds it", func(session string) bool {
 			l := s.ledger.sessions[session]
 			return l != nil && l.owner.lives()
