@@ -1,36 +1,40 @@
-// Package holdfast is the front page of a library that gives programs locks and
+// Package holdfast is the front page of a library that gives programs locks, commits and
 // checkpoints on the storage they already have: a directory, S3, DynamoDB, a database.
-// There is no coordinator to run. The package itself is empty; the example below tells
-// the whole story, and these packages carry it out.
+// There is no server to run. The package itself is empty; its example shows a worker that
+// uses a lock, a checkpoint and a fencing token.
 //
-//   - [github.com/holdfast-go/holdfast/lease]: locks that expire, are renewed while
-//     their holder lives, and carry a fencing token.
-//   - [github.com/holdfast-go/holdfast/checkpoint]: positions in streams that never go
+// # What there is
+//
+//   - [github.com/holdfast-go/holdfast/lease]: locks that expire, that their holder
+//     renews, and that carry a fencing token; sessions, readers and writers, semaphores,
+//     fair queues, elections, and jobs that run once in each period.
+//   - [github.com/holdfast-go/holdfast/object]: commits. Conditional put, copy, rename
+//     and delete of objects of any size, and a log of numbered commits.
+//   - [github.com/holdfast-go/holdfast/checkpoint]: positions in streams that never move
 //     backwards.
-//   - [github.com/holdfast-go/holdfast/object]: objects that are written only if no
-//     other writer was faster.
-//   - [github.com/holdfast-go/holdfast/store]: the register that all of it stands on: a
-//     key with a small value that changes only by compare-and-swap. Its stores are
-//     memory, files, buckets, tables of PostgreSQL and SQLite, and in a module of their
-//     own S3 and DynamoDB. You can write another: it is one small interface, and
-//     package storetest checks it.
+//   - [github.com/holdfast-go/holdfast/largeitem]: database items whose large attributes
+//     are objects in a bucket.
+//   - [github.com/holdfast-go/holdfast/store]: the register below all of these, a key with
+//     a small value that changes only by compare-and-swap. To write a store of your own,
+//     implement its one small interface and check it with package storetest.
 //
 // # Which store
 //
-// On one machine, or several that share no disk but S3 or DynamoDB:
+// A directory serves one machine. The other stores serve every machine that reaches them:
 //
-//	filestore.Open("/var/lib/app/locks", nil)            // store/filestore
-//	s3store.Open(ctx, "s3://bucket/locks", nil)          // aws/s3store
-//	dynamostore.Open(ctx, "dynamodb://table/locks", nil) // aws/dynamostore
+//	filestore.Open("/var/lib/app/locks", nil)            // a directory: store/filestore
+//	s3store.Open(ctx, "s3://bucket/locks", nil)          // S3: aws/s3store
+//	dynamostore.Open(ctx, "dynamodb://table/locks", nil) // DynamoDB: aws/dynamostore
+//	sqlstore.New(db, sqlstore.PostgreSQL, nil)           // PostgreSQL, SQLite: store/sqlstore
 //
-// A store that cannot keep its promise (a network file system, a server that ignores
-// conditions) is refused, with an error that says so.
+// A store that cannot keep its promise is refused with an error that says so. Examples are
+// a network file system and a server that ignores conditions.
 //
-// # What every call tells
+// # The outcome of a write
 //
-// A write was applied, was certainly not applied, or its outcome is unknown:
-// [github.com/holdfast-go/holdfast/store.OutcomeOf] reads that from any error. A lost
-// reply is never reported as a loss or as a success.
+// A write was applied, was not applied, or its outcome is unknown. Read the outcome from
+// any error with [github.com/holdfast-go/holdfast/store.OutcomeOf]. A lost reply is never
+// reported as a loss or as a success.
 //
-// The command holdfast does the same for scripts: see cmd/holdfast.
+// The command holdfast offers the same to scripts: see cmd/holdfast.
 package holdfast

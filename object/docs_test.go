@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
-	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -51,30 +50,7 @@ func commit(ctx context.Context, l *object.Log, last uint64, body []byte, apply 
 	}
 }
 
-// readme is what README.md shows.
-func readme(ctx context.Context, bucket object.Bucket, catchUp func(context.Context, *object.Log, uint64) error) error {
-	client, err := object.New(bucket, nil)
-	if err != nil {
-		return err
-	}
-	log, err := object.OpenLog(client, "orders/log", nil)
-	if err != nil {
-		return err
-	}
-	// Of all writers that append after entry 41 exactly one succeeds. The others read on.
-	entry, err := log.Append(ctx, 41, []byte(`{"add": "orders/data/8f3a.parquet"}`))
-	if errors.Is(err, store.ErrConflict) {
-		return catchUp(ctx, log, 42)
-	}
-
-	if err == nil && entry.Number != 42 {
-		err = fmt.Errorf("it is entry %d", entry.Number)
-	}
-	return err
-}
-
-// TestDocumentedFunctions: the functions of docs/commits.md, and what README.md shows, stand
-// here and work.
+// TestDocumentedFunctions: the functions of docs/commits.md stand here and work.
 func TestDocumentedFunctions(t *testing.T) {
 	code, err := os.ReadFile("docs_test.go")
 	if err != nil {
@@ -98,16 +74,6 @@ func TestDocumentedFunctions(t *testing.T) {
 	if found != 2 {
 		t.Errorf("%d functions in docs/commits.md", found)
 	}
-	page, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := strings.Index(string(code), "\tclient, err")
-	end := strings.Index(string(code), "\n\n\tif err == nil && entry")
-	shown := strings.ReplaceAll("\n"+string(code[start:end]), "\n\t", "\n")
-	if !strings.Contains(string(page), "```go"+shown+"\n```") {
-		t.Error("README.md shows another log than this test")
-	}
 
 	c := memory()
 	if _, err := c.Put(t.Context(), "users", nil, nil); err != nil {
@@ -125,20 +91,6 @@ func TestDocumentedFunctions(t *testing.T) {
 	}
 	if got := strings.Count(content(t, c, "users"), "\n"); got != users {
 		t.Errorf("%d users, want %d", got, users)
-	}
-
-	b := membucket.New()
-	orders, err := object.OpenLog(newClient(t, b, nil), "orders/log", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fill(t, orders, 41)
-	none := func(context.Context, *object.Log, uint64) error { return errors.New("another was faster") }
-	if err := readme(t.Context(), b, none); err != nil {
-		t.Error(err)
-	}
-	if err := readme(t.Context(), b, none); err == nil {
-		t.Error("entry 42 was appended twice")
 	}
 
 	l := newLog(t, c.Bucket())
