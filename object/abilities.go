@@ -41,10 +41,11 @@ type CopyOptions struct {
 	IfAbsent bool
 	IfMatch  Version
 
-	// Metadata replaces the metadata of the source, and ContentType its type. Nil
-	// keeps both, and ContentType must then be empty.
+	// Metadata replaces the metadata of the source, ContentType its type, and Headers its
+	// headers. Nil keeps all three, and ContentType and Headers must then be empty.
 	Metadata    map[string]string
 	ContentType string
+	Headers     Headers
 
 	// Progress is told how much was copied; nil tells nothing.
 	Progress Progress

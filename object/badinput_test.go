@@ -41,6 +41,8 @@ func TestBadInput(t *testing.T) {
 		"a value with a carriage return":      {Metadata: map[string]string{"k": "a\rb"}},
 		"a name of the client's":              {Metadata: map[string]string{"holdfast-write": "x"}},
 		"metadata that leaves no room":        {Metadata: map[string]string{"k": big}},
+		"a header with a newline":             {Headers: object.Headers{ContentLanguage: "en\nX: y"}},
+		"headers that are too long":           {Headers: object.Headers{CacheControl: big, ContentDisposition: big + "x"}},
 		"a negative length":                   {Length: -1},
 		"a length that is too short":          {Length: 2},
 		"a length that is too long":           {Length: 4},
@@ -54,13 +56,14 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	_, err = c.Put(ctx, "a", body("new"), &object.WriteOptions{SourceIfMatch: state.Version})
-	_, copyErr := c.Copy(ctx, "a", "b", &object.WriteOptions{ContentType: "text/plain"})
+	_, copyErr := c.Copy(ctx, "a", "b", &object.WriteOptions{Headers: object.Headers{CacheControl: "no-cache "}})
 	_, updateErr := c.Update(ctx, "a", increment, &object.UpdateOptions{Limit: -1})
 	_, resumeErr := c.Resume(ctx, object.Upload{Key: "a", ID: "1"}, body("new"), nil)
 	for what, err := range map[string]error{
-		"a put with a source": err, "a copy with a type alone": copyErr, "an update with a negative limit": updateErr, "an upload of another program": resumeErr,
-		"a delete if absent":   c.Delete(ctx, "a", &object.WriteOptions{IfAbsent: true}),
-		"a delete with a type": c.Delete(ctx, "a", &object.WriteOptions{ContentType: "text/plain"}),
+		"a put with a source": err, "a copy with a header that ends with a space": copyErr, "an update with a negative limit": updateErr, "an upload of another program": resumeErr,
+		"a delete if absent":     c.Delete(ctx, "a", &object.WriteOptions{IfAbsent: true}),
+		"a delete with a type":   c.Delete(ctx, "a", &object.WriteOptions{ContentType: "text/plain"}),
+		"a delete with a header": c.Delete(ctx, "a", &object.WriteOptions{Headers: object.Headers{CacheControl: "no-cache"}}),
 	} {
 		if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%s: got %v", what, err)

@@ -74,6 +74,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -83,6 +84,31 @@ import (
 // MaxMetadata is the largest metadata of an object that every bucket takes: the
 // lengths of all names and values together, in bytes.
 const MaxMetadata = 2 << 10
+
+// MaxHeaders is how long the [Headers] of an object may be, all together, in bytes.
+const MaxHeaders = 2 << 10
+
+// Headers are the HTTP headers, beside the content type, that a store keeps with an object
+// and sends to browsers and caches. An empty one is not sent. Values are text without
+// control characters; some servers take ASCII only.
+type Headers struct {
+	CacheControl       string `json:"cache_control,omitempty"`
+	ContentDisposition string `json:"content_disposition,omitempty"`
+
+	// ContentEncoding says how the body is encoded that was given to Put: "gzip", for
+	// example. This package neither encodes nor decodes a body.
+	ContentEncoding string `json:"content_encoding,omitempty"`
+
+	ContentLanguage string `json:"content_language,omitempty"`
+}
+
+// Or returns h, with the headers of other in the place of those that are empty.
+func (h Headers) Or(other Headers) Headers {
+	return Headers{
+		cmp.Or(h.CacheControl, other.CacheControl), cmp.Or(h.ContentDisposition, other.ContentDisposition),
+		cmp.Or(h.ContentEncoding, other.ContentEncoding), cmp.Or(h.ContentLanguage, other.ContentLanguage),
+	}
+}
 
 // Version names one state of an object. It is opaque: compare it for equality and
 // nothing else. The zero value names none.
@@ -104,9 +130,10 @@ type Info struct {
 	// Now of one answer with each other only, not with the caller's clock.
 	Now time.Time
 
-	// ContentType and Metadata are those that were given to Put. A listing leaves
+	// ContentType, Headers and Metadata are those that were given to Put. A listing leaves
 	// them out.
 	ContentType string
+	Headers     Headers
 	Metadata    map[string]string
 
 	// Stamp is what a [Client] has kept beside the object. Only a client fills it in. A
@@ -152,6 +179,9 @@ type PutOptions struct {
 
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
+
+	// Headers are kept beside the body; see [MaxHeaders].
+	Headers Headers
 
 	// Metadata is kept beside the body. Names are lower-case letters, digits,
 	// hyphens and underscores; values are printable ASCII. See [MaxMetadata] and

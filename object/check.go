@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +46,25 @@ func CheckMetadata(metadata map[string]string) error {
 	}
 	if size > MaxMetadata {
 		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxMetadata)
+	}
+	return nil
+}
+
+// CheckHeaders reports why headers cannot be kept by every bucket; the error matches
+// [ErrInvalid].
+func CheckHeaders(h Headers) error {
+	size := 0
+	for name, value := range map[string]string{
+		"cache control": h.CacheControl, "content disposition": h.ContentDisposition,
+		"content encoding": h.ContentEncoding, "content language": h.ContentLanguage,
+	} {
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) || strings.TrimSpace(value) != value {
+			return fmt.Errorf("%w: the %s %.100q: it is text without control characters, and without a space at either end", ErrInvalid, name, value)
+		}
+		size += len(value)
+	}
+	if size > MaxHeaders {
+		return fmt.Errorf("%w: %d bytes of headers, at most %d are allowed", ErrInvalid, size, MaxHeaders)
 	}
 	return nil
 }
@@ -112,7 +132,7 @@ func CheckPut(key string, opts *PutOptions, has ...Ability) (PutOptions, error) 
 	if err := CheckTags(opts.Tags); err != nil {
 		return PutOptions{}, err
 	}
-	if err := CheckMetadata(opts.Metadata); err != nil {
+	if err := cmp.Or(CheckMetadata(opts.Metadata), CheckHeaders(opts.Headers)); err != nil {
 		return PutOptions{}, err
 	}
 	switch {
@@ -146,8 +166,8 @@ func CheckCopy(source, destination string, opts *CopyOptions) (CopyOptions, erro
 	switch {
 	case opts.IfAbsent && opts.IfMatch != "":
 		return CopyOptions{}, fmt.Errorf("%w: IfAbsent and IfMatch at once", ErrInvalid)
-	case opts.Metadata == nil && opts.ContentType != "":
-		return CopyOptions{}, fmt.Errorf("%w: a content type without metadata", ErrInvalid)
+	case opts.Metadata == nil && (opts.ContentType != "" || opts.Headers != Headers{}):
+		return CopyOptions{}, fmt.Errorf("%w: a content type or headers without metadata", ErrInvalid)
 	}
-	return *opts, CheckMetadata(opts.Metadata)
+	return *opts, cmp.Or(CheckMetadata(opts.Metadata), CheckHeaders(opts.Headers))
 }

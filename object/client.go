@@ -120,6 +120,10 @@ type WriteOptions struct {
 	// Rename that of the source.
 	ContentType string
 
+	// Headers are kept beside the body; see [MaxHeaders]. With Copy and Rename, those that
+	// are empty are those of the source.
+	Headers Headers
+
 	// Metadata is kept beside the body; see [PutOptions] for its form, and
 	// [MaxClientMetadata] for its size. Names that begin with [ReservedMetadata] are
 	// refused. Nil means none, and with Copy and Rename that of the source.
@@ -143,7 +147,7 @@ type WriteOptions struct {
 // put returns the options of one request of a put.
 func (o *WriteOptions) put(by way, on condition, metadata map[string]string) *PutOptions {
 	return &PutOptions{
-		IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Metadata: metadata, Parts: by.rung == RungParts,
+		IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Headers: o.Headers, Metadata: metadata, Parts: by.rung == RungParts,
 		Length: o.Length, Progress: o.Progress, Keep: o.Keep,
 	}
 }
@@ -178,7 +182,7 @@ func (o *WriteOptions) check(key string) error {
 	if size > MaxClientMetadata {
 		return fmt.Errorf("%w: %d bytes of metadata, at most %d are allowed", ErrInvalid, size, MaxClientMetadata)
 	}
-	return CheckMetadata(o.Metadata)
+	return cmp.Or(CheckMetadata(o.Metadata), CheckHeaders(o.Headers))
 }
 
 // Client writes objects so that the caller knows what became of each write: committed (a
@@ -335,7 +339,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 // Resume continues an upload that a Put with Keep left, as the function [Resume] does.
 // body must be the same as then, from its beginning. The write keeps the id with which the
 // upload began, so that the outcome is known also where an earlier completion was applied.
-// Content type, metadata and fence are those of then; opts may have no others. The upload
+// Content type, headers, metadata and fence are those of then; opts may have no others. The upload
 // names the writes before it, too: on a bucket with unique versions it is a conflict if
 // others have written since it began, also without a condition and with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
@@ -348,8 +352,8 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 		return Info{}, err
 	}
 	begun := stamped(Info{Metadata: u.Metadata})
-	if o.SourceIfMatch != "" || o.ContentType != "" || o.Metadata != nil || o.Fence != nil || begun.Stamp.Write == "" {
-		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, metadata or a fence", ErrInvalid)
+	if o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil || o.Fence != nil || begun.Stamp.Write == "" {
+		return Info{}, fmt.Errorf("%w: it is no upload of a client, or the options have a source, a content type, headers, metadata or a fence", ErrInvalid)
 	}
 	o.Metadata, o.Fence, o.stamp = begun.Metadata, begun.Stamp.Fence, &begun.Stamp
 	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}

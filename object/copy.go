@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Copy copies an object, with its content type and metadata unless opts has others. The
+// Copy copies an object, with its content type, headers and metadata unless opts has others. The
 // condition and the fence of opts are those of the destination; SourceIfMatch is that of
 // the source. The state of the source that Copy saw first is what it copies.
 //
@@ -36,11 +37,8 @@ func (c *Client) source(ctx context.Context, source, destination string, o Write
 	if err := o.check(destination); err != nil {
 		return Info{}, err
 	}
-	switch {
-	case source == destination:
+	if source == destination {
 		return Info{}, fmt.Errorf("%w: source and destination are the same", ErrInvalid)
-	case o.Metadata == nil && o.ContentType != "":
-		return Info{}, fmt.Errorf("%w: a content type without metadata", ErrInvalid)
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return Info{}, err
@@ -70,8 +68,9 @@ func (c *Client) copy(ctx context.Context, from Info, destination string, o Writ
 // transfer is the write that leaves a copy of the state from at key, with what o says.
 func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOptions) *write {
 	o.Length, o.Keep = from.Size, nil
+	o.ContentType, o.Headers = cmp.Or(o.ContentType, from.ContentType), o.Headers.Or(from.Headers)
 	if o.Metadata == nil {
-		o.Metadata, o.ContentType = from.Metadata, from.ContentType
+		o.Metadata = from.Metadata
 	}
 	w := &write{c: c, key: key, o: o, rewind: func() bool { return true }, choose: c.wayOfCopy}
 	w.blame = func() error {
@@ -104,7 +103,7 @@ func (c *Client) transfer(ctx context.Context, from Info, key string, o WriteOpt
 
 func (c *Client) copyOnce(ctx context.Context, from Info, key string, on condition, o WriteOptions, metadata map[string]string) (Info, error) {
 	info, err := Copy(ctx, c.bucket, from.Key, key, &CopyOptions{
-		SourceIfMatch: from.Version, IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Metadata: metadata,
+		SourceIfMatch: from.Version, IfAbsent: on.ifAbsent, IfMatch: on.ifMatch, ContentType: o.ContentType, Headers: o.Headers, Metadata: metadata,
 		Progress: o.Progress,
 	})
 	if err == nil && info.Size == 0 {

@@ -18,7 +18,7 @@ const (
 )
 
 // Delete removes an object. Without a condition, deleting what does not exist succeeds.
-// IfAbsent, ContentType and Metadata are not for a delete.
+// IfAbsent, ContentType, Headers and Metadata are not for a delete.
 //
 // With a fence it leaves a tombstone, which carries the fence: a small object that reads
 // of a client do not see, and on which the same lock can write again. So a holder whose
@@ -36,8 +36,8 @@ const (
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
 	o := options(opts)
 	err := o.check(key)
-	if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Metadata != nil) {
-		err = fmt.Errorf("%w: a delete has no IfAbsent, SourceIfMatch, ContentType or Metadata", ErrInvalid)
+	if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil) {
+		err = fmt.Errorf("%w: a delete has no IfAbsent, SourceIfMatch, ContentType, Headers or Metadata", ErrInvalid)
 	}
 	if err == nil {
 		err = c.delete(ctx, key, o)

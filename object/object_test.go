@@ -240,6 +240,7 @@ func TestChecks(t *testing.T) {
 		"put both":      second(object.CheckPut("k", &object.PutOptions{IfMatch: "a", IfAbsent: true})),
 		"copy both":     second(object.CheckCopy("k", "l", &object.CopyOptions{IfMatch: "a", IfAbsent: true})),
 		"copy type":     second(object.CheckCopy("k", "l", &object.CopyOptions{ContentType: "text/plain"})),
+		"copy headers":  second(object.CheckCopy("k", "l", &object.CopyOptions{Headers: object.Headers{CacheControl: "no-cache"}})),
 		"copy metadata": second(object.CheckCopy("k", "l", &object.CopyOptions{Metadata: map[string]string{"A": ""}})),
 	} {
 		if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {

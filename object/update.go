@@ -25,6 +25,9 @@ type UpdateOptions struct {
 	// Metadata and ContentType replace those of the object. Nil keeps both.
 	ContentType string
 	Metadata    map[string]string
+
+	// Headers replace those of the object; one that is empty stays as it is.
+	Headers Headers
 }
 
 // Update reads an object, passes its body to change, and puts what change returns if the
@@ -53,7 +56,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 	if o.Limit == 0 {
 		o.Limit = DefaultUpdateLimit
 	}
-	w := WriteOptions{Fence: o.Fence, Force: o.Force, Metadata: o.Metadata, ContentType: o.ContentType}
+	w := WriteOptions{Fence: o.Fence, Force: o.Force, Metadata: o.Metadata, ContentType: o.ContentType, Headers: o.Headers}
 	if err := w.check(key); err != nil {
 		return Info{}, err
 	}
@@ -77,6 +80,9 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 				body = nil
 			} else {
 				seen = now
+			}
+			if !now.Stamp.Deleted {
+				write.Headers = o.Headers.Or(now.Headers)
 			}
 			if o.Metadata == nil && !now.Stamp.Deleted {
 				write.Metadata, write.ContentType = now.Metadata, now.ContentType

@@ -243,7 +243,7 @@ type attempt struct {
 // made describes what the write made.
 func (a *attempt) made(info Info) Info {
 	info.Key, info.Stamp = a.key, a.stamp
-	info.Metadata, info.ContentType = maps.Clone(a.o.Metadata), cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream")
+	info.Metadata, info.ContentType, info.Headers = maps.Clone(a.o.Metadata), cmp.Or(a.o.ContentType, info.ContentType, "application/octet-stream"), a.o.Headers
 	return info
 }
 

@@ -411,11 +411,15 @@ func (s *S3) storeAs(b *s3Bucket, key string, body []byte, header http.Header, e
 	return o
 }
 
+var keptHeaders = []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language"}
+
 // objectHeader is what is kept of the header of a request.
 func objectHeader(h http.Header) http.Header {
 	kept := http.Header{"Content-Type": {cmp.Or(h.Get("Content-Type"), "binary/octet-stream")}}
 	for name, values := range h {
-		if strings.HasPrefix(name, "X-Amz-Meta-") {
+		switch {
+		case name == "Content-Encoding" && values[0] == "aws-chunked": // of the request alone
+		case slices.Contains(keptHeaders, name), strings.HasPrefix(name, "X-Amz-Meta-"):
 			kept[name] = values
 		}
 	}

@@ -99,6 +99,8 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 		in.MetadataDirective = types.MetadataDirectiveReplace
 		in.Metadata = o.Metadata
 		in.ContentType = aws.String(cmp.Or(o.ContentType, defaultType))
+		in.CacheControl, in.ContentDisposition = strOrNil(o.Headers.CacheControl), strOrNil(o.Headers.ContentDisposition)
+		in.ContentEncoding, in.ContentLanguage = strOrNil(o.Headers.ContentEncoding), strOrNil(o.Headers.ContentLanguage)
 	}
 	cond := condition{o.IfAbsent, o.IfMatch}
 	in.IfMatch, in.IfNoneMatch = cond.headers()
@@ -148,12 +150,12 @@ func (b *Bucket) copyParts(ctx context.Context, source, destination string, o ob
 		return object.Info{}, &object.ConflictError{Key: source, Known: true, Version: from.Version}
 	}
 	if o.Metadata == nil {
-		o.Metadata, o.ContentType = from.Metadata, from.ContentType
+		o.Metadata, o.ContentType, o.Headers = from.Metadata, from.ContentType, from.Headers
 	}
 	if from.Size > maxPartSize*maxParts {
 		return object.Info{}, fmt.Errorf("%w: the server says that %q has %d bytes; a copy can have %d", store.ErrTooLarge, from.Key, from.Size, int64(maxPartSize*maxParts))
 	}
-	u, err := b.begin(ctx, destination, object.PutOptions{ContentType: o.ContentType, Metadata: o.Metadata}, "") // parts that the server copies have none
+	u, err := b.begin(ctx, destination, object.PutOptions{ContentType: o.ContentType, Headers: o.Headers, Metadata: o.Metadata}, "") // parts that the server copies have none
 	if err != nil {
 		return object.Info{}, err
 	}

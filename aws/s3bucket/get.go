@@ -116,6 +116,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		Modified:    aws.ToTime(out.LastModified),
 		Now:         c.Now(),
 		ContentType: aws.ToString(out.ContentType),
+		Headers:     headers(out.CacheControl, out.ContentDisposition, out.ContentEncoding, out.ContentLanguage),
 		Metadata:    maps.Clone(out.Metadata),
 	}
 	if in.Range != nil && out.ContentRange == nil {
@@ -124,6 +125,14 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "it ignores ranges")
 	}
 	return &object.Reader{ReadCloser: &body{out.Body, stall, c}, Info: info}, nil
+}
+
+// headers returns the headers of an answer.
+func headers(cache, disposition, encoding, language *string) object.Headers {
+	return object.Headers{
+		CacheControl: aws.ToString(cache), ContentDisposition: aws.ToString(disposition),
+		ContentEncoding: aws.ToString(encoding), ContentLanguage: aws.ToString(language),
+	}
 }
 
 // wholeSize is the size of the object, of which out may be a part.
@@ -245,6 +254,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, id str
 		Modified:    aws.ToTime(out.LastModified),
 		Now:         c.Now(),
 		ContentType: aws.ToString(out.ContentType),
+		Headers:     headers(out.CacheControl, out.ContentDisposition, out.ContentEncoding, out.ContentLanguage),
 		Metadata:    maps.Clone(out.Metadata),
 	}, aws.ToString(out.VersionId), nil
 }

@@ -326,7 +326,8 @@ func TestCopyByParts(t *testing.T) {
 	b := newBucket(t, f, nil)
 	meta := map[string]string{"k": "v"}
 	for _, body := range []string{"body", ""} {
-		put(t, b, "a", body, &object.PutOptions{ContentType: "text/plain", Metadata: meta})
+		headers := object.Headers{CacheControl: "no-cache", ContentEncoding: "gzip"}
+		put(t, b, "a", body, &object.PutOptions{ContentType: "text/plain", Headers: headers, Metadata: meta})
 		if err := b.Delete(t.Context(), "b", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +336,7 @@ func TestCopyByParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, now, err := object.ReadAll(t.Context(), b, "b", 100, nil)
-		if err != nil || string(got) != body || now.Version != info.Version || now.ContentType != "text/plain" || now.Metadata["k"] != "v" {
+		if err != nil || string(got) != body || now.Version != info.Version || now.ContentType != "text/plain" || now.Headers != headers || now.Metadata["k"] != "v" {
 			t.Errorf("got %q, %+v, %v", got, now, err)
 		}
 	}

@@ -45,6 +45,7 @@ func TestJSONGolden(t *testing.T) {
 	acquired := at.Add(time.Second)
 	stored := object.Info{
 		Key: "a b", Version: "17.NONCE", Size: 1 << 40, Modified: at, ContentType: "text/plain",
+		Headers:  object.Headers{CacheControl: "no-cache", ContentDisposition: "inline", ContentEncoding: "gzip", ContentLanguage: "en"},
 		Metadata: map[string]string{"job": "nightly"},
 		Stamp:    object.Stamp{Write: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,15 +24,16 @@ import (
 
 // objectView is an object as it is printed with --json. Its fields are stable.
 type objectView struct {
-	URL         string            `json:"url"`
-	Key         string            `json:"key"`
-	Version     string            `json:"version"`
-	Size        int64             `json:"size"`
-	Modified    *time.Time        `json:"modified,omitempty"`
-	ContentType string            `json:"content_type,omitempty"`
-	Metadata    map[string]string `json:"metadata,omitempty"`
-	Write       string            `json:"write,omitempty"`
-	Fence       *fenceView        `json:"fence,omitempty"`
+	URL         string     `json:"url"`
+	Key         string     `json:"key"`
+	Version     string     `json:"version"`
+	Size        int64      `json:"size"`
+	Modified    *time.Time `json:"modified,omitempty"`
+	ContentType string     `json:"content_type,omitempty"`
+	object.Headers
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Write    string            `json:"write,omitempty"`
+	Fence    *fenceView        `json:"fence,omitempty"`
 
 	// Only in the output of stat: how each kind of conditional write is made safe, or why
 	// that is not known.
@@ -105,7 +107,7 @@ type fenceView struct {
 func (b bucket) view(info object.Info) objectView {
 	v := objectView{
 		URL: b.of(info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
-		ContentType: info.ContentType, Metadata: info.Metadata, Write: info.Stamp.Write,
+		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, Write: info.Stamp.Write,
 	}
 	if !info.Modified.IsZero() {
 		v.Modified = &info.Modified
@@ -128,6 +130,7 @@ type writeFlags struct {
 	fence                uint64
 	lock                 string
 	contentType          string
+	headers              object.Headers
 	metadata             []string
 }
 
@@ -152,9 +155,14 @@ func (f *writeFlags) source(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sourceMatch, "source-if-match", "", "only if this is the version of the source")
 }
 
-// content adds the flags for what is kept beside the object.
-func (f *writeFlags) content(flags *pflag.FlagSet) {
-	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: application/octet-stream)")
+// content adds the flags for what is kept beside the object. standard says what it gets
+// without them.
+func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
+	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
+	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control that the store sends with the object, such as max-age=3600")
+	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition that the store sends with it")
+	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "how the content is encoded already, such as gzip; this command neither encodes nor decodes")
+	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "language of the content, such as en")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep beside the object; may be given several times")
 }
 
@@ -162,7 +170,7 @@ func (f *writeFlags) content(flags *pflag.FlagSet) {
 // (by an unset variable, say): the write would have no condition. A command asks for the
 // options before it opens a bucket, which it may make.
 func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error) {
-	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType}
+	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType, Headers: f.headers}
 	for _, name := range []string{"if-match", "source-if-match"} {
 		if emptyFlag(flags, name) {
 			return nil, usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
@@ -327,7 +335,7 @@ that lock, and carries this one from then on: 76 otherwise.`,
 		},
 	}
 	f.conditions(cmd.Flags(), true)
-	f.content(cmd.Flags())
+	f.content(cmd.Flags(), "application/octet-stream")
 	cmd.Flags().Int64Var(&size, "size", -1, "refuse an input that has not this many bytes, such as that of a program that ended early")
 	return cmd
 }
@@ -528,6 +536,10 @@ func (a *app) printStat(v objectView) error {
 		line("modified", v.Modified.Local().Format(time.RFC3339))
 	}
 	line("content-type", v.ContentType)
+	line("cache-control", v.CacheControl)
+	line("content-disposition", v.ContentDisposition)
+	line("content-encoding", v.ContentEncoding)
+	line("content-language", v.ContentLanguage)
 	if v.Fence != nil {
 		line("fence", fmt.Sprintf("token %d of the lock %s", v.Fence.Token, v.Fence.Lock))
 	}
@@ -571,6 +583,7 @@ in bounded memory. The conditions are those of put, on the destination.`,
 	}
 	f.conditions(cmd.Flags(), true)
 	f.source(cmd.Flags())
+	f.content(cmd.Flags(), "that of the source")
 	return cmd
 }
 
@@ -672,7 +685,10 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	}
 	put := *opts
 	put.SourceIfMatch = ""
-	put.ContentType, put.Metadata = info.ContentType, info.Metadata
+	put.ContentType, put.Headers = cmp.Or(put.ContentType, info.ContentType), put.Headers.Or(info.Headers)
+	if put.Metadata == nil {
+		put.Metadata = info.Metadata
+	}
 	bar := a.bar(source, info.Size)
 	put.Length, put.Progress = info.Size, func(n, _ int64) { bar.set(n) }
 	result, err := to.Put(ctx, destination, in, &put)

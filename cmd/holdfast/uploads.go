@@ -42,7 +42,7 @@ func rememberUpload(b bucket, key string, src *source, o *object.WriteOptions) (
 	if err != nil {
 		return rememberedUpload{}, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %q %q %v", b.id(), key, path, src.size, src.info.ModTime().UnixNano(), o.ContentType, o.Metadata, o.Fence))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %q %q %q %v", b.id(), key, path, src.size, src.info.ModTime().UnixNano(), o.ContentType, o.Headers, o.Metadata, o.Fence))
 	return rememberedUpload{filepath.Join(base, uploadsDir), hex.EncodeToString(sum[:])}, nil
 }
 
@@ -107,7 +107,7 @@ func (a *app) upload(ctx context.Context, b bucket, key string, src *source, o *
 	if resumes {
 		a.notef("going on with the upload that was cut")
 		on := *o // the upload began with these options already
-		on.ContentType, on.Metadata, on.Fence = "", nil, nil
+		on.ContentType, on.Headers, on.Metadata, on.Fence = "", object.Headers{}, nil, nil
 		info, err = b.Resume(ctx, u, src.Reader, &on)
 	} else {
 		info, err = b.Put(ctx, key, src.Reader, o)

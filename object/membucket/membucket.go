@@ -128,6 +128,7 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *obje
 		return object.Info{}, opError("put", key, store.MarkNotApplied(err))
 	}
 	s := stored{body: all}
+	s.info.Headers = o.Headers
 	s.info.ContentType = cmp.Or(o.ContentType, "application/octet-stream")
 	s.info.Metadata = maps.Clone(o.Metadata)
 	info, err := b.write(ctx, key, s, condition{o.IfAbsent, o.IfMatch})
@@ -157,7 +158,7 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 		return object.Info{}, opError("copy", source, err)
 	}
 	if o.Metadata != nil {
-		s.info.Metadata = maps.Clone(o.Metadata)
+		s.info.Metadata, s.info.Headers = maps.Clone(o.Metadata), o.Headers
 		s.info.ContentType = cmp.Or(o.ContentType, "application/octet-stream")
 	}
 	// States are immutable: what was read is what is written, whatever became of
@@ -214,7 +215,7 @@ func (b *Bucket) matching(prefix, after string) []object.Info {
 	for key, s := range b.objects {
 		if strings.HasPrefix(key, prefix) && (after == "" || key > after) {
 			info := s.answer()
-			info.ContentType, info.Metadata = "", nil
+			info.ContentType, info.Headers, info.Metadata = "", object.Headers{}, nil
 			infos = append(infos, info)
 		}
 	}

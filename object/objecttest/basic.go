@@ -53,6 +53,19 @@ func basicCases() []testCase {
 				e.errorf("after a put without them: type %q, metadata %q", info.ContentType, info.Metadata)
 			}
 		}},
+		{"Headers", "The headers are kept, with a large body too, and replaced with it; a body is not decoded.", func(e *env) {
+			for _, body := range []string{"not in fact gzip", e.large()} {
+				e.put("a", body, &object.PutOptions{Headers: allHeaders})
+				got, info := e.read("a", nil)
+				if stat, err := e.other.Stat(e.ctx, "a"); got != body || info.Headers != allHeaders || err != nil || stat.Headers != allHeaders {
+					e.errorf("got %d of %d bytes with %+v, and from stat %+v, %v; want %+v", len(got), len(body), info.Headers, stat.Headers, err, allHeaders)
+				}
+			}
+			e.put("a", "two", nil)
+			if _, info := e.read("a", nil); info.Headers != (object.Headers{}) {
+				e.errorf("after a put without them: %+v", info.Headers)
+			}
+		}},
 		{"LargeMetadata", "A large body keeps its metadata too.", func(e *env) {
 			meta := map[string]string{"origin": "here", "update_at": "now"}
 			e.put("a", e.large(), &object.PutOptions{ContentType: "text/plain", Metadata: meta})
@@ -99,6 +112,11 @@ func basicCases() []testCase {
 			}
 		}},
 	}
+}
+
+// allHeaders has a value for each header.
+var allHeaders = object.Headers{
+	CacheControl: "max-age=60, public", ContentDisposition: `attachment; filename="a b.txt"`, ContentEncoding: "gzip", ContentLanguage: "en, de",
 }
 
 // large returns a body that cannot be compressed into a small one.

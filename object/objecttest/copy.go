@@ -24,22 +24,22 @@ func copyCases() []testCase {
 		{"Copy", "Copy writes the body and the metadata of the source, and leaves the source as it is.", func(e *env) {
 			e.needs(object.PlainCopy)
 			meta := map[string]string{"k": "v"}
-			v := e.put("dir/a b", "one", &object.PutOptions{ContentType: "text/plain", Metadata: meta})
+			v := e.put("dir/a b", "one", &object.PutOptions{ContentType: "text/plain", Headers: allHeaders, Metadata: meta})
 			e.put("b", "old", nil)
 			vb := e.copy("dir/a b", "b", nil)
 			e.expect("dir/a b", v, "one")
 			e.expect("b", vb, "one")
-			if _, info := e.read("b", nil); info.ContentType != "text/plain" || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got type %q and metadata %q", info.ContentType, info.Metadata)
+			if _, info := e.read("b", nil); info.ContentType != "text/plain" || info.Headers != allHeaders || !maps.Equal(info.Metadata, meta) {
+				e.errorf("got type %q, headers %+v and metadata %q", info.ContentType, info.Headers, info.Metadata)
 			}
 		}},
-		{"CopyMetadata", "Copy can replace metadata and content type.", func(e *env) {
+		{"CopyMetadata", "Copy can replace metadata, content type and headers.", func(e *env) {
 			e.needs(object.PlainCopy)
-			e.put("a", "one", &object.PutOptions{ContentType: "text/plain", Metadata: map[string]string{"k": "v"}})
+			e.put("a", "one", &object.PutOptions{ContentType: "text/plain", Headers: object.Headers{CacheControl: "no-store"}, Metadata: map[string]string{"k": "v"}})
 			meta := map[string]string{"copied-from": "a"}
-			e.copy("a", "b", &object.CopyOptions{Metadata: meta, ContentType: "text/html"})
-			if got, info := e.read("b", nil); got != "one" || info.ContentType != "text/html" || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got %q, type %q, metadata %q", got, info.ContentType, info.Metadata)
+			e.copy("a", "b", &object.CopyOptions{Metadata: meta, ContentType: "text/html", Headers: allHeaders})
+			if got, info := e.read("b", nil); got != "one" || info.ContentType != "text/html" || info.Headers != allHeaders || !maps.Equal(info.Metadata, meta) {
+				e.errorf("got %q, type %q, headers %+v, metadata %q", got, info.ContentType, info.Headers, info.Metadata)
 			}
 		}},
 		{"CopyAbsent", "Copying what does not exist is ErrNotFound, and writes nothing.", func(e *env) {

@@ -80,6 +80,7 @@ type entry struct {
 	Modified    time.Time         `json:"modified"`
 	ContentType string            `json:"content_type"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
+	object.Headers
 }
 
 // register returns the key of the register of an object: the object's key, with escapes
@@ -141,7 +142,7 @@ func plain(err error) error {
 func (b *Bucket) info(e entry, v store.Version) object.Info {
 	info := object.Info{
 		Key: e.Key, Version: object.Version(v), Size: e.Size, Modified: e.Modified,
-		ContentType: e.ContentType, Metadata: e.Metadata,
+		ContentType: e.ContentType, Headers: e.Headers, Metadata: e.Metadata,
 	}
 	if b.oneClock {
 		info.Now = time.Now().UTC()
@@ -235,7 +236,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 				continue
 			}
 			info := b.info(e.entry, e.version)
-			info.ContentType, info.Metadata = "", nil
+			info.ContentType, info.Headers, info.Metadata = "", object.Headers{}, nil
 			if !yield(info, nil) {
 				return
 			}

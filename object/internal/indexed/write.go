@@ -70,7 +70,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 	if err != nil {
 		return object.Info{}, err
 	}
-	e := entry{Key: key, ContentType: cmp.Or(o.ContentType, "application/octet-stream"), Metadata: maps.Clone(o.Metadata)}
+	e := entry{Key: key, ContentType: cmp.Or(o.ContentType, "application/octet-stream"), Headers: o.Headers, Metadata: maps.Clone(o.Metadata)}
 	return b.commit(ctx, e, now, c, func(name string) (int64, error) { return b.bodies.Write(ctx, name, object.Body(body, o), o) })
 }
 
@@ -195,9 +195,9 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 	if err != nil {
 		return object.Info{}, source, store.MarkNotApplied(err)
 	}
-	e := entry{Key: destination, Size: from.Size, ContentType: from.ContentType, Metadata: from.Metadata}
+	e := entry{Key: destination, Size: from.Size, ContentType: from.ContentType, Headers: from.Headers, Metadata: from.Metadata}
 	if o.Metadata != nil {
-		e.Metadata, e.ContentType = maps.Clone(o.Metadata), cmp.Or(o.ContentType, "application/octet-stream")
+		e.Metadata, e.ContentType, e.Headers = maps.Clone(o.Metadata), cmp.Or(o.ContentType, "application/octet-stream"), o.Headers
 	}
 	c := condition{o.IfAbsent, o.IfMatch}
 	if source == destination {
