@@ -12,6 +12,7 @@ import (
 // is added here, and none is taken out.
 var plain = []string{
 	"docs/checkpoints.md",
+	"docs/migrating.md",
 }
 
 const (

@@ -109,7 +109,7 @@ func TestDocumentedJobs(t *testing.T) {
 	})
 }
 
-// The lines that docs/instead-of.md puts in the place of others, and those of the README
+// The lines that docs/migrating.md puts in the place of others, and those of the README
 // on S3, run as they stand there, on a stand-in for S3 where they name it.
 func TestDocumentedLines(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestDocumentedLines(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	page, err := os.ReadFile("../../docs/instead-of.md")
+	page, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}

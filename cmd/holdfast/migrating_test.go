@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
-// The rows of docs/instead-of.md on flock and setlock: where the lock is free, and where
+// The rows of docs/migrating.md on flock and setlock: where the lock is free, and where
 // another has it, the other program's line and ours end with the same status, and both are
 // quiet or both say something. What is not installed here is told.
 func TestRowsOfOtherPrograms(t *testing.T) {
-	page, err := os.ReadFile("../../docs/instead-of.md")
+	page, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestRowsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// What docs/instead-of.md says of etcdctl lock: its command finds the key, goes on beside the
+// What docs/migrating.md says of etcdctl lock: its command finds the key, goes on beside the
 // next holder's when the lease is lost, and does not get the TERM that etcdctl gets. A command
 // of ours is ended when its lock is broken, and gets the TERM.
 func TestSectionOnEtcdctl(t *testing.T) {
