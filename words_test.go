@@ -11,8 +11,10 @@ import (
 // plain lists the documents that keep the rules of TestWords. A document that was rewritten
 // is added here, and none is taken out.
 var plain = []string{
+	"README.md",
 	"docs/checkpoints.md",
 	"docs/migrating.md",
+	"docs/quickstart.md",
 }
 
 const (

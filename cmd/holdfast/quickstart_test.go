@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Each block of docs/ten-minutes.md runs as it stands there; only the bucket is another one.
-func TestTenMinutes(t *testing.T) {
-	page, err := os.ReadFile("../../docs/ten-minutes.md")
+// Each block of docs/quickstart.md runs as it stands there; only the bucket is another one.
+func TestQuickstart(t *testing.T) {
+	page, err := os.ReadFile("../../docs/quickstart.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestTenMinutes(t *testing.T) {
 		}
 		return string(out)
 	}
-	wants := []string{"nightly", "deploy.sh ran", "an older token: true", "s3://bucket/app"}
+	wants := []string{"s3://bucket/app", "nightly", "deploy.sh ran", "an older token: true"}
 	blocks := regexp.MustCompile("(?s)```(sh|go)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != len(wants) {
 		t.Fatalf("%d blocks, want %d", len(blocks), len(wants))
