@@ -32,11 +32,24 @@ const (
 	maxSegments = 10_000
 )
 
+// look is the first sight of segments that are not a complete log.
+type look struct {
+	at      time.Time
+	numbers []uint64
+}
+
+// errIncomplete tells a listing that the segments of a log are not a complete one now. They
+// are read again before the log counts as corrupt, also where there are none: a listing that
+// runs beside a writer may miss the new segment and the one that it replaces.
+var errIncomplete = errors.New("the log is being changed")
+
 // findNewest finds the newest segment of a log of which this process has no segment open:
 // COLD. It leaves l.seg nil where the register was never created.
 func (s *Store) findNewest(ctx context.Context, l *log) error {
-	var before []uint64
-	since := time.Now()
+	first := l.first
+	if first == nil {
+		first = &look{}
+	}
 	for try := 0; ; try++ {
 		numbers, err := s.openNewest(l)
 		if notExist(err) && l.known {
@@ -57,11 +70,14 @@ func (s *Store) findNewest(ctx context.Context, l *log) error {
 		if err := s.lost(); err != nil {
 			return err
 		}
-		if !slices.Equal(numbers, before) {
-			before, since = numbers, time.Now()
+		if first.at.IsZero() || !slices.Equal(numbers, first.numbers) {
+			first.numbers, first.at = numbers, time.Now()
 		}
-		if time.Since(since) > s.limits.patience {
+		if time.Since(first.at) > s.limits.patience {
 			return fmt.Errorf("%w: the segments %v in %s are not a complete log", store.ErrCorrupt, numbers, l.dir())
+		}
+		if l.first != nil && try > 0 {
+			return errIncomplete
 		}
 		if err := pause(ctx, min(time.Duration(try)*time.Millisecond, coldPause)); err != nil {
 			return err

@@ -40,8 +40,8 @@
 // Any user who is trusted with a store may have made what is in it. So the store bounds
 // what it reads. Of a log it reads at most 256 MiB, in pieces of 256 KiB, and ignores
 // lines of more than 128 KiB. Of the directory of a log it reads 10,000 names, of a
-// presence file 4 KiB, in a listing 1,048,576 names. What is larger is an error that
-// matches [store.ErrCorrupt], for that key alone, or [store.ErrTooLarge], for a listing.
+// presence file 4 KiB. What is larger is an error that matches [store.ErrCorrupt], for that
+// key alone. A listing holds 65,536 names at a time, whatever the number of keys.
 //
 // # Durability
 //

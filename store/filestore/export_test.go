@@ -19,8 +19,8 @@ func Impatient() *Options { return &Options{limits: limits{patience: 100 * time.
 // NoDirSync returns options with which names are not made durable: a fault.
 func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }
 
-// FewKeys returns options with which a listing reads no more names than this.
-func FewKeys(n int) *Options { return &Options{limits: limits{keys: n}} }
+// SmallPages returns options with which a listing holds no more names than this.
+func SmallPages(n int) *Options { return &Options{limits: limits{page: n}} }
 
 var (
 	EncodeKey = encodeKey

@@ -65,7 +65,7 @@ type limits struct {
 	noDirSync   bool // for the power-cut tests: names are not made durable
 	poll        bool // as if the system reported no changes
 	patience    time.Duration
-	keys        int // how many names one listing reads
+	page        int // how many names a listing holds at a time
 }
 
 // Store is a store in a directory. It may be used by any number of goroutines, and
@@ -135,8 +135,8 @@ func open(dir string, opts *Options) (*Store, error) {
 	if s.limits.sealBytes == 0 {
 		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
 	}
-	if s.limits.keys == 0 {
-		s.limits.keys = maxKeys
+	if s.limits.page == 0 {
+		s.limits.page = pageSize
 	}
 	if s.limits.patience == 0 {
 		s.limits.patience = coldPatience
@@ -262,8 +262,16 @@ func (s *Store) get(ctx context.Context, key string) (value []byte, v store.Vers
 }
 
 // version is get without the value; an absent key is no error.
-func (s *Store) version(ctx context.Context, key string) (v store.Version, err error) {
+func (s *Store) version(ctx context.Context, key string) (store.Version, error) {
+	return s.versionSoon(ctx, key, nil)
+}
+
+// versionSoon is version. If first is not nil, it does not wait for a log that is not complete:
+// it notes in first what it saw, and returns errIncomplete until that has not changed for long.
+func (s *Store) versionSoon(ctx context.Context, key string, first *look) (v store.Version, err error) {
 	err = s.withLog(ctx, key, func(l *log) error {
+		l.first = first
+		defer func() { l.first = nil }()
 		if err := s.current(ctx, l, true); err != nil {
 			return explain(err)
 		}

@@ -1,27 +1,33 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
 	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// maxKeys is how many names one listing reads.
-const maxKeys = 1 << 20
+// pageSize is how many names a listing holds at a time.
+const pageSize = 1 << 16
 
-// List implements [store.Lister]. It opens the log of each key below prefix.
-// It fails with an error that matches [store.ErrTooLarge] where the store has more than
-// 1,048,576 keys.
+// maxBad is how many keys that cannot be read a listing names.
+const maxBad = 100
+
+// List implements [store.Lister]. It opens the log of each key below prefix. It reads the
+// names in pages, so its memory does not depend on the number of keys. Keys that cannot be
+// read are an error at its end.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		err := s.list(ctx, prefix, func(key string) bool { return yield(key, nil) })
@@ -31,6 +37,9 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
+// errStop ends a listing that its caller leaves early.
+var errStop = errors.New("the caller needs no more")
+
 func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool) error {
 	if prefix != "" {
 		if err := store.CheckKey(prefix); err != nil {
@@ -38,42 +47,92 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 		}
 		prefix += "/"
 	}
-	names, err := s.dirNames(ctx)
-	if errors.Is(err, trust.ErrTooMany) {
-		return fmt.Errorf("%w: the store holds more than %d keys, the most that a listing reads", store.ErrTooLarge, s.limits.keys)
-	}
-	if err != nil {
-		return explain(err)
-	}
-	slices.Sort(names)
-	var bad []error // of keys that could not be read; the others are listed all the same
-	for _, name := range slices.Compact(names) {
-		if err := store.CheckContext(ctx); err != nil {
-			return err
-		}
-		key, ok := decodeKey(name)
-		if !ok && cut(name) {
-			key, ok = s.longKey(name)
-		}
-		if !ok || !strings.HasPrefix(key, prefix) {
-			continue
-		}
-		v, err := s.version(ctx, key)
-		if errors.Is(err, store.ErrClosed) || errors.Is(err, errVanished) {
-			return err // every other key would fail in the same way
-		}
-		if err != nil {
+	var bad []error
+	more := 0
+	err := s.eachKey(ctx, prefix, func(key string, v store.Version, err error) error {
+		switch {
+		case err != nil && len(bad) < maxBad:
 			bad = append(bad, fmt.Errorf("%s: %w", key, err))
+		case err != nil:
+			more++
+		case v != "" && !yield(key):
+			return errStop
 		}
-		if v != "" && !yield(key) {
-			return nil
-		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errStop):
+		return nil
+	case err != nil:
+		return err
+	case more > 0:
+		bad = append(bad, fmt.Errorf("%d more keys cannot be read", more))
 	}
 	return errors.Join(bad...)
 }
 
-// dirNames lists the directories of all keys.
-func (s *Store) dirNames(ctx context.Context) ([]string, error) {
+// eachKey reads the log of each key below a prefix, once, and calls f with the key and its
+// version, or with the reason why the log cannot be read. An error of f ends it.
+func (s *Store) eachKey(ctx context.Context, prefix string, f func(key string, v store.Version, err error) error) error {
+	for last := ""; ; {
+		names, err := s.page(ctx, last)
+		if err != nil {
+			return explain(err)
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		last = names[len(names)-1]
+		if err := s.readAll(ctx, names, prefix, f); err != nil {
+			return err
+		}
+	}
+}
+
+// readAll is eachKey for the keys of directories. It does not wait for one log that is not
+// complete: it reads the others first, and waits for all such logs together.
+func (s *Store) readAll(ctx context.Context, names []string, prefix string, f func(string, store.Version, error) error) error {
+	incomplete := make(map[string]*look)
+	for try := 0; len(names) > 0; try++ {
+		if try > 0 {
+			if err := pause(ctx, min(time.Duration(try)*time.Millisecond, coldPause)); err != nil {
+				return err
+			}
+		}
+		var again []string
+		for _, name := range names {
+			if err := store.CheckContext(ctx); err != nil {
+				return err
+			}
+			key, ok := decodeKey(name)
+			if !ok && cut(name) {
+				key, ok = s.longKey(name)
+			}
+			if !ok || !strings.HasPrefix(key, prefix) {
+				continue
+			}
+			first := cmp.Or(incomplete[name], &look{})
+			v, err := s.versionSoon(ctx, key, first)
+			switch {
+			case errors.Is(err, errIncomplete):
+				incomplete[name] = first
+				again = append(again, name)
+				continue
+			case errors.Is(err, store.ErrClosed), errors.Is(err, errVanished):
+				return err // every other key would fail in the same way
+			}
+			if err := f(key, v, err); err != nil {
+				return err
+			}
+		}
+		names = again
+	}
+	return nil
+}
+
+// page lists the directories of keys, in their order: those whose names come after a name, but
+// no more than a page.
+func (s *Store) page(ctx context.Context, after string) (names []string, err error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -84,15 +143,27 @@ func (s *Store) dirNames(ctx context.Context) ([]string, error) {
 	if err := s.lost(); err != nil {
 		return nil, err
 	}
-	var names []string
-	err := trust.EachName(s.root, keysDir, s.limits.keys, func(name string) {
-		if len(name) <= maxName {
-			names = append(names, name)
+	last := "" // of a full page
+	shorten := func() {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		if len(names) >= s.limits.page {
+			names = names[:s.limits.page]
+			last = names[len(names)-1]
+		}
+	}
+	err = trust.EachName(s.root, keysDir, math.MaxInt, func(name string) {
+		if len(name) > maxName || name <= after || last != "" && name >= last {
+			return
+		}
+		if names = append(names, name); len(names) >= 2*s.limits.page {
+			shorten()
 		}
 	})
 	if notExist(err) {
 		return nil, nil
 	}
+	shorten()
 	return names, err
 }
 

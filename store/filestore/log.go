@@ -22,7 +22,8 @@ type log struct {
 	slot chan struct{} // full while a goroutine reads or extends the log
 	seg  *segment      // the newest one known; nil: none; guarded by the slot
 
-	known bool // this process has seen the log; guarded by the slot
+	known bool  // this process has seen the log; guarded by the slot
+	first *look // of a listing, which does not wait for this log alone; guarded by the slot
 
 	pins  int           // guarded by the cache's mutex, like place
 	place *list.Element // in the list of unused logs
@@ -35,9 +36,11 @@ func newLog(key string) *log {
 // dir returns the directory of the log, below that of the store.
 func (l *log) dir() string { return keysDir + "/" + l.name }
 
-// drop closes the segment and forgets what was read.
+// drop closes the segment and forgets what was read. The log of a deleted register may be
+// removed, see [Store.SweepDeleted]: where it is not found, no person did that.
 func (l *log) drop() {
 	if l.seg != nil {
+		l.known = l.known && !l.seg.state.Deleted
 		l.seg.release()
 		l.seg = nil
 	}

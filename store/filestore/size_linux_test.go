@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,23 +202,102 @@ func TestCrowdedLog(t *testing.T) {
 	}
 }
 
-// TestCrowdedStore: more names than a listing reads are an error of the listing, not of
-// the keys; more temporaries, or presence files, than a sweep looks at are no error.
-func TestCrowdedStore(t *testing.T) {
-	ctx := t.Context()
+// TestListingByPages: a listing of more names than it holds at a time yields each key once,
+// whatever else lies there.
+func TestListingByPages(t *testing.T) {
 	dir := memoryDir(t)
-	s := open(t, dir, filestore.FewKeys(100))
-	put(t, s, "key", "", "1")
-	if _, err := s.Announce(ctx); err != nil {
-		t.Fatal(err)
+	s := open(t, dir, nil)
+	var want []string
+	for i := range 60 {
+		key := fmt.Sprintf("job/%d", i)
+		v := put(t, s, key, "", "1")
+		if i%3 == 0 {
+			if err := s.Delete(t.Context(), key, v); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want = append(want, key)
 	}
-	if got := len(keys(t, s, "")); got != 1 {
-		t.Errorf("%d keys are listed", got)
-	}
-	for i := range 100 {
-		if err := os.Mkdir(filepath.Join(dir, "k", fmt.Sprint("x", i)), 0o700); err != nil {
+	long := strings.Repeat("x", store.MaxKey) // its name is cut
+	put(t, s, long, "", "1")
+	for i := range 40 {
+		if err := os.WriteFile(filepath.Join(dir, "k", fmt.Sprint("No key ", i)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	slices.Sort(want)
+	for _, page := range []int{1, 7, 60, 1000} {
+		s := open(t, dir, filestore.SmallPages(page))
+		if got := keys(t, s, "job"); !slices.Equal(got, want) {
+			t.Errorf("by %d: got %q, want %q", page, got, want)
+		}
+		if got := keys(t, s, ""); len(got) != len(want)+1 {
+			t.Errorf("by %d: got %d keys", page, len(got))
+		}
+	}
+}
+
+// TestDamagedLogsShareTheirPatience: 300 logs that are not complete cost a listing the patience
+// for one, and the keys that can be read are listed. Their errors are bounded.
+func TestDamagedLogsShareTheirPatience(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, filestore.Impatient())
+	for i := range 300 {
+		if err := os.MkdirAll(filepath.Join(dir, "k", fmt.Sprint("empty", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, "first", "", "1")
+	put(t, s, "z", "", "1")
+	start := time.Now()
+	var got []string
+	var last error
+	for key, err := range s.List(t.Context(), "") {
+		if last = err; err == nil {
+			got = append(got, key)
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v, with a patience of 0.1 s", took)
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"first", "z"}) {
+		t.Errorf("got %q", got)
+	}
+	if !errors.Is(last, store.ErrCorrupt) || !strings.Contains(last.Error(), "200 more keys cannot be read") || len(last.Error()) > 32<<10 {
+		t.Errorf("got %.200v", last)
+	}
+}
+
+// TestIncompleteInAListing: a log that is not complete when a listing first meets it, and is
+// soon after, is listed.
+func TestIncompleteInAListing(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "key", "", "1")
+	log := filepath.Join(dir, "k/key")
+	file := filepath.Join(log, firstSegment)
+	if err := os.Rename(file, filepath.Join(dir, "aside")); err != nil {
+		t.Fatal(err)
+	}
+	listed := make(chan []string)
+	go func() { listed <- keys(t, open(t, dir, nil), "") }()
+	time.Sleep(200 * time.Millisecond)
+	if err := os.Rename(filepath.Join(dir, "aside"), file); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-listed; !slices.Equal(got, []string{"key"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestCrowdedStore: more temporaries, or presence files, than a sweep looks at are no error.
+func TestCrowdedStore(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "key", "", "1")
+	if _, err := s.Announce(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	for range 10_001 {
 		for _, sub := range []string{"tmp", "alive"} {
@@ -226,19 +306,12 @@ func TestCrowdedStore(t *testing.T) {
 			}
 		}
 	}
-	s = open(t, dir, filestore.FewKeys(100))
-	var last error
-	for _, err := range s.List(ctx, "") {
-		last = err
-	}
-	if !errors.Is(last, store.ErrTooLarge) || !strings.Contains(last.Error(), "more than 100 keys") {
-		t.Errorf("the listing: got %v, want too large", last)
-	}
+	s = open(t, dir, nil)
 	put(t, s, "another", "", "1")
-	if _, _, err := s.Get(ctx, "key"); err != nil {
+	if _, _, err := s.Get(t.Context(), "key"); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Announce(ctx); err != nil {
+	if _, err := s.Announce(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
