@@ -12,6 +12,7 @@ import (
 // is added here, and none is taken out.
 var plain = []string{
 	"README.md",
+	"docs/adding-a-store.md",
 	"docs/checkpoints.md",
 	"docs/migrating.md",
 	"docs/quickstart.md",
