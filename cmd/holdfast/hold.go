@@ -53,15 +53,17 @@ the lock until its standard input ends or it gets TERM: so the lock is released 
 the program that started it ends, however that happens. After "lost" the program has
 the grace of the lease to stop in; the exit status is then 76.
 
-The end of its output without "released" is the end of the lock as well: it was killed,
-say, and another may have the lock at once. A program that reads it must stop then.
+The end of its output is the end of the lock as well: it was killed, say, and another may
+have the lock at once. So is a "released" that the program did not ask for: a service
+manager has sent TERM to it, say. A program that reads it must stop then.
 
 With --lines it holds any number of locks. Each line of its input is a JSON object: a
 command (acquire, try, release, data, refuse or close), an id of the caller's choice, and the lock.
 Each line of its output tells of one id. A line that it cannot carry out gets the answer
 "invalid", and the exit status is 64 in the end. At the end of input, on TERM and after
-close it gives all locks back, then says "closed". docs/json.md has all fields.`,
-		Example: `  # from a shell
+close it gives all locks back, then says "closed". docs/json.md has all fields, and
+examples/hold clients for Python, Node and the shell.`,
+		Example: `  # from a shell: who reads on, as examples/hold/hold.sh does, learns of a loss
   coproc HOLD { holdfast hold nightly; }
   read -r line <&"${HOLD[0]}"        # {"event":"held",...}
   ./job.sh

@@ -1,31 +1,55 @@
 #!/usr/bin/env bash
-# Hold a lock from a shell: hold.sh NAME
+# Hold a lock from a shell: hold.sh NAME [OPTION...]
 #
 # For a single command use `holdfast run`. This is for scripts that do several things
 # under one lock: it is released when the script ends, however that happens. When the
-# lock is lost, or its holder killed, the script ends its step and itself.
+# lock is lost, or its helper is killed, ended or stopped, the script ends its step and
+# itself.
 #
 # STEPS is how many steps the work has, PAUSE the seconds that each takes.
 set -euo pipefail
 
-coproc HOLD { exec holdfast hold "$@"; }
-holder=$HOLD_PID
-exec {told}<&"${HOLD[0]}"
-read -r line <&"$told" || { echo "no lock" >&2; exit 75; }
+coproc HOLD { exec holdfast hold --lines "${@:2}"; }
+helper=$HOLD_PID
+exec {said}<&"${HOLD[0]}"
+name=${1//\\/\\\\}
+echo '{"command":"acquire","id":"1","lock":"'"${name//\"/\\\"}"'"}' >&"${HOLD[1]}"
+while read -r line <&"$said" || line="the helper has ended"; do
+  case $line in
+    *'"event":"held"'*) break ;;
+    *'"event":"ready"'* | *'"event":"renewed"'* | *'"event":"at_risk"'*) ;;
+    *) echo "no lock: $line" >&2 && exit 75 ;;
+  esac
+done
 token=$(sed 's/.*"token":\([0-9]*\).*/\1/' <<<"$line")
 
-# The end of the holder's output is the end of the lock, unless it said "released".
-trap 'echo "the lock is lost: stopping" >&2; kill $(jobs -p) 2>/dev/null; exit 76' USR1
+# milliseconds prints the time of the day of a field of $line; trusted prints for how many
+# seconds after $line was written the lock can be trusted, if no further line says so.
+milliseconds() {
+  local time=${line#*\"$1\":\"*T}
+  time=${time%%Z*}
+  local fraction=${time:9}000
+  echo $(((10#${time:0:2} * 3600 + 10#${time:3:2} * 60 + 10#${time:6:2}) * 1000 + 10#${fraction:0:3}))
+}
+trusted() {
+  local left=$((($(milliseconds deadline) - $(milliseconds time) + 86400000) % 86400000 + 1))
+  printf '%d.%03d' $((left / 1000)) $((left % 1000))
+}
+
+# What ends the lock: a line that says so, and "released" too, since nothing below asks for
+# that while it is watched; the end of the helper's output; and no renewal in time.
+trap 'echo "the lock is lost: stopping" >&2; { kill -9 "$helper"; kill $(jobs -p); } 2>/dev/null || :; exit 76' USR1
 main=$$
 {
-  while read -r line; do
+  left=$(trusted)
+  while read -r -t "$left" line; do
     case $line in
-      *'"event":"released"'*) exit ;;
-      *'"event":"lost"'*) break ;;
+      *'"event":"lost"'* | *'"event":"released"'* | *'"event":"closed"'*) break ;;
+      *'"event":"renewed"'*) left=$(trusted) ;;
     esac
   done
   kill -USR1 "$main"
-} <&"$told" &
+} <&"$said" &
 
 # work runs one step. It waits in such a way that the trap need not wait for the step.
 work() {
@@ -38,6 +62,7 @@ for ((step = 0; step < ${STEPS:-3}; step++)); do
   work sleep "${PAUSE:-0}"
 done
 
+trap '' USR1 # from here on the end of the lock is asked for
 exec {HOLD[1]}>&- # the end of input releases the lock
-wait "$holder"
+wait "$helper"
 echo "released"

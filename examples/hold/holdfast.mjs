@@ -14,8 +14,9 @@
 // language has it, `await using lock = await client.acquire(name)` releases at the end of a
 // block.
 //
-// When a lock is lost, or the helper has ended or falls silent, lock.signal is aborted with a
-// Lost as its reason: hand the signal to all that the work waits for. use is then rejected with
+// When a lock is lost, or the helper has given it back unasked (a service manager has stopped it,
+// say), has ended or falls silent, lock.signal is aborted with a Lost as its reason: hand the
+// signal to all that the work waits for. use is then rejected with
 // that. If the work has not ended by the end of the lock's grace, the program ends with status
 // 76: another may have the lock then. Work that never waits cannot be stopped that way: let it
 // call lock.check() now and then.
@@ -58,11 +59,14 @@ function stop() {
 export class Lock {
   #client;
   #aborter = new AbortController();
+  #leaving; // what release waits for
 
   constructor(client, id, name) {
     this.#client = client;
     this.id = id;
     this.name = name;
+    this.turn = Promise.resolve(); // when the line before has its answer
+    this.leaving = false; // its release was asked for
     this.over = false; // released, or left after its loss
     this.slot = undefined; // of a semaphore: the number of its slot, from 1 on
     this.asked = null; // if another client asks for the lock: an object with by and reason
@@ -79,7 +83,6 @@ export class Lock {
   // store stores text or bytes in the record of the lock, where every program can read it; null
   // removes it.
   async store(data) {
-    this.check();
     const line = { command: "data", id: this.id };
     if (typeof data === "string") line.data = data;
     else if (data != null) line.data_base64 = Buffer.from(data).toString("base64");
@@ -88,7 +91,6 @@ export class Lock {
 
   // refuse answers the client that asks for the lock: it is kept, and why.
   async refuse(reason) {
-    this.check();
     await this.#write({ command: "refuse", id: this.id, reason }, "refused");
   }
 
@@ -99,9 +101,11 @@ export class Lock {
 
   // release gives the lock back. It throws Lost if the lock was lost before.
   async release() {
-    if (this.over) return;
+    if (!this.over) await (this.#leaving ??= this.#leave());
+  }
+
+  async #leave() {
     try {
-      this.check();
       const answer = await this.#client._ask(this, { command: "release", id: this.id });
       if (answer.event === "lost") throw errorOf(answer);
       if (answer.error) console.warn(`${this.name}: ${answer.error}`); // others may have to wait
@@ -155,12 +159,13 @@ export class Client {
           try {
             line = JSON.parse(text);
           } catch {
-            return; // the output ended in the middle of it
+            return this.#end(); // the output ended in the middle of it
           }
           if (line.event === "ready") resolve(line);
-          this.#hear(line);
+          if (line.event === "closed") this.#end();
+          else this.#hear(line);
         })
-        .on("close", () => this.#end(this.#closing ? "it was given back" : "the helper has ended"));
+        .on("close", () => this.#end());
     });
     const first = await Promise.race([ready, this.exited]); // which is rejected if it cannot start
     if (first.event !== "ready") throw new HoldfastError(`${program} does not start: exit status ${first[0]}`);
@@ -219,8 +224,15 @@ export class Client {
     return lock;
   }
 
-  // _ask sends a line about a lock, and returns what answers it.
-  async _ask(lock, line) {
+  // _ask sends a line about a lock, and returns what answers it: one line at a time.
+  _ask(lock, line) {
+    const answer = lock.turn.then(() => this.#send(lock, line));
+    lock.turn = answer.catch(() => {});
+    return answer;
+  }
+
+  #send(lock, line) {
+    if (lock.token) lock.check();
     if (this.#ended || this.#closing) throw new HoldfastError(this.#ended ?? "the client is closed");
     const text = JSON.stringify(line) + "\n";
     const size = Buffer.byteLength(text);
@@ -228,6 +240,7 @@ export class Client {
       throw new HoldfastError(`${size} bytes for one line, at most 262144 are allowed`, { kind: "usage" });
     }
     this.#locks.set(lock.id, lock);
+    lock.leaving = line.command === "release";
     return new Promise((resolve) => {
       lock.answer = resolve;
       this.helper.stdin.write(text);
@@ -244,6 +257,9 @@ export class Client {
     if (line.event === "at_risk") console.warn(`the locks are at risk: ${line.error ?? ""}`);
     // A release of what had just been lost has its answer.
     if (!lock || (line.event === "failed" && line.command === "release")) return;
+    if (line.event === "released" && lock.token && !lock.leaving && !this.#closing) {
+      line = { event: "lost", error: "the helper has given it back unasked" };
+    }
     if (line.event === "held") Object.assign(lock, { token: line.token, slot: line.slot });
     if (line.event === "released") lock.over = true;
     if (line.event === "asked") {
@@ -263,7 +279,7 @@ export class Client {
     this.#end("the helper has not renewed it in time", this.grace);
   }
 
-  #end(why, grace = 0) {
+  #end(why = this.#closing ? "it was given back" : "the helper has ended", grace = 0) {
     if (this.#ended) return;
     this.#ended = why;
     const locks = [...this.#locks.values()];

@@ -10,8 +10,9 @@ A Client starts one `holdfast hold --lines`, which holds any number of locks, an
 all. They are given back at the end of the client, and at the end of the program however that
 happens. The environment and holdfast.conf say where the locks lie, unless `store` does.
 
-When a lock is lost, or the helper has ended or falls silent, Lost is raised in the thread that
-acquired the lock, wherever that is. The main thread is woken for it, except on Windows; another
+When a lock is lost, or the helper has given it back unasked (a service manager has stopped it,
+say), has ended or falls silent, Lost is raised in the thread that acquired the lock, wherever
+that is. The main thread is woken for it, except on Windows; another
 thread gets it when the call returns that it waits in. If the work has not left the `with` by
 the end of the lock's grace, the program ends with status 76: another may have the lock then. In
 asyncio, do the work in a thread (asyncio.to_thread) that acquires the lock.
@@ -73,6 +74,7 @@ class Lock:
         self.thread = threading.current_thread()
         self.answers = queue.SimpleQueue()
         self.lost = None  # why the lock is lost
+        self.leaving = False  # its release was asked for
         self.over = False  # released, or left after its loss
 
     def check(self):
@@ -226,6 +228,7 @@ class Client:
             with self._mutex:  # a loss that is heard of after this is an answer, and stays
                 if lock.lost:
                     raise Lost(lock.lost)
+                lock.leaving = line["command"] == "release"
                 while not lock.answers.empty():
                     lock.answers.get()
         self._send(line)
@@ -247,11 +250,13 @@ class Client:
 
     def _listen(self):
         """Reads the helper's output in a thread of its own."""
-        while line := self._read():
+        try:
+            while (line := self._read()) and line["event"] != "closed":
+                with self._mutex:
+                    self._hear(line)
+        finally:  # what cannot be read ends it, too
             with self._mutex:
-                self._hear(line)
-        with self._mutex:
-            self._end("it was given back" if self._closing else "the helper has ended")
+                self._end("it was given back" if self._closing else "the helper has ended")
 
     def _hear(self, line):
         event, lock = line["event"], self._locks.get(line.get("id"))
@@ -261,6 +266,8 @@ class Client:
             log.warning("the locks are at risk: %s", line.get("error", ""))
         if not lock or event == "failed" and line["command"] == "release":
             return  # a release of what had just been lost
+        if event == "released" and lock.token and not (lock.leaving or lock.over or self._closing):
+            event, line = "lost", {"event": "lost", "error": "the helper has given it back unasked"}
         if event == "held":
             lock.token, lock.slot = line["token"], line.get("slot")
         elif event == "released":

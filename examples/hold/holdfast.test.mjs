@@ -1,7 +1,7 @@
 // The tests of holdfast.mjs: node --test holdfast.test.mjs, with holdfast in the PATH.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -184,6 +184,46 @@ under("the end of the helper stops the work", async (t) => {
   const client = await t.open();
   await loses(client, () => client.helper.kill("SIGKILL"), /the helper has ended/);
   await assert.rejects(client.acquire("job"), HoldfastError);
+});
+
+under("a stop of the helper stops the work", async (t) => {
+  const client = await t.open();
+  const late = await client.acquire("late");
+  await loses(client, () => client.helper.kill("SIGTERM"), /unasked/); // it gives all locks back
+  while (!late.signal.aborted) await pause(10);
+  await assert.rejects(late.release(), Lost);
+  await (await t.open()).use("job", () => {}, { wait: 20_000 });
+});
+
+under("a release beside a stop of the helper ends", async (t) => {
+  for (let i = 0; i < 5; i++) {
+    const client = await t.open();
+    const lock = await client.acquire("job");
+    client.helper.kill("SIGTERM");
+    await lock.release().catch((error) => assert.ok(error instanceof Lost));
+    assert.throws(() => lock.check(), Lost);
+  }
+  assert.equal(t.stuck, 0);
+});
+
+under("what ends the output stops the work", async (t) => {
+  const lasts = ['{"event":"closed"}\n', '{"event":"released","id":"1","token":7}\n', "no JSON\n", '{"event":"rel'];
+  for (const last of lasts) {
+    // It does not end by itself where the line is whole: the line alone is the end.
+    const program = join(process.env.HOME, "helper");
+    const lines = ['{"event":"ready","ttl_ms":30000}', '{"event":"held","id":"1","token":7,"deadline":"2999-01-01T00:00:00Z"}'];
+    const end = last.endsWith("\n") ? "cat >/dev/null" : "exit";
+    const text = ["#!/bin/sh", `echo '${lines[0]}'`, "read line", `echo '${lines[1]}'`, "sleep 0.1", `printf '%s' '${last}'`, end, ""];
+    await writeFile(program, text.join("\n"), { mode: 0o755 });
+    await loses(await t.open({ program }), () => {}, /unasked|has ended/);
+  }
+});
+
+under("two releases, and one beside a write, all end", async (t) => {
+  const client = await t.open();
+  const lock = await client.acquire("job");
+  await Promise.all([lock.store("x"), lock.release(), lock.release()]);
+  assert.equal((await t.show("job")).state, "free");
 });
 
 under("the silence of the helper stops the work", async (t) => {

@@ -193,6 +193,48 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(holdfast.Error):
             client.acquire("job")
 
+    def test_a_stop_of_the_helper_raises(self):
+        client = self.client()
+        lock, late = client.acquire("job"), client.acquire("late")
+        self.raises(lock, client._helper.terminate, "")  # it gives all locks back
+        with self.assertRaises(holdfast.Lost):
+            while True:
+                time.sleep(0.01)
+                late.check()
+        with self.client().acquire("job", wait=20):
+            pass
+
+    def test_a_release_beside_a_stop_of_the_helper_ends(self):
+        for _ in range(5):
+            client = self.client()
+            lock = client.acquire("job")
+            client._helper.terminate()
+            with contextlib.suppress(holdfast.Lost):
+                lock.release()
+            with self.assertRaises(holdfast.Lost):
+                lock.check()
+        self.assertFalse(self.stuck.is_set())
+
+    def test_what_ends_the_output_raises(self):
+        for last in ('{"event":"closed"}\n', '{"event":"released","id":"1","token":7}\n', "no JSON\n"):
+            # It does not end by itself: the line alone is the end.
+            lock = self.client(program=self.helper(last + "%s")).acquire("job")
+            self.raises(lock, lambda: None, "unasked|has ended")
+        lock = self.client(program=self.helper('{"event":"rel')).acquire("job")
+        self.raises(lock, lambda: None, "has ended")
+
+    def helper(self, last):
+        """Makes a program that gives one lock, and prints last; it then waits for its end if
+        that has a %s."""
+        lines = ('{"event":"ready","ttl_ms":30000}', '{"event":"held","id":"1","token":7,"deadline":"2999-01-01T00:00:00Z"}')
+        path = os.path.join(os.environ["HOME"], "helper")
+        with open(path, "w") as f:
+            print(f"#!/bin/sh\necho '{lines[0]}'\nread line\necho '{lines[1]}'\nsleep 0.1", file=f)
+            print(f"printf '%b' '{last.replace('%s', '')}'", file=f)
+            print("cat >/dev/null" if "%s" in last else "exit", file=f)
+        os.chmod(path, 0o755)
+        return path
+
     def test_silence_of_the_helper_raises(self):
         client = self.client(ttl="3s")
         lock = client.acquire("job")
