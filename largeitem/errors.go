@@ -3,6 +3,7 @@ package largeitem
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -39,8 +40,20 @@ type OtherTableError struct {
 }
 
 func (e *OtherTableError) Error() string {
-	return fmt.Sprintf("the object %q says that the objects there belong to the table %q (%s), not to %q (%s): use another prefix, or adopt this one if that table is gone and its objects may go, too",
-		e.Object, e.Table, e.ID, e.Store, e.StoreID)
+	help := "use another prefix, or adopt this one if that table is gone and its objects may go, too"
+	if e.Copied() {
+		help = "it is a copy of that table, or that table has moved: use another prefix for a copy, and adopt this one only if no program uses the table in the old place any more"
+	}
+	return fmt.Sprintf("the object %q says that the objects there belong to the table %q (%s), not to %q (%s): %s",
+		e.Object, e.Table, e.ID, e.Store, e.StoreID, help)
+}
+
+// Copied reports whether both tables have one mark: the store's own table is a copy of the
+// other, or the other in a new place.
+func (e *OtherTableError) Copied() bool {
+	mark, _, marked := strings.Cut(e.ID, "@")
+	own, _, _ := strings.Cut(e.StoreID, "@")
+	return marked && mark == own
 }
 
 // Is makes an OtherTableError match store.ErrMisconfigured.

@@ -61,7 +61,7 @@ func TestRequests(t *testing.T) {
 			return ignore(s.Replace(t.Context(), k1, nil, texts("body", "new"), nil))
 		}},
 		{"delete", "delete item", nil, func(s *largeitem.Store) error { return ignore(s.Delete(t.Context(), k1, nil)) }},
-		{"delete and remove", "delete item, delete o, delete o", &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true}, func(s *largeitem.Store) error {
+		{"delete and remove", "delete item, get marker, delete o, delete o", &largeitem.Options{RemoveSuperseded: true, RemoveYoung: true}, func(s *largeitem.Store) error {
 			return ignore(s.Delete(t.Context(), k1, nil))
 		}},
 		{"get", "get item, get o, get o", nil, func(s *largeitem.Store) error {

@@ -66,8 +66,9 @@ type Schema struct {
 	Name, Table string
 
 	// ID identifies the table among all tables, for programs: a table that was removed
-	// and made anew under the same name has another ID, where the database tells. It
-	// contains no secret.
+	// and made anew under the same name has another ID, where the database tells. Where a
+	// table can be copied with a mark in it, the ID is that mark, an @, and the place of
+	// the table, which a copy does not have. It contains no secret.
 	ID string
 
 	Partition KeyAttribute

@@ -395,12 +395,12 @@ func (us *uploads) discardOld(ctx context.Context, sent bool) {
 // to: it is older than the grace, by the bucket's clock. A younger one is left to the sweep,
 // and so is one whose age is not known.
 func (s *Store) expired(ctx context.Context, key Key, name string) bool {
-	if s.o.RemoveYoung {
-		return true
-	}
 	m, err := s.markOnce(ctx, false)
 	var info object.Info
 	if err == nil {
+		if s.o.RemoveYoung {
+			return true
+		}
 		info, err = s.bucket.Stat(ctx, name)
 	}
 	if err != nil {

@@ -118,6 +118,18 @@ func (d *DynamoDB) SetReplicas(table string, oneOrder bool, regions ...string) {
 	}
 }
 
+// SetID gives a table the id of DynamoDB, or none, as some look-alikes do, and a time of
+// creation in seconds since 1970.
+func (d *DynamoDB) SetID(table, id string, created float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	description := d.tables[table].description
+	description["CreationDateTime"] = created
+	if description["TableId"] = id; id == "" {
+		delete(description, "TableId")
+	}
+}
+
 // SetTTL makes an attribute remove items of a table.
 func (d *DynamoDB) SetTTL(table, attribute string) {
 	d.mu.Lock()

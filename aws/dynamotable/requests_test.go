@@ -422,6 +422,19 @@ func TestSchema(t *testing.T) {
 	if again, err := table.Schema(t.Context()); again != s || err != nil || len(d.Requests()) != 1 {
 		t.Errorf("again: %+v, %v after %v", again, err, d.Ops())
 	}
+	// A look-alike need not have ids: its table is known by every address, and by its creation.
+	var ids []string
+	for i, address := range []string{"http://dynamodb.test", "http://127.0.0.1:8000", "http://dynamodb.test"} {
+		d.SetID("items", "", []float64{1e9 + 0.25, 1e9 + 0.25, 1e9 + 0.5}[i])
+		s, err := openTable(t, d, nil, func(o *dynamodb.Options) { o.BaseEndpoint = &address }).Schema(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	if ids[0] != ids[1] || ids[0] == ids[2] {
+		t.Errorf("IDs of a look-alike, by another address, and of a later table: %q", ids)
+	}
 	// A table that was made anew has another ID.
 	d.AddTable("items", "pk", "")
 	if anew, err := openTable(t, d, nil).Schema(t.Context()); err != nil || anew.ID == s.ID {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,7 +17,8 @@ import (
 )
 
 // Schema implements [largeitem.Table], by one DescribeTable. Goroutines that make the first
-// calls at the same time may each send one. The ID is the ARN of the table and its TableId.
+// calls at the same time may each send one. The ID is the ARN of the table and its TableId,
+// or, of a look-alike without that, its name and the time of its creation.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -41,8 +43,11 @@ func (t *Table) look(ctx context.Context) (largeitem.Schema, error) {
 	}
 	s := largeitem.Schema{Name: t.calls.Where, Table: cmp.Or(aws.ToString(d.TableName), t.calls.Name), MaxItem: largeitem.MaxItem}
 	s.ID = endpoint.DynamoDBID(t.calls.Client.Options(), t.calls.Name)
-	if d.TableId != nil {
+	switch {
+	case d.TableId != nil:
 		s.ID = aws.ToString(d.TableArn) + "/" + *d.TableId
+	case d.CreationDateTime != nil: // whatever address leads to it
+		s.ID = aws.ToString(d.TableArn) + "/" + s.Table + "/" + d.CreationDateTime.UTC().Format(time.RFC3339Nano)
 	}
 	keys := dynamocall.KeysOf(d)
 	for i, key := range keys {

@@ -88,8 +88,12 @@ func inWords(err error) error {
 	var grace *largeitem.GraceError
 	switch {
 	case errors.As(err, &other):
-		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt",
-			other.Object, other.Table, other.ID, other.Store, other.StoreID)}
+		help := "name another prefix, --bucket URL/PREFIX; or, if that table is gone and its objects may go too, take them over with items init --adopt"
+		if other.Copied() {
+			help = "it is a copy of that table, or that table has moved: for a copy name another prefix, --bucket URL/PREFIX; take the objects over with items init --adopt only if no program uses the table in the old place any more"
+		}
+		return &statusError{statusUnsafe, fmt.Errorf("the objects beside %s belong to the table %s (%s), and not to %s (%s): %s",
+			other.Object, other.Table, other.ID, other.Store, other.StoreID, help)}
 	case errors.As(err, &grace):
 		why, until := "longer, so that a sweep could remove what this command writes", ""
 		help := fmt.Sprintf("change that of the table with items init --grace %v --change-grace", grace.Given)

@@ -169,7 +169,8 @@ numbers. Where the columns of a database are not called pk, its URL names them, 
 the type: partition=NAME&sort=NAME. With --bucket it also marks the prefix of the bucket as
 this table's, which otherwise the first put does. A prefix that belongs to another table, or to
 an earlier one of the same name, is refused: --adopt takes it over, and then items sweep
-removes the objects of the other table.
+removes the objects of the other table. A copy of a table, and a table that was moved or
+restored to another place, is another table: adopt only after a move.
 
 With --bucket, --grace is that of the table: how long sweeps keep an object to which no item
 refers, and twice the time that a put may take. --change-grace changes that of a table in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("JSON", func(t *testing.T) { checkSQLJSON(t, open) })
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
 			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
+			t.Run("Copies", func(t *testing.T) { checkSQLCopies(t, open(t)) })
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
 	}
@@ -586,5 +588,75 @@ func TestSQLiteTablesOfUsers(t *testing.T) {
 	}
 	if _, err := open(two, "").Sweep(t.Context(), nil); !errors.As(err, &other) {
 		t.Errorf("a sweep for the table of another file: %v", err)
+	}
+}
+
+// checkSQLCopies: a copy of a table has the mark of the original, and not its place. So it
+// removes nothing that the original refers to, until it is adopted, which ends that of the
+// original. The table itself is known by whatever way leads to it.
+func checkSQLCopies(t *testing.T, d database) {
+	ctx, bucket, key := t.Context(), membucket.New(), itemKey(t, "a")
+	items := func(table largeitem.Table, adopt bool) *largeitem.Store {
+		s, err := largeitem.New(table, bucket, &largeitem.Options{Adopt: adopt, RemoveSuperseded: true, RemoveYoung: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	put := func(s *largeitem.Store, body string) error {
+		_, err := s.Replace(ctx, key, nil, largeitem.Large{"body": largeitem.Text(body)}, nil)
+		return err
+	}
+	original := d.items(t, nil)
+	if err := put(items(original, false), "one"); err != nil {
+		t.Fatal(err)
+	}
+	copied := original
+	if d.dialect == sqlstore.SQLite {
+		path, rest, _ := strings.Cut(strings.TrimPrefix(d.url, "file:"), "?")
+		if _, err := d.open(t).ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".copy", content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d2 := d
+		d2.url = "file:" + path + ".copy?" + rest
+		copied = d2.items(t, nil)
+		if err := os.Symlink(path, path+".link"); err != nil {
+			t.Fatal(err)
+		}
+		d2.url = "file:" + path + ".link?" + rest
+		if err := put(items(d2.items(t, &sqltable.Options{Table: "ITEMS"}), false), "two"); err != nil {
+			t.Errorf("by another path and another way to write its name: %v", err)
+		}
+	} else {
+		var comment string
+		if err := d.open(t).QueryRowContext(ctx, "SELECT obj_description('items'::regclass)").Scan(&comment); err != nil {
+			t.Fatal(err)
+		}
+		schema := d.url[strings.LastIndex(d.url, "=")+1:] + "_copy"
+		d.with(t, "CREATE SCHEMA "+schema, "CREATE TABLE "+schema+".items (LIKE items INCLUDING ALL)",
+			"INSERT INTO "+schema+".items SELECT * FROM items", "COMMENT ON TABLE "+schema+".items IS '"+comment+"'")
+		other := d
+		other.url += "_copy"
+		copied = other.items(t, nil)
+	}
+	var other *largeitem.OtherTableError
+	if err := put(items(copied, false), "three"); !errors.As(err, &other) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("a write to the copy: %v", err)
+	}
+	if r, err := items(copied, false).Delete(ctx, key, nil); err != nil || r.Removed != 0 {
+		t.Errorf("a delete in the copy: %+v, %v", r, err)
+	}
+	if err := put(items(copied, true), "four"); err != nil {
+		t.Errorf("the copy that was adopted: %v", err)
+	}
+	if err := put(items(original, false), "five"); !errors.As(err, &other) {
+		t.Errorf("the original, after the adoption of the copy: %v", err)
 	}
 }

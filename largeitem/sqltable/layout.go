@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -47,8 +48,9 @@ type layout struct {
 type description struct {
 	columns []*column
 	unique  [][]string // the columns of each unique key
+	name    string     // of the table, where the database may write it in another way
 	comment string     // of the table
-	id      string     // of the table, if the comment names none
+	place   string     // identifies the table; a copy of it has another one
 }
 
 // dialect is what differs between databases.
@@ -162,12 +164,12 @@ func (t *Table) open(ctx context.Context) (*layout, error) {
 
 // arrange finds the columns of the key and of the attributes.
 func (t *Table) arrange(found description) (*layout, error) {
-	l := &layout{d: t.dialect, schema: largeitem.Schema{Name: t.o.Name, Table: t.o.Table, ID: found.id, MaxItem: largeitem.MaxItem}}
+	l := &layout{d: t.dialect, schema: largeitem.Schema{Name: t.o.Name, Table: cmp.Or(found.name, t.o.Table), ID: found.place, MaxItem: largeitem.MaxItem}}
 	if len(found.columns) == 0 {
 		return nil, fmt.Errorf("it does not exist; holdfast items init makes it")
 	}
 	if _, after, ok := strings.Cut(found.comment, idMark); ok && len(after) >= idSize {
-		l.schema.ID = "sql:" + after[:idSize]
+		l.schema.ID = "sql:" + after[:idSize] + "@" + found.place
 	}
 	named := func(name string) *column {
 		i := slices.IndexFunc(found.columns, func(c *column) bool { return c.name == name })

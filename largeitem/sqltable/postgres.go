@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/sqldialect"
 	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // postgres passes every argument as a text, and casts it.
@@ -159,7 +161,7 @@ func (postgres) create(table string, keys []largeitem.KeyAttribute, json, commen
 	}
 }
 
-func (postgres) describe(ctx context.Context, db *sql.DB, table, _ string) (found description, err error) {
+func (postgres) describe(ctx context.Context, db *sql.DB, table, name string) (found description, err error) {
 	var id sql.NullString
 	err = db.QueryRowContext(ctx, `SELECT to_regclass($1::text)::oid::text`, quote(table)).Scan(&id)
 	if err != nil || !id.Valid {
@@ -202,8 +204,15 @@ func (postgres) describe(ctx context.Context, db *sql.DB, table, _ string) (foun
 	if err != nil {
 		return found, err
 	}
-	var server string // some servers do not tell
-	_ = db.QueryRowContext(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&server)
-	found.id = strings.Join([]string{"postgresql", server, database, id.String}, ":")
+	var server string
+	err = db.QueryRowContext(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&server)
+	if err != nil {
+		rules, _ := sqldialect.Of("postgresql")
+		if is := rules.Classify(err); is != store.ErrDenied && is != store.ErrMisconfigured {
+			return found, err
+		}
+		server = name // a relative of PostgreSQL that has no such number is known by its address
+	}
+	found.place = strings.Join([]string{"postgresql", server, database, id.String}, ":")
 	return found, nil
 }

@@ -1,15 +1,16 @@
 package sqltable
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/localfs"
 	"github.com/holdfast-go/holdfast/largeitem"
 )
 
@@ -190,7 +191,18 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 	if err := db.QueryRowContext(ctx, `SELECT COALESCE(max(file), '') FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
 		return found, err
 	}
-	found.id = "sqlite:" + cmp.Or(file, name) + ":" + table
-	err = db.QueryRowContext(ctx, `SELECT COALESCE(sql, '') FROM sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE`, table).Scan(&found.comment)
-	return found, err
+	err = db.QueryRowContext(ctx, `SELECT name, COALESCE(sql, '') FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE`, table).Scan(&found.name, &found.comment)
+	if err != nil {
+		return found, err
+	}
+	where := "memory:" + name
+	if info, err := os.Stat(file); err == nil {
+		if where, err = localfs.Identify(file, info); err != nil {
+			return found, err
+		}
+	} else if file != "" {
+		where = "file:" + file // a driver can have files of its own
+	}
+	found.place = "sqlite:" + where + ":" + found.name
+	return found, nil
 }

@@ -207,10 +207,16 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 	return &within
 }
 
-// Schema implements [largeitem.Table]. The ID is that which [CreateTable] has given to the
-// table; it stands in a comment of the table. For other tables it is the number of the table
-// in PostgreSQL, and in SQLite the path of the file with the name of the table: where the
-// file moves, [largeitem.Options].Adopt takes the objects along.
+// Schema implements [largeitem.Table]. The ID is the mark which [CreateTable] has given to
+// the table, in a comment of the table, and its place. Of a table that was made otherwise it
+// is the place alone. The place in PostgreSQL is the number of the table in its database and
+// server. The place in SQLite is the file, known by its inode and its birth, with the name of
+// the table: a file that was renamed, or is reached by another path, is the same one.
+//
+// So a copy of a table, and one that was restored or moved to another file, server or
+// database, is another table: [largeitem.Options].Adopt takes the objects along. A backup
+// that was restored into the same file or table is the same table. A clone of a whole disk
+// or cluster is not told apart: never let it reach the bucket of the original.
 func (t *Table) Schema(ctx context.Context) (largeitem.Schema, error) {
 	l, err := t.open(ctx)
 	if err != nil {

@@ -127,7 +127,7 @@ func newAnswering(t *testing.T, answer func(ctx context.Context, text string) (f
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := table.arrange(description{columns: []*column{{name: "pk", kind: "text"}}, unique: [][]string{{"pk"}}, id: "x"})
+	l, err := table.arrange(description{columns: []*column{{name: "pk", kind: "text"}}, unique: [][]string{{"pk"}}, place: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

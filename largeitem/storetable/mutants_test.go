@@ -23,5 +23,8 @@ func TestMutants(t *testing.T) {
 		{"another key is taken for the table's", "storetable.go",
 			"	if is.Partition != want.Partition || is.Sort != want.Sort {\n", "	if is.Partition != want.Partition && is.Sort != want.Sort {\n",
 			"TestCreate"},
+		{"a copy of a table passes for the table", "storetable.go",
+			`ID: d.ID + "@" + traits.ID + "/" + traits.Prefix`, `ID: d.ID + traits.ID[:0]`,
+			"TestCopies"},
 	})
 }

@@ -18,8 +18,12 @@
 //
 // What is no letter, digit or one of -_. in P and S is written as an exclamation mark and
 // two hexadecimal digits for each byte. The value of an item is JSON with its key and its
-// attributes, each with its type: see [largeitem.MarshalTyped]. A copy of the registers,
-// such as a backup, has the same ID.
+// attributes, each with its type: see [largeitem.MarshalTyped].
+//
+// The schema's [largeitem.Schema].ID has the ID of the table and that of the store
+// ([store.Traits]). So a copy of the registers is another table, and so are registers that
+// were moved to another store: [largeitem.Options].Adopt takes the objects along. A backup
+// that was restored into the same store is the same table.
 //
 // # Bounds
 //
@@ -173,7 +177,8 @@ func Create(ctx context.Context, st store.Store, opts *Options) error {
 }
 
 func (t *Table) described(d description) largeitem.Schema {
-	s := largeitem.Schema{Name: t.o.Name, Table: t.o.Table, ID: d.ID, Partition: largeitem.KeyAttribute(d.Partition), MaxItem: store.MaxValue}
+	traits := store.TraitsOf(t.st)
+	s := largeitem.Schema{Name: t.o.Name, Table: t.o.Table, ID: d.ID + "@" + traits.ID + "/" + traits.Prefix, Partition: largeitem.KeyAttribute(d.Partition), MaxItem: store.MaxValue}
 	if d.Sort != nil {
 		s.Sort = largeitem.KeyAttribute(*d.Sort)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,7 +123,7 @@ func TestStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema, err := table.Schema(ctx)
-	want := largeitem.Schema{Name: "memory, table items", Table: "items", ID: "registers:ABC", MaxItem: store.MaxValue,
+	want := largeitem.Schema{Name: "memory, table items", Table: "items", ID: "registers:ABC@" + store.TraitsOf(st).ID + "/", MaxItem: store.MaxValue,
 		Partition: largeitem.KeyAttribute{Name: "pk"}, Sort: largeitem.KeyAttribute{Name: "sk", Number: true}}
 	if err != nil || schema != want {
 		t.Errorf("got %+v, %v", schema, err)
@@ -438,5 +440,36 @@ func TestScanPages(t *testing.T) {
 		if !errors.Is(err, largeitem.ErrInvalid) {
 			t.Errorf("another table's position: %v", err)
 		}
+	}
+}
+
+// A copy of a directory has the ID of the table in it, and is another table; by another path
+// it is the same one.
+func TestCopies(t *testing.T) {
+	dir := t.TempDir()
+	one, two, link := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "link")
+	id := func(path string) string {
+		t.Helper()
+		st, err := filestore.Open(path, &filestore.Options{Unsafe: []string{"link"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		schema, err := newTable(t, st, nil).Schema(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.ID
+	}
+	first := id(one)
+	if err := errors.Join(os.CopyFS(two, os.DirFS(one)), os.Chmod(two, 0o700), os.Symlink("one", link)); err != nil {
+		t.Fatal(err)
+	}
+	mark, _, _ := strings.Cut(first, "@")
+	if copied := id(two); copied == first || !strings.HasPrefix(copied, mark+"@") {
+		t.Errorf("a copy has the ID %s, the original %s", copied, first)
+	}
+	if again := id(link); again != first {
+		t.Errorf("by a link the ID is %s, else %s", again, first)
 	}
 }

@@ -157,7 +157,7 @@ func open(dir string, opts *Options) (*Store, error) {
 // prepare examines the directory that was opened: its identity, file system and modes.
 func (s *Store) prepare(opts *Options) error {
 	var err error
-	if s.id, err = identify(s.dir, s.info); err != nil {
+	if s.id, err = localfs.Identify(s.dir, s.info); err != nil {
 		return err
 	}
 	kind, local, err := localfs.Check(s.dir)

@@ -3,8 +3,6 @@
 package filestore
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"syscall"
 )
@@ -41,17 +39,6 @@ func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 
 // syncDir makes the names in a directory durable.
 func syncDir(f *os.File) error { return f.Sync() }
-
-// identify identifies a directory by its inode and its device. Its path differs between
-// containers, and through links and bind mounts. The inode comes first, since it is all
-// that machines which share a file system agree on.
-func identify(_ string, info os.FileInfo) (string, error) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "", errors.New("its inode is not known")
-	}
-	return fmt.Sprintf("file:%016x:%x", uint64(st.Ino), uint64(st.Dev)), nil
-}
 
 // lockFile locks a file, for this open file and its duplicates alone or for reading,
 // without waiting. It reports whether the lock was free.

@@ -2,8 +2,6 @@ package filestore
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 )
 
 const (
@@ -30,12 +28,6 @@ func syncData(f *os.File) error { return f.Sync() }
 
 // syncDir does nothing: NTFS keeps names in its journal, and offers no sync of them.
 func syncDir(*os.File) error { return nil }
-
-// identify names a directory by its path without links.
-func identify(dir string, _ os.FileInfo) (string, error) {
-	real, err := filepath.EvalSymlinks(dir)
-	return "file:" + strings.ToLower(real), err
-}
 
 // bootID is not known here.
 func bootID() (string, error) { return "", nil }
