@@ -11,10 +11,13 @@ import (
 // plain lists the documents that keep the rules of TestWords. A document that was rewritten
 // is added here, and none is taken out.
 var plain = []string{
+	"CONTRIBUTING.md",
 	"README.md",
+	"SECURITY.md",
 	"docs/adding-a-store.md",
 	"docs/checkpoints.md",
 	"docs/migrating.md",
+	"docs/performance.md",
 	"docs/quickstart.md",
 }
 
