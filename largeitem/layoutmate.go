@@ -23,8 +23,9 @@ import (
 //
 // The names do not have that of the table: the prefix is for one table alone. Of the
 // prefix one slash at the beginning is cut, or else one at the end, as the other program
-// does. Names that two keys can have (a key that contains "/sk=" or "/attr=") are written
-// and read, but not swept.
+// does. Names that objects of two items can have (a key that contains "/attr=", or
+// "/sk=" where there is a sort key) are neither written nor swept, and a reference to one is
+// a foreign one: it could be to the object of the other item.
 func MateLayout() Layout { return mateLayout{} }
 
 type mateLayout struct{}
@@ -56,8 +57,18 @@ func (mateLayout) item(key Key, attr string) string {
 	return name + "/attr=" + attr + "/md5="
 }
 
-func (l mateLayout) name(_ Schema, c Content) (string, error) {
-	return l.item(c.Key, c.Attr) + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
+func (l mateLayout) name(s Schema, c Content) (string, error) {
+	item := l.item(c.Key, c.Attr)
+	if ambiguous(s, item) {
+		return "", fmt.Errorf("%w: in the layout of pynamodb_mate another item could have objects of the same names as %v, attribute %q: a key with \"/sk=\" or \"/attr=\" in it needs another layout", ErrKey, c.Key, c.Attr)
+	}
+	return item + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
+}
+
+// ambiguous reports whether the names of objects that begin so can be those of two items.
+func ambiguous(s Schema, item string) bool {
+	keys, _, _ := strings.Cut(item, "/attr=")
+	return strings.Count(item, "/attr=") > 1 || s.Sort.Name != "" && strings.Count(keys, "/sk=") > 1
 }
 
 const mateID = ".id="
@@ -73,9 +84,9 @@ func (mateLayout) cutHash(name string) (item string, sum []byte, id string, ok b
 	return name[:at], sum, id, ok && strings.HasSuffix(name[:at], "/md5=")
 }
 
-func (l mateLayout) owns(_ Schema, key Key, attr, name string) bool {
+func (l mateLayout) owns(s Schema, key Key, attr, name string) bool {
 	item, _, _, ok := l.cutHash(name)
-	return ok && item == l.item(key, attr)
+	return ok && item == l.item(key, attr) && !ambiguous(s, item)
 }
 
 func (l mateLayout) owner(s Schema, name string) (Owner, bool) {

@@ -328,7 +328,8 @@ func TestNullAttribute(t *testing.T) {
 	}
 }
 
-// TestKeysThatCollide: in the layout of the other program, two keys have one name.
+// TestKeysThatCollide: in the layout of the other program, two keys have one name. So an
+// object of that name is of neither: an item that refers to it does not read nor remove it.
 func TestKeysThatCollide(t *testing.T) {
 	name := func(pk, sk string) string { return "pk=" + pk + "/sk=" + sk + "/attr=body/md5=" }
 	x, y := [2]string{"a/sk=b", "c"}, [2]string{"a", "b/sk=c"}
@@ -343,6 +344,34 @@ func TestKeysThatCollide(t *testing.T) {
 		w := newWorld(t, nil)
 		w.table = table
 		w.store = w.open(table, w.bucket, &largeitem.Options{Layout: layout, Base: "s3://b", RemoveSuperseded: true, RemoveYoung: true})
+		if layout == largeitem.MateLayout() {
+			if _, err := w.store.Create(t.Context(), key(x[0], x[1]), nil, texts("body", "v1"), nil); !errors.Is(err, largeitem.ErrKey) {
+				t.Errorf("a create: %v", err)
+			}
+			w.create(key("x", "y"), nil, texts("body", "v1")) // the prefix is this table's
+			object := name(x[0], x[1]) + strings.Repeat("0", 32) + ".id=" + strings.Repeat("1", 32)
+			if _, err := w.bucket.Put(t.Context(), object, strings.NewReader("v1"), nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range [][2]string{x, y} {
+				if _, err := table.Put(t.Context(), key(k[0], k[1]), attrs{"body": "s3://b/" + object}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.store.Get(t.Context(), key(x[0], x[1]), nil); !errors.Is(err, largeitem.ErrForeign) {
+				t.Errorf("a get: %v", err)
+			}
+			if _, err := w.store.Update(t.Context(), key(x[0], x[1]), largeitem.Change{Set: attrs{"body": "plain"}}, nil, nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.store.Delete(t.Context(), key(x[0], x[1]), nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.bucket.Stat(t.Context(), object); err != nil {
+				t.Errorf("the object that %q refers to: %v", y, err)
+			}
+			continue
+		}
 		for _, k := range [][2]string{x, y} {
 			w.create(key(k[0], k[1]), nil, texts("body", "v1"))
 		}
