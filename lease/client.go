@@ -41,9 +41,8 @@ type Client struct {
 	owned    map[string]int      // the ids of these
 	sessions map[string]*Session // by their ids; those that Close has to end
 	lines    map[string]*line    // who waits, by the lock's key
-	rivals   map[string]*rival   // sessions that are waited for, by their ids
-
-	sweepRivals int // with how many of them some are forgotten next
+	rivals   recents[*rival]     // sessions that are waited for, by their ids
+	sights   recents[sight]      // of holders that may be dead, by the keys of their records
 }
 
 // New returns a client for the locks in st. It sends nothing. The options are
@@ -56,7 +55,7 @@ func New(st store.Store, o *Options) (*Client, error) {
 	c := &Client{
 		given: st, set: set, clock: newClock(readClocks), random: mathrand.Float64,
 		grants: map[*grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
-		lines: map[string]*line{}, rivals: map[string]*rival{},
+		lines: map[string]*line{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.listeners = listeners(&set.Options)

@@ -111,3 +111,9 @@ func SurveyProves(since, last, began, answered, other uint64) (proves, wrong boo
 	proves = s.confirms("job", "v", &looked{began: began, answered: answered, version: "v", other: other})
 	return proves, s.wrong
 }
+
+// MaxRecent is how many keys one generation has of what a client keeps of each.
+const MaxRecent = maxRecent
+
+// Sights is of how many locks a client remembers when it saw them first.
+func Sights(c *Client) int { return len(c.sights.young) + len(c.sights.old) }

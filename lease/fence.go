@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -17,37 +16,24 @@ type rival struct {
 	h      *Handle
 	turn   chan struct{} // taken by the goroutine that looks at the record, or fences
 	looked time.Time     // when it was looked at last
-	used   time.Time     // when it was asked for last; guarded by the client's mutex
 	final  *seen         // the state that has ended the session, once that is known to be settled
 }
 
 // looksPerTTL bounds how often a client looks at a session's record.
 const looksPerTTL = 6
 
-// A client forgets rivals that no waiter has asked for in rivalAge, once it has that many.
-const (
-	maxRivals = 1024
-	rivalAge  = 2 * MaxTTL
-)
-
 // rival returns what the client knows of a session.
 func (c *Client) rival(id string) (*rival, error) {
-	now := c.clock.monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.rivals[id]
-	if r == nil {
+	r, ok := c.rivals.get(id)
+	if !ok {
 		var err error
 		if r, err = c.newRival(id); err != nil {
 			return nil, err
 		}
-		if len(c.rivals) >= max(maxRivals, c.sweepRivals) {
-			maps.DeleteFunc(c.rivals, func(_ string, r *rival) bool { return now.Sub(r.used) > rivalAge })
-			c.sweepRivals = 2 * len(c.rivals)
-		}
-		c.rivals[id] = r
+		c.rivals.put(id, r)
 	}
-	r.used = now
 	return r, nil
 }
 
@@ -70,9 +56,9 @@ func (c *Client) mayBeOver(ctx context.Context, rec *Record) bool {
 		return true
 	}
 	c.mu.Lock()
-	r := c.rivals[rec.Session]
+	r, known := c.rivals.get(rec.Session)
 	c.mu.Unlock()
-	if r == nil {
+	if !known {
 		return false
 	}
 	select {

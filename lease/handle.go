@@ -607,11 +607,15 @@ func (h *Handle) known() *seen {
 // others have changed, and a broken one, it is when the last write of the grant's holder was
 // seen first: its mark is still that write, so that the holder wrote none after it.
 func (h *Handle) note(s *seen) *seen {
+	s = h.c.firstSight(h.key, s)
 	h.mu.Lock()
 	if h.last != nil && h.last.version == s.version && s.version != "" {
-		if age := s.age; age > h.last.age {
+		if s.age > h.last.age || s.at.Before(h.last.at) {
 			earlier := *h.last
-			earlier.age = age
+			earlier.age = max(s.age, earlier.age)
+			if s.at.Before(earlier.at) {
+				earlier.at = s.at
+			}
 			h.last = &earlier
 		}
 		s = h.last
