@@ -39,8 +39,8 @@
 //     of what the monotonic, the wall and (on Linux) the boot-time clock say, at
 //     least every min(TTL/10, 1 s), and whenever it is asked.
 //   - A waiter counts on its monotonic clock, from the reply that showed its client a version
-//     first, whatever the handle: so short tries of one client see a dead holder, too. It takes over when that version has not changed for the TTL in the record
-//     times (1+rho)/(1-rho): the holder's clock may be slow while its own is fast. No
+//     first, whatever the handle: so short tries of one client see a dead holder, too. It takes
+//     over when that version has not changed for the TTL in the record times (1+rho)/(1-rho): the holder's clock may be slow while its own is fast. No
 //     takeover rests on comparing the waiter's clock with a time that another machine
 //     wrote.
 //   - A holder is known to be dead at once where the store can tell
