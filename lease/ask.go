@@ -49,7 +49,8 @@ type Asked struct {
 // The holder may refuse, or take no notice. The ask stands in the record for as long as the
 // grant lasts. There is one ask for a grant: a second one writes nothing, and returns the first.
 //
-// Of a lock that has several holders all are asked, and none of them can refuse.
+// Of a lock that has several holders all are asked that hold it then, and none of them can refuse.
+// Those that come later do not hear of the ask; a second one, when others have come, asks them, too.
 //
 // Ask sends a read and a write, as many again for each session that holds the lock, and with
 // [AskOptions.Wait] it goes on reading as a waiter does. An ask is no sign of life of the
@@ -117,7 +118,7 @@ func (h *Handle) ask(ctx context.Context, base *seen, a Ask) (Asked, error) {
 		return asked, err
 	}
 	// If it stands already and was not heard, who wrote it may have ended before this.
-	return asked, h.c.pokeAll(ctx, cmp.Or(rec, asIs))
+	return asked, h.c.pokeAll(ctx, h.name, sessionsOf(cmp.Or(rec, asIs).askedOf()))
 }
 
 // askable returns the record that asks what s shows to give way, or nil and the ask that
@@ -132,12 +133,12 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 	case r.State == Broken:
 		return nil, Asked{}, fmt.Errorf("lock %q: %w: it is broken already (token %d)", name, ErrNotHeld, r.Token)
 	}
-	if asked, stands := r.asked(); stands && (a.Idle || !asked.Idle) {
+	if asked, stands := r.asked(); stands && (a.Idle || !asked.Idle) && (asked.Grant != "" || !asked.isNameless() && len(r.askedOf()) == len(r.Holders)) {
 		return nil, asked, asked.refusal()
 	}
 	next := r.beside(s.age)
 	if a.Grant = r.Grant; r.State == Shared {
-		a.Grant, next.Mark = "", "" // of all that hold it, and none renews the record
+		a.Grant, a.Grants, next.Mark = "", grantsOf(r.Holders), "" // none of them renews the record
 	}
 	next.Ask = &a
 	// Nothing is left out for it: what stands there is the holder's.
@@ -148,12 +149,37 @@ func askable(name string, s *seen, a Ask) (*Record, Asked, error) {
 	return &next, asked, nil
 }
 
-// asked returns the ask that stands for the grant in the record.
+// asked returns the ask that stands for the grants in the record.
 func (r *Record) asked() (Asked, bool) {
-	if r == nil || r.State == Free || r.Ask == nil || r.Ask.Grant != r.Grant && r.State != Shared {
+	if len(r.askedOf()) == 0 {
 		return Asked{}, false
 	}
 	return Asked{Ask: *r.Ask, Name: r.Name, Token: r.Token, Holder: r.Holder}, true
+}
+
+// askedOf returns the holders whom the ask in the record was asked of.
+func (r *Record) askedOf() []Member {
+	if r == nil || r.State == Free || r.Ask == nil || r.exclusive() && r.Ask.Grant != r.Grant {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.possessors()), func(m Member) bool { return !r.Ask.isOf(m.Grant) })
+}
+
+// isOf reports whether the ask was asked of a grant, which holds the lock.
+func (a *Ask) isOf(grant string) bool {
+	return a.Grant == grant || a.isNameless() || a.Grant == "" && slices.Contains(a.Grants, grant)
+}
+
+// isNameless reports whether an earlier program has written the ask, of several holders without their
+// names. Such an ask is one of all that hold the lock, until a program that names them writes the next
+// holder into the record, or asks once more: it names those that held the lock before.
+func (a *Ask) isNameless() bool { return a.Grant == "" && len(a.Grants) == 0 }
+
+func grantsOf(members []Member) (all []string) {
+	for _, m := range members {
+		all = append(all, m.Grant)
+	}
+	return all
 }
 
 // refusal is the error of an ask that was refused.
@@ -175,7 +201,7 @@ func (h *Handle) answer(ctx context.Context, asked Asked, tell func(Asked)) (Ask
 		wait := h.c.set.expiry(h.c.set.TTL)
 		if err == nil {
 			heard := asked.Heard
-			if now, stands := s.rec.asked(); stands {
+			if now, stands := s.rec.asked(); stands && now.Grant == asked.Grant && now.Grant != "" {
 				asked = now
 				asked.Heard = asked.Heard || heard
 			}
@@ -204,8 +230,7 @@ func (h *Handle) answer(ctx context.Context, asked Asked, tell func(Asked)) (Ask
 	}
 }
 
-// isOver finds out whether the grant that was asked, or all that shared the lock if it is empty,
-// do not hold it any more; else whether the sessions that hold it have heard of the ask, which
+// isOver finds out whether the grants that were asked do not hold the lock any more; else whether the sessions that hold it have heard of the ask, which
 // stands since then, and how long it takes at the most to know more. It writes nothing.
 func (h *Handle) isOver(ctx context.Context, s *seen, asked *Asked, since time.Time) (time.Duration, error) {
 	r, grant := s.rec, asked.Grant
@@ -228,7 +253,8 @@ func (h *Handle) isOver(ctx context.Context, s *seen, asked *Asked, since time.T
 	}
 	ttl := cmp.Or(r.TTL, h.c.set.TTL)
 	living, heard := false, true
-	for _, id := range r.sessions() {
+	of := slices.DeleteFunc(slices.Clone(r.possessors()), func(m Member) bool { return !asked.isOf(m.Grant) })
+	for _, id := range sessionsOf(of) {
 		dead, attended, err := h.c.isDead(ctx, id, h.name, ttl, since)
 		if err != nil {
 			return 0, err
@@ -280,7 +306,7 @@ func (g *grant) hear(rec *Record) {
 	if g.h.own != nil && len(rec.Attend) > 0 {
 		g.h.own.toldOf(rec.Attend)
 	}
-	if !stands || asked.Grant != g.id && rec.State != Shared {
+	if !stands || !asked.isOf(g.id) {
 		return
 	}
 	if g.want(); asked.Idle {

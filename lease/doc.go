@@ -40,7 +40,8 @@
 //     least every min(TTL/10, 1 s), and whenever it is asked.
 //   - A waiter counts on its monotonic clock, from the reply that showed its client a version
 //     first, whatever the handle: so short tries of one client see a dead holder, too. It takes
-//     over when that version has not changed for the TTL in the record times (1+rho)/(1-rho): the holder's clock may be slow while its own is fast. No
+//     over when that version has not changed for the TTL in the record times
+//     (1+rho)/(1-rho): the holder's clock may be slow while its own is fast. No
 //     takeover rests on comparing the waiter's clock with a time that another machine
 //     wrote.
 //   - A holder is known to be dead at once where the store can tell
@@ -163,9 +164,10 @@
 //	             reader, "s" for a slot, "w" for a writer), TTL of its session in milliseconds,
 //	             when it entered in Unix seconds, token, and number of the slot
 //	queue        the waiters in order, likewise, without token and slot
-//	ask          the request to give way: an object with grant (whom it was asked of), by,
-//	             reason, at, idle (only if the holder has no work under it), heard, and
-//	             refused (why)
+//	ask          the request to give way: an object with grant (whom it was asked of; empty if
+//	             the lock has several holders), grants (those of several holders that held the
+//	             lock when it was made), by, reason, at, idle (only if the holder has no work
+//	             under it), heard, and refused (why)
 //	linger_ms    for how long the holder keeps the lock after its work if no client asks
 //	attend       of a session: the locks that others have asked for or broken; ["*"] for all
 //

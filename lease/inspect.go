@@ -147,7 +147,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	// Again, too, if it is broken already: a session that was not told holds on to it.
-	told := c.pokeAll(ctx, asIs)
+	told := c.pokeAll(ctx, name, sessionsOf(asIs.possessors()))
 	if now && errors.Is(told, store.ErrCorrupt) {
 		told = nil // a session whose record cannot be read ends by its deadline
 	}

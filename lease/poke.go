@@ -40,9 +40,9 @@ func (c *Client) poke(ctx context.Context, id, name string) error {
 	return err
 }
 
-// pokeAll is poke for all sessions that hold the lock of r.
-func (c *Client) pokeAll(ctx context.Context, r *Record) error {
-	return errors.Join(inParallel(r.sessions(), maxReleases, func(id string) error { return c.poke(ctx, id, r.Name) })...)
+// pokeAll is poke for several sessions.
+func (c *Client) pokeAll(ctx context.Context, name string, sessions []string) error {
+	return errors.Join(inParallel(sessions, maxReleases, func(id string) error { return c.poke(ctx, id, name) })...)
 }
 
 // tellBroken tells the sessions that hold a broken lock, on behalf of a waiter for it, once
@@ -52,7 +52,7 @@ func (h *Handle) tellBroken(ctx context.Context, l *line) {
 	if s == nil || s.rec == nil || s.rec.State != Broken || s.rec.Now || l.told == s.rec.Nonce {
 		return
 	}
-	if h.c.pokeAll(ctx, s.rec) == nil { // else with the next look again
+	if h.c.pokeAll(ctx, h.name, sessionsOf(s.rec.possessors())) == nil { // else with the next look again
 		l.told = s.rec.Nonce
 	}
 }
@@ -206,14 +206,10 @@ func (g *grant) attendOf(ctx context.Context) error {
 	return err
 }
 
-// sessions returns the sessions that hold the lock.
-func (r *Record) sessions() []string {
-	var all []string
-	if r.exclusive() && r.Session != "" {
-		all = append(all, r.Session)
-	}
-	for _, m := range r.Holders {
-		if !slices.Contains(all, m.Session) {
+// sessionsOf returns the sessions of members, each once.
+func sessionsOf(members []Member) (all []string) {
+	for _, m := range members {
+		if m.Session != "" && !slices.Contains(all, m.Session) {
 			all = append(all, m.Session)
 		}
 	}

@@ -454,7 +454,8 @@ func (r *Record) mark() string {
 
 // Ask is a request to the holders of a lock to give way.
 type Ask struct {
-	Grant   string    // whom it was asked of; empty: all that hold the lock
+	Grant   string    // whom it was asked of; empty if the lock has several holders
+	Grants  []string  // of several holders those that held the lock when it was made
 	By      string    // the asker, for people: at most 1,024 bytes
 	Reason  string    // why, for people: at most 1,024 bytes
 	At      time.Time // when, by the clock of the asker; for people only
@@ -469,6 +470,7 @@ type Ask struct {
 // askFields is the JSON form of an Ask.
 type askFields struct {
 	Grant   string    `json:"grant,omitempty"`
+	Grants  []string  `json:"grants,omitempty"`
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at,omitzero"`
@@ -477,7 +479,7 @@ type askFields struct {
 	Refused string    `json:"refused,omitempty"`
 }
 
-var knownAskFields = []string{"grant", "by", "reason", "at", "idle", "heard", "refused"}
+var knownAskFields = []string{"grant", "grants", "by", "reason", "at", "idle", "heard", "refused"}
 
 const (
 	// maxAskText bounds each text of an Ask, in bytes.
@@ -490,7 +492,7 @@ const (
 
 // encode returns the JSON form of the ask.
 func (a *Ask) encode() (json.RawMessage, error) {
-	known, err := marshal(askFields{a.Grant, a.By, a.Reason, a.At.UTC(), a.Idle, a.Heard, a.Refused})
+	known, err := marshal(askFields{a.Grant, a.Grants, a.By, a.Reason, a.At.UTC(), a.Idle, a.Heard, a.Refused})
 	if err != nil || len(a.unknown) == 0 {
 		return known, err
 	}
@@ -509,9 +511,12 @@ func decodeAsk(value json.RawMessage) (*Ask, error) {
 	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
 		return nil, err
 	}
-	a := &Ask{Grant: f.Grant, By: f.By, Reason: f.Reason, At: f.At, Idle: f.Idle, Heard: f.Heard, Refused: f.Refused}
+	a := &Ask{Grant: f.Grant, Grants: f.Grants, By: f.By, Reason: f.Reason, At: f.At, Idle: f.Idle, Heard: f.Heard, Refused: f.Refused}
 	if longest := max(len(a.By), len(a.Reason), len(a.Refused)); longest > maxAskText {
 		return nil, fmt.Errorf("an ask with a text of %d bytes", longest)
+	}
+	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return sessionOf(grant) == "" }) {
+		return nil, fmt.Errorf("an ask of the grants %.60q", a.Grants)
 	}
 	var err error
 	a.unknown, err = unknownOf(all, knownAskFields)
@@ -524,7 +529,7 @@ func (a *Ask) bare() *Ask {
 	if a == nil {
 		return nil
 	}
-	bare := &Ask{Grant: a.Grant, Idle: a.Idle, Heard: a.Heard}
+	bare := &Ask{Grant: a.Grant, Grants: a.Grants, Idle: a.Idle, Heard: a.Heard}
 	if a.Refused != "" {
 		bare.Refused = "refused"
 	}

@@ -138,6 +138,9 @@ func (r *Record) remove(out func(Member) bool) {
 	if len(r.Holders) == 0 && !exclusive {
 		r.State = Free
 	}
+	if len(r.askedOf()) == 0 {
+		r.Ask = nil // it ends with those whom it was asked of
+	}
 	r.admit()
 }
 
@@ -192,6 +195,14 @@ func (r *Record) grantTo(m Member) error {
 	}
 	if m.Mode == ModeSlot {
 		m.Slot = r.lowestSlot()
+	}
+	switch of := r.askedOf(); {
+	case len(of) == 0:
+		r.Ask = nil
+	case r.Ask.isNameless():
+		ask := *r.Ask
+		ask.Grants = grantsOf(of)
+		r.Ask = &ask
 	}
 	r.State, r.Grant = Shared, "" // that of the last writer says nothing any more
 	r.Holder = "session " + m.Session

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +133,8 @@ The holder hears of it with its next renewal at the latest: with the default TTL
 within ten seconds or so, and a shorter --wait can end before. The holder decides what it does
 then. "run" and "lead" send TERM to their command, and release the lock when that has ended;
 with --on-ask ignore they refuse. "hold" prints the event "asked". One ask stands for a grant:
-a second one changes nothing, and learns of the first. A dead holder is taken over when it
+a second one changes nothing, and learns of the first. Of a lock with several holders all are
+asked that hold it then, and none that comes later. A dead holder is taken over when it
 would have been without an ask. "break" ends the work of a holder that does not give way.
 
 With --wait it says when the holder has heard, waits until it has given way, and says how that
@@ -267,7 +268,7 @@ func endOfAsked(asked lease.Asked) string {
 		return endReleased
 	case now.State == lease.Broken:
 		return endBroken
-	case now.State == lease.Held && now.Grant == asked.Grant, now.State == lease.Shared && asked.Grant == "":
+	case now.State == lease.Held && now.Grant == asked.Grant, slices.ContainsFunc(now.Holders, func(m lease.Member) bool { return slices.Contains(asked.Grants, m.Grant) }):
 		return endDead
 	}
 	return endPassed
@@ -289,7 +290,11 @@ func overText(asked lease.Asked, url string) string {
 	case endDead:
 		return fmt.Sprintf("%s %s dead: the next one that asks can take the lock", whose, is)
 	case endPassed:
-		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, cmp.Or(asked.Now.Holder, "others"), asked.Now.Token)
+		next := asked.Now.Holder
+		if next == "" || asked.Now.State == lease.Shared { // Holder names only the member that entered last
+			next = "others"
+		}
+		return fmt.Sprintf("%s %s given way: the lock has passed to %s (token %d)", whose, has, next, asked.Now.Token)
 	case endRemoved:
 		return fmt.Sprintf("%s %s the lock no more: its record was removed", whose, has)
 	}
