@@ -74,12 +74,12 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	if op.Kind.Write() {
 		ctx = store.WithMark(ctx, tokenOf(op.Value))
 	}
-	patience.asked()
 	// A call that was left behind must not change what the caller looks at.
 	own := *op
+	sent := patience.sends()
 	err := c.run(ctx, key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
-	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
-		patience.answered()
+	if err == nil || ctx.Err() == nil { // else the store is not why it failed
+		patience.hears(sent, op.Kind.Write(), err)
 	}
 	if !errors.Is(err, errLeft) {
 		*op = own

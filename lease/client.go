@@ -27,6 +27,7 @@ type Client struct {
 	presence store.Presence // nil where the store knows of none
 	memory   Memory         // nil where nothing is kept
 	surveys  *surveys       // nil where waiters make no use of listings
+	silence  silence        // of the store, for those who wait
 	calls    *calls         // carries out all calls of these
 
 	listeners []*listener

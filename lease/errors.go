@@ -61,7 +61,7 @@ var (
 	// ErrClosed: the client, or the session, was closed.
 	ErrClosed = errors.New("lease client or session closed")
 
-	// ErrSilent: the store has answered no request for Options.Patience. An error that matches it
+	// ErrSilent: the store has answered no request, or no write, for Options.Patience. An error that matches it
 	// matches [store.ErrUnavailable], too, and [ErrHeld] if the lock was held when the store answered
 	// last.
 	ErrSilent = errors.New("the store is silent")

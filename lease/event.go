@@ -16,8 +16,9 @@ const (
 	// that the client waits for, however many of its goroutines do.
 	EventWaiting EventKind = "waiting"
 
-	// EventSilent: the store has answered no request of an Acquire for [FirstSilence],
-	// and then again every [NextSilence]. Only with Options.Patience.
+	// EventSilent: the store has answered no request, or no write, of those who wait for
+	// [FirstSilence], and then again every [NextSilence]. It is sent once for all who wait
+	// through the client. Only with Options.Patience.
 	EventSilent EventKind = "store silent"
 
 	// EventAcquired: a grant began.
@@ -55,7 +56,7 @@ const (
 	EventFenced EventKind = "session fenced"
 )
 
-// When an Acquire reports that the store does not answer; see [EventSilent].
+// When a client reports that the store does not answer; see [EventSilent].
 const (
 	FirstSilence = 3 * time.Second
 	NextSilence  = 5 * time.Second
@@ -73,7 +74,7 @@ type Event struct {
 	Deadline time.Time     // end of the holder's trust, by the wall clock, for display
 	Since    time.Time     // when waiting: when that grant began, by its holder's clock
 	Wait     time.Duration // when waiting: until a takeover, if the holder is dead; when silent: until it gives up
-	Err      error         // when at risk, lost, released: why, if there is more to say
+	Err      error         // when at risk, lost, released: why, if there is more to say; when silent: the last error, or nil
 	Missed   int           // how many events were dropped since the one delivered before
 }
 

@@ -122,11 +122,7 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	}
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := h.c.set.withPatience(ctx, func(left time.Duration) {
-		e := h.event(EventSilent)
-		e.Wait = left
-		h.c.emit(e)
-	})
+	ctx, stop := h.c.withPatience(ctx, h.event(EventSilent))
 	defer stop()
 	for g := h.barred(); g != nil; g = h.barred() {
 		select {
@@ -191,11 +187,10 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		sure := h.surveyed(ctx, l)
 		l.until = time.Time{}
 		var guard *Guard
-		h.c.asks(l)
 		guard, err = h.attemptOver(ctx, sure, true)
 		l.last = h.known()
 		if err == nil || errors.Is(err, ErrHeld) {
-			h.c.answered(l)
+			h.c.silence.rest(&l.unanswered)
 		}
 		if err == nil {
 			h.meet(met, guard)

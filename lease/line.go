@@ -15,9 +15,10 @@ import (
 // another.
 type line struct {
 	waiters []*waiter // guarded by the client's mutex
-	asking  bool      // likewise: the store was asked, and has not answered since
 	surveys bool      // likewise: it makes use of surveys
 	looked  looked    // likewise: the last look of a handle of the client
+
+	unanswered unanswered // of the requests that were sent for all of them
 
 	// held is what the last look that found the lock held has shown.
 	held atomic.Pointer[HeldError]
@@ -44,15 +45,14 @@ type line struct {
 
 // waiter is a goroutine in a line.
 type waiter struct {
-	h        *Handle
-	patience *patience
-	turn     chan struct{} // closed when it is the first
-	wake     chan struct{} // its handle was granted the lock, or the lock was released
+	h    *Handle
+	turn chan struct{} // closed when it is the first
+	wake chan struct{} // its handle was granted the lock, or the lock was released
 }
 
 // enter puts a goroutine that waits through h at the end of the line.
 func (c *Client) enter(ctx context.Context, h *Handle) (*line, *waiter) {
-	w := &waiter{h: h, patience: patienceOf(ctx), turn: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &waiter{h: h, turn: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lines[h.key]
@@ -63,31 +63,8 @@ func (c *Client) enter(ctx context.Context, h *Handle) (*line, *waiter) {
 	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
 		close(w.turn)
 	}
-	if l.asking {
-		w.patience.asked()
-	}
+	patienceOf(ctx).share(&l.unanswered)
 	return l, w
-}
-
-// asks notes that the store is asked for all who stand in the line: the patience of
-// each begins.
-func (c *Client) asks(l *line) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.asking = true
-	for _, w := range l.waiters {
-		w.patience.asked()
-	}
-}
-
-// answered notes that the store has answered.
-func (c *Client) answered(l *line) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.asking = false
-	for _, w := range l.waiters {
-		w.patience.answered()
-	}
 }
 
 // leave takes a goroutine out of the line and gives the turn to the next.

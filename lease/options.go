@@ -111,11 +111,13 @@ type Options struct {
 	// record, for leases that outlive the process.
 	NoPresence bool
 
-	// Patience is how long Acquire puts up with a store that answers no request, or
-	// fails every one, before it returns the error; at least two writes of a store that
-	// has its writes wait. The error matches [ErrSilent]. A claim that may yet be applied is then
-	// made harmless, which takes up to [Tuning.ReleaseTimeout] more. Zero means as long as the
-	// context lives.
+	// Patience is how long Acquire and OpenSession put up with a store that answers no request,
+	// or fails every one, before they return the error. The error matches [ErrSilent]. The time
+	// counts from the last answer to any of the client's waits. If only writes fail, as on a full
+	// disk, it counts from the last answered write, without the times in which there is nothing
+	// to write. On a store that has its writes wait it begins when a write should be done, and is
+	// at least two writes. A claim that may yet be applied is then made harmless, which takes up to
+	// [Tuning.ReleaseTimeout] more. Zero means as long as the context lives.
 	Patience time.Duration
 
 	// KeyPrefix is put before a lock's name, with a slash, to make its key.

@@ -71,9 +71,7 @@ func (c *Client) sessionHandle(id string) (*Handle, error) {
 func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 	ctx, cancel := c.bind(ctx)
 	defer cancel(nil)
-	ctx, stop := c.set.withPatience(ctx, func(left time.Duration) {
-		c.emit(Event{Kind: EventSilent, Wait: left})
-	})
+	ctx, stop := c.withPatience(ctx, Event{Kind: EventSilent})
 	defer stop()
 	for pause := c.backoff(c.set.MinPoll, c.set.MaxPoll); ; {
 		s, err := c.openSession(ctx)

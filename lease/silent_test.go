@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -77,4 +78,200 @@ func TestStoreFallsSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A wait ends when the store's writes have failed for Options.Patience, though its reads answer: on
+// a full disk, say. It is reported with the last error before. A wait that has nothing to write is
+// not silent, whether the writes of others fail or not.
+func TestWritesAloneFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		script func(*store.Op) fault
+		held   bool // by another holder, which lives for longer than the wait
+		dead   bool // so that the waiter has to write a minute later
+		open   bool // a session
+		want   time.Duration
+	}{
+		"refused":       {script: func(op *store.Op) fault { return writes(op, fail) }, want: 30 * time.Second},
+		"unknown":       {script: func(op *store.Op) fault { return writes(op, drop) }, want: 30 * time.Second},
+		"hanging":       {script: func(op *store.Op) fault { return writes(op, hang) }, want: 30 * time.Second},
+		"a session":     {script: func(op *store.Op) fault { return writes(op, fail) }, open: true, want: 30 * time.Second},
+		"held":          {script: func(op *store.Op) fault { return writes(op, fail) }, held: true},
+		"a dead holder": {script: func(op *store.Op) fault { return writes(op, fail) }, held: true, dead: true, want: 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				if c.held {
+					mustTry(t, client(t, st, &lease.Options{TTL: time.Minute, Manual: c.dead}), "job")
+				}
+				w := newWire(unwatched{st})
+				w.set(c.script)
+				var mu sync.Mutex
+				var events []lease.Event
+				began := time.Now()
+				cl := client(t, w, &lease.Options{Floor: true, Patience: 30 * time.Second, OnEvent: func(e lease.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == lease.EventSilent {
+						events = append(events, e)
+					}
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				var err error
+				if c.open {
+					_, err = cl.OpenSession(ctx)
+				} else {
+					_, err = cl.Acquire(ctx, "job")
+				}
+				took := time.Since(began)
+				mu.Lock()
+				defer mu.Unlock()
+				if c.want == 0 {
+					if len(events) > 0 || errors.Is(err, lease.ErrSilent) {
+						t.Errorf("a healthy wait ends with %v, after %d events", err, len(events))
+					}
+					return
+				}
+				if !errors.Is(err, lease.ErrSilent) || took < c.want || took > c.want+20*time.Second {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if len(events) < 3 || events[len(events)-1].Err == nil || name != "hanging" && !errors.Is(events[0].Err, errNetwork) {
+					t.Errorf("%d events, the last of which is %+v", len(events), events)
+				}
+			})
+		})
+	}
+}
+
+// writes does f to a write.
+func writes(op *store.Op, f fault) fault {
+	if op.Kind.Write() {
+		return f
+	}
+	return pass
+}
+
+// The time in which a waiter's writes fail adds up over the times in which it has nothing to write,
+// and begins again with a write that is answered.
+func TestWritesFailBetweenHolders(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			lost := func(op *store.Op) fault { return writes(op, drop) }
+			w := newWire(unwatched{st})
+			w.set(lost)
+			c := client(t, w, &lease.Options{Floor: true, Patience: 30 * time.Second})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Acquire(ctx, "job")
+				done <- err
+			}()
+			other := client(t, st, nil)
+			for i := 0; ; i++ { // free for ten seconds, held for a minute
+				time.Sleep(10 * time.Second)
+				g, err := other.TryAcquire(ctx, "job")
+				if answered && i%2 == 1 {
+					w.set(nil)
+					if g2, err := c.Acquire(ctx, "other"); err == nil {
+						mustRelease(t, g2)
+					}
+					w.set(lost)
+				}
+				if err == nil {
+					time.Sleep(time.Minute)
+					mustRelease(t, g)
+				}
+				select {
+				case err := <-done:
+					if silent := errors.Is(err, lease.ErrSilent); silent == answered || !answered && i > 5 {
+						t.Errorf("a write is answered: %v; after %d holders: %v", answered, i, err)
+					}
+					return
+				default:
+				}
+			}
+		})
+	}
+}
+
+// One client that waits for many locks, of a store that answers its many requests one after the
+// other, is not silent, however long each of them is queued. A store that is silent is reported
+// once, and not for each of those that wait.
+func TestSilenceIsOfTheClient(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(&slowStore{Store: unwatched{st}, silent: silent, turn: make(chan struct{}, 1)})
+			var mu sync.Mutex
+			told := 0
+			c := client(t, w, &lease.Options{TTL: 10 * time.Minute, Patience: 10 * time.Second, OnEvent: func(e lease.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Kind == lease.EventSilent {
+					told++
+				}
+			}})
+			var all sync.WaitGroup
+			for i := range 100 {
+				all.Go(func() {
+					if _, err := c.Acquire(t.Context(), fmt.Sprint("job-", i)); errors.Is(err, lease.ErrSilent) != silent {
+						t.Errorf("job-%d: %v", i, err)
+					}
+				})
+			}
+			all.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if silent && told != 2 || !silent && told != 0 {
+				t.Errorf("silent: %v; reported %d times", silent, told)
+			}
+		})
+	}
+}
+
+// slowStore carries out one write at a time, in a quarter of a second, or none.
+type slowStore struct {
+	store.Store
+	silent bool
+	turn   chan struct{}
+}
+
+func (s *slowStore) Put(ctx context.Context, key string, base store.Version, value []byte) (store.Version, error) {
+	if s.silent {
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return "", store.MarkNotApplied(context.Cause(ctx))
+	}
+	defer func() { <-s.turn }()
+	time.Sleep(time.Second / 4)
+	return s.Store.Put(ctx, key, base, value)
+}
+
+// A store whose writes wait on purpose is not silent meanwhile.
+func TestWriteTimeIsNoSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		const wait = 12 * time.Second
+		var mu sync.Mutex
+		told := 0
+		c := client(t, &waitingStore{st, wait}, &lease.Options{TTL: 5 * time.Minute, Patience: 30 * time.Second, OnEvent: func(e lease.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == lease.EventSilent {
+				told++
+			}
+		}})
+		began := time.Now()
+		if _, err := c.Acquire(t.Context(), "job"); err != nil || time.Since(began) < wait {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if told > 0 {
+			t.Errorf("it is called silent %d times", told)
+		}
+	})
 }

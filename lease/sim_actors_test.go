@@ -170,6 +170,10 @@ func (a *actor) refused(err error) {
 		a.p.s.count(func(s *simStats) { s.OtherSlots++; a.p.s.slots = slots.Have })
 	case errors.Is(err, lease.ErrKind):
 		a.p.s.count(func(s *simStats) { s.OtherKinds++ })
+	case errors.Is(err, lease.ErrSilent) && a.p.s.calm:
+		a.p.s.fail("a healthy store is called silent: %v", err)
+	case errors.Is(err, lease.ErrSilent):
+		a.p.s.count(func(s *simStats) { s.Silences++ })
 	}
 }
 

@@ -34,6 +34,7 @@ type process struct {
 	life  *life
 	lives []*life // all that there were
 	bad   fault   // what the network does now
+	alone bool    // to writes, and not to reads
 	odds  float64
 	awake time.Time // when the machine wakes up that is asleep
 }
@@ -130,7 +131,7 @@ func (l *life) network(op *store.Op) fault {
 	f := p.bad
 	if time.Now().Before(p.awake) {
 		f = deaf // it leaves when the machine wakes up
-	} else if p.rnd.Float64() >= p.odds {
+	} else if p.rnd.Float64() >= p.odds || p.alone && !op.Kind.Write() {
 		return pass
 	}
 	if f == pass {
@@ -159,9 +160,12 @@ func (p *process) deafness() time.Duration {
 func (p *process) weather() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch p.rnd.IntN(6) {
+	p.alone = false
+	switch p.rnd.IntN(7) {
 	case 0: // nothing gets through
 		p.bad, p.odds = []fault{drop, hang, hangLate, deaf}[p.rnd.IntN(4)], 1
+	case 6: // writes alone fail
+		p.bad, p.odds, p.alone = []fault{fail, drop, hang}[p.rnd.IntN(3)], 1, true
 	case 1: // replies get lost
 		p.bad, p.odds = lose, 0.7
 	case 2, 3: // of everything a little

@@ -83,6 +83,7 @@ type simStats struct {
 	GrantsOnCalm     int // on a healthy store
 	Takeovers        int `sim:"rare"`
 	Losses           int `sim:"rare"`
+	Silences         int `sim:"rare"` // waits that they ended
 	StaleWrites      int `sim:"rare"` // that the fence refused
 	Plain            int
 	UnderSessions    int
