@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -23,7 +22,7 @@ func (a *app) fitted() *fitter {
 	return &fitter{to: a.stdout, width: width}
 }
 
-// fitter cuts lines to a width in letters; zero cuts nothing. A line that was cut ends with
+// fitter cuts lines to a width in columns; zero cuts nothing. A line that was cut ends with
 // an ellipsis.
 type fitter struct {
 	to    io.Writer
@@ -62,12 +61,21 @@ func (f *fitter) Close() error {
 	return err
 }
 
-// cut returns a line that is at most width letters long.
+// cut returns a line that is at most width columns wide. A letter from U+1100 on counts for two
+// columns, which it has at most.
 func cut(line []byte, width int) []byte {
 	line = bytes.TrimRight(line, " ")
-	if width <= 0 || utf8.RuneCount(line) <= width {
+	used, end := 0, 0 // end is where the ellipsis fits
+	for i, r := range string(line) {
+		if used < width {
+			end = i
+		}
+		if used++; r >= 0x1100 {
+			used++
+		}
+	}
+	if width <= 0 || used <= width {
 		return bytes.Clone(line)
 	}
-	letters := bytes.Runes(line)
-	return append([]byte(string(letters[:width-1])), "…"...)
+	return append(bytes.Clone(line[:end]), "…"...)
 }

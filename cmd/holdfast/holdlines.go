@@ -84,7 +84,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	asked, cancel := untilSignal(ctx)
 	defer cancel()
 	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.stdout), claims: map[string]*claim{}}
-	f.events = h.event
+	f.events, f.reportsWaits = h.event, true
 	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
 	if err != nil {
 		return err

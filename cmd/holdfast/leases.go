@@ -24,6 +24,8 @@ type leaseFlags struct {
 	detached bool              // the lease outlives this process
 	flags    *pflag.FlagSet    // those that the values come from; nil if they come from elsewhere
 	events   func(lease.Event) // called with each event
+
+	reportsWaits bool // the command itself reports its waits
 }
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
@@ -96,7 +98,7 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
 	var client *lease.Client
-	waiting := a.waitingLine(st.url, func(r lease.Record) string { return holdersOf(ctx, client, r) })
+	waiting := a.waitingLine(st.url, f, func(r lease.Record) string { return holdersOf(ctx, client, r) })
 	options.OnEvent = func(e lease.Event) {
 		waiting(e)
 		if f.events != nil {

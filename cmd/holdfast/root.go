@@ -33,6 +33,7 @@ type app struct {
 	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
 	makes          making
 	toldState      sync.Once
+	wait           shownWait
 
 	// Global flags.
 	storeURL string
@@ -51,6 +52,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.root.SetOut(stdout)
 	a.root.SetErr(stderr)
 	err := a.root.ExecuteContext(context.Background())
+	a.wait.end(stderr, "")
 	if err == nil {
 		return statusOK
 	}
@@ -88,6 +90,9 @@ type problem struct {
 // tell writes a message to stderr. All messages go through it, so that no text of others
 // can control a terminal or forge a line of a log.
 func (a *app) tell(p problem) {
+	a.wait.mu.Lock()
+	defer a.wait.mu.Unlock()
+	a.wait.clear(a.stderr)
 	if a.json {
 		_ = printable.JSON(a.stderr).Encode(p) // there is no other place for the message
 		return

@@ -167,7 +167,8 @@ func TestTerminalJobControl(t *testing.T) {
 	sh.expect(`[^-]icanon`)
 }
 
-// Waiting on a terminal tells for whom, and how long; nothing of it is left.
+// Waiting on a terminal tells for whom, and how long, on one line that is no wider than the
+// terminal; nothing of it is left.
 func TestTerminalWaiting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -186,7 +187,11 @@ func TestTerminalWaiting(t *testing.T) {
 		show.Env = holder.Env
 	}
 	waiter := onTerminal(t, dir, bin, "run", "job", "--", "echo", "got it")
-	waiter.expect(`waiting for job, held by ada@db1 since \d\d:\d\d:\d\d \(token \d+\) on file:`)
+	waiter.expect(`\r\x1b\[K(waiting for job, held by ada@db1 since [^\r\n]{20,35}…: \d+s)\r\x1b\[K`) // 80 columns
+	if err := pty.Setsize(waiter.pty, &pty.Winsize{Rows: 24, Cols: 500}); err != nil {
+		t.Fatal(err)
+	}
+	waiter.expect(`waiting for job, held by ada@db1 since \d\d:\d\d:\d\d \(token \d+\) on file:[^\r\n…]*: \d+s`)
 	_ = holder.Process.Signal(syscall.SIGTERM)
 	waiter.expect("\r\x1b\\[Kgot it")
 }

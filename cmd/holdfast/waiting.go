@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -16,89 +17,151 @@ import (
 // patience is how long the command keeps asking a store that does not answer.
 const patience = 30 * time.Second
 
-// showAfter is how long a wait lasts before a terminal shows it.
-const showAfter = 2 * time.Second
+// When a wait is shown: on a terminal after showAfter, on a line that is kept up to date; elsewhere
+// after noteAfter, and then each time that the wait is twice as long, at least every noteEvery.
+const (
+	showAfter = 2 * time.Second
+	noteAfter = 5 * time.Second
+	noteEvery = 10 * time.Minute
+)
 
-// waitingLine returns the receiver of the events of a client on a store. On a terminal it
-// shows, after a moment, which holder the command waits for, since when the holder has the
-// lock, and how long the wait has lasted. In a pipe it shows none of this, unless --verbose
-// asks for every event. In both it says if the store does not answer, unless --quiet. It calls
-// holders with a record to learn the name of its holder.
-func (a *app) waitingLine(url string, holders func(lease.Record) string) func(lease.Event) {
-	f, isFile := a.stderr.(*os.File)
-	show := !a.quiet && isFile && term.IsTerminal(int(f.Fd()))
-	var (
-		mu    sync.Mutex
-		since time.Time
-		stop  chan struct{}
-		ended chan struct{}
-	)
-	clear := func() {
-		if stop != nil {
-			close(stop)
-			<-ended
-			stop = nil
-		}
+// shownWait is what stderr shows of the lock that the command waits for.
+type shownWait struct {
+	mu    sync.Mutex
+	name  string // of the lock; empty if it waits for none
+	since time.Time
+	stop  chan struct{} // closed when another holder has the lock, or the wait ends
+	drawn bool          // the last line of the terminal shows the wait
+}
+
+// end ends what is shown of the wait for a lock; the empty name means any.
+func (w *shownWait) end(out io.Writer, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.name == "" || name != "" && name != w.name {
+		return
 	}
+	close(w.stop)
+	w.name = ""
+	w.clear(out)
+}
+
+// clear clears the line of the wait. The caller holds w.mu.
+func (w *shownWait) clear(out io.Writer) {
+	if w.drawn {
+		fmt.Fprint(out, "\r\x1b[K")
+		w.drawn = false
+	}
+}
+
+// begin notes that another holder has the lock that the command waits for.
+func (w *shownWait) begin(name string) (since time.Time, stop chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.name != "" {
+		close(w.stop)
+	}
+	if w.name != name {
+		w.name, w.since = name, time.Now()
+	}
+	w.stop = make(chan struct{})
+	return w.since, w.stop
+}
+
+// waitingLine returns the receiver of the events of a client on a store. It shows, after a
+// moment, which holder the command waits for, since when the holder has the lock, and how long
+// the wait has lasted; and that the store does not answer. --quiet hides both, and --verbose
+// shows every event. It calls holders with a record to learn the name of its holder.
+func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) string) func(lease.Event) {
 	return func(e lease.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if show || a.verbose {
+		if a.verbose {
 			e.Holder = holders(lease.Record{Holder: e.Holder})
-		}
-		if show {
-			clear()
-			switch e.Kind {
-			case lease.EventWaiting:
-				if since.IsZero() {
-					since = time.Now()
-				}
-				stop, ended = make(chan struct{}), make(chan struct{})
-				go showWait(a, e, url, since, stop, ended)
-			default:
-				since = time.Time{}
-			}
 		}
 		switch {
 		case e.Kind == lease.EventSilent:
-			a.silent(url, e.Wait)
+			a.silent(url, e)
 		case a.verbose:
 			a.event(e, url)
 		}
+		switch {
+		case a.quiet || f.reportsWaits || e.Kind == lease.EventSilent:
+		case e.Kind == lease.EventWaiting:
+			since, stop := a.wait.begin(e.Name)
+			go a.showWait(e, url, holders, since, stop)
+		default:
+			a.wait.end(a.stderr, e.Name)
+		}
 	}
 }
 
-// silent says that a store does not answer.
-func (a *app) silent(url string, left time.Duration) {
-	a.notef("the store %s does not answer; it is asked for %v more", url, left.Round(time.Second))
+// silent says that a store does not answer, or fails.
+func (a *app) silent(url string, e lease.Event) {
+	what := fmt.Sprintf("the store %s does not answer", url)
+	if e.Err != nil {
+		if what = oneLine(e.Err); !strings.Contains(what, url) {
+			what = fmt.Sprintf("the store %s fails: %s", url, what)
+		}
+	}
+	a.notef("%s; it is asked for %v more", what, e.Wait.Round(time.Second))
 }
 
-// showWait keeps one line up to date until stop, and then clears it.
-func showWait(a *app, e lease.Event, url string, since time.Time, stop, ended chan struct{}) {
-	defer close(ended)
-	holder := "held by " + e.Holder
-	if !e.Since.IsZero() {
-		holder += " since " + shortTime(e.Since)
+// showWait shows a wait until stop.
+func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) string, since time.Time, stop chan struct{}) {
+	file, _ := a.stderr.(*os.File)
+	terminal := file != nil && !a.json && term.IsTerminal(int(file.Fd()))
+	next, every := noteAfter, noteEvery
+	if terminal {
+		next, every = showAfter, time.Second
 	}
-	first := time.NewTimer(time.Until(since.Add(showAfter)))
-	defer first.Stop()
+	for next < time.Since(since) { // an earlier holder's part of the wait has been shown
+		next = later(next, every)
+	}
+	text := ""
+	for {
+		timer := time.NewTimer(time.Until(since.Add(next)))
+		select {
+		case <-stop:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if text == "" {
+			holder := "held by " + holders(lease.Record{Holder: e.Holder})
+			if !e.Since.IsZero() {
+				holder += " since " + shortTime(e.Since)
+			}
+			text = fmt.Sprintf("waiting for %s, %s (token %d) on %s", e.Name, holder, e.Token, url)
+		}
+		waited := time.Since(since).Round(time.Second)
+		if terminal {
+			a.wait.draw(file, text, fmt.Sprint(": ", waited), stop)
+		} else {
+			a.notef("%s, for %v so far", text, waited)
+		}
+		next = later(next, every)
+	}
+}
+
+// later returns after how much of a wait it is shown next.
+func later(next, every time.Duration) time.Duration { return next + min(next, every) }
+
+// draw draws the line of a wait, cut to the width of the terminal.
+func (w *shownWait) draw(file *os.File, text, end string, stop chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	select {
 	case <-stop:
 		return
-	case <-first.C:
+	default:
 	}
-	defer fmt.Fprint(a.stderr, "\r\x1b[K")
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		line := fmt.Sprintf("waiting for %s, %s (token %d) on %s: %v", e.Name, holder, e.Token, url, time.Since(since).Round(time.Second))
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s", printable.Text(line))
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		width = 80
 	}
+	// A terminal may begin another line after its last column.
+	line := cut([]byte(printable.Text(text)), max(1, width-1-len(end)))
+	fmt.Fprintf(file, "\r\x1b[K%s%s", line, end)
+	w.drawn = true
 }
 
 // event writes an event on one line.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
+)
+
+// On a full disk, whose reads are answered, a run that waits says after a few seconds what is wrong,
+// and ends with the status of a store that cannot be reached; or goes on if there is room again.
+func TestRunOnAFullDisk(t *testing.T) {
+	suitetest.NeedRoot(t, "a mount")
+	t.Parallel()
+	bin := holdfastBinary(t)
+	for _, roomAgain := range []bool{true, false} {
+		dir := t.TempDir()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size=256k"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+		run := func(name string) *exec.Cmd {
+			cmd := exec.Command(bin, "run", name, "--", "true")
+			cmd.Env = environ(dir, "HOME="+t.TempDir())
+			return cmd
+		}
+		if said, err := run("earlier").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		filler := filepath.Join(dir, "filler")
+		if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		cmd := run("job") // the last page of the other lock has room
+		errs, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		killed := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+		defer killed.Stop()
+		lines := bufio.NewReader(errs)
+		first, _ := lines.ReadString('\n')
+		if took := time.Since(began); !strings.Contains(first, "no space left on device; it is asked for") || took > patience/2 {
+			t.Errorf("after %v it says %q", took, first)
+		}
+		if roomAgain {
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest, _ := io.ReadAll(lines)
+		_ = cmd.Wait()
+		status, took := cmd.ProcessState.ExitCode(), time.Since(began)
+		switch {
+		case roomAgain && (status != statusOK || took > patience):
+			t.Errorf("with room again, status %d after %v: %s", status, took, rest)
+		case !roomAgain && (status != statusUnreachable || took < patience || !strings.Contains(string(rest), "no space left on device\n")):
+			t.Errorf("status %d after %v: %s", status, took, rest)
+		}
+	}
+}
