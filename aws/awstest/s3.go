@@ -31,17 +31,22 @@ type S3Broken struct {
 	IgnoreDeleteGone  bool // of a DELETE of what does not exist: it succeeds
 	IgnoreOnCopy      bool // the conditions on the destination
 	IgnoreCopySource  bool // the conditions on the source
-	IgnoreOnComplete  bool // of an upload in parts
-	RefuseAndWrite    bool // answers 412 to a PUT, and writes all the same
-	MarkerExists      bool // a delete marker counts as an object in If-None-Match
-	EqualETags        bool // an ETag made of the size alone
-	StaleList         bool // a listing that lags one write behind
-	NoConditions      bool // answers 501 to every condition of a write
-	MixedReads        bool // the first GET after a write has the ETag from before it
-	BrokenOff         bool // every other GET breaks off in the middle of its body
-	Cached            bool // answers carry an Age header
-	NoDate            bool // answers carry no Date
-	UploadsOfKey      bool // a listing of uploads takes its prefix for a whole key, unless it is empty
+
+	// CopyHeader is a header of a copy that stands for If-None-Match: *, and CopyRefused the
+	// status of the answer if there is an object.
+	CopyHeader       string
+	CopyRefused      int
+	IgnoreOnComplete bool // of an upload in parts
+	RefuseAndWrite   bool // answers 412 to a PUT, and writes all the same
+	MarkerExists     bool // a delete marker counts as an object in If-None-Match
+	EqualETags       bool // an ETag made of the size alone
+	StaleList        bool // a listing that lags one write behind
+	NoConditions     bool // answers 501 to every condition of a write
+	MixedReads       bool // the first GET after a write has the ETag from before it
+	BrokenOff        bool // every other GET breaks off in the middle of its body
+	Cached           bool // answers carry an Age header
+	NoDate           bool // answers carry no Date
+	UploadsOfKey     bool // a listing of uploads takes its prefix for a whole key, unless it is empty
 
 	// Skew is added to the clock of the server, and LastModifiedSkew to that of
 	// Last-Modified beside it.

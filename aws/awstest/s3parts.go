@@ -142,6 +142,9 @@ func (s *S3) copy(r s3Request, b *s3Bucket) *http.Response {
 	if resp == nil {
 		resp = s.condition(r, b, r.key, s.Broken.IgnoreOnCopy, s.Broken.IgnoreOnCopy)
 	}
+	if h := s.Broken.CopyHeader; resp == nil && h != "" && r.Header.Get(h) != "" && b.current(r.key) != nil {
+		resp = s.fail(r, s.Broken.CopyRefused, "AlreadyThere")
+	}
 	if resp != nil {
 		return resp
 	}

@@ -34,7 +34,7 @@
 //
 // # Rights
 //
-// dynamodb:PutItem on the table is enough. [CreateTable] needs dynamodb:CreateTable,
+// dynamodb:PutItem on the table is enough. [Table.Rows] needs dynamodb:Scan. [CreateTable] needs dynamodb:CreateTable,
 // DescribeTable, DescribeTimeToLive and UpdateTimeToLive; [Table.Describe] needs dynamodb:DescribeTable and
 // DescribeTimeToLive.
 package reservation

@@ -131,10 +131,13 @@ func (d *decoder) count(item map[string]types.AttributeValue, name string) uint6
 	return n
 }
 
+// probes starts the paths of the rows of [Table.Verify].
+const probes = ".holdfast-probe/"
+
 // probe returns the row of [Table.Verify].
 func probe() reserve.Row {
 	return reserve.Row{
-		Key: ".holdfast-probe/" + rand.Text(), Generation: 1 << 32, Timeout: time.Second,
+		Key: probes + rand.Text(), Generation: 1 << 32, Timeout: time.Second,
 		TTL: time.Now().Add(time.Hour).Unix(), Nonce: rand.Text(),
 	}
 }

@@ -20,10 +20,11 @@ type Setting struct {
 // Parse reads a setting: dynamo:TABLE or dynamo:TABLE:MILLISECONDS. Spaces around the
 // whole and around the table do not count. It refuses what object_store refuses as
 // conditional_put, and further an empty table and a timeout out of the bounds of package
-// reserve; the error matches store.ErrMisconfigured.
+// reserve; the error matches store.ErrMisconfigured, and does not repeat the text, which may
+// hold a secret.
 func Parse(text string) (Setting, error) {
 	wrong := func(what string) (Setting, error) {
-		return Setting{}, fmt.Errorf("%w: %.100q is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, text, what)
+		return Setting{}, fmt.Errorf("%w: it is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS: %s", store.ErrMisconfigured, what)
 	}
 	kind, rest, found := strings.Cut(strings.TrimSpace(text), ":")
 	if !found || kind != "dynamo" {

@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/internal/dynamocall"
+	"github.com/holdfast-go/holdfast/aws/internal/transport"
 	"github.com/holdfast-go/holdfast/object/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -125,6 +129,45 @@ func (t *Table) put(ctx context.Context, row reserve.Row, in *dynamodb.PutItemIn
 		return reserve.Placed{}, store.MarkNotApplied(fmt.Errorf("%s: %w", t.t.Where, err))
 	}
 	return reserve.Placed{}, met
+}
+
+// maxPage is the most bytes of items in an answer to a Scan, as DynamoDB counts them: 1 MiB,
+// and the item that exceeds that.
+const maxPage = 1<<20 + 400<<10
+
+// Rows implements [reserve.Lister], by consistent Scans of at most 1 MiB each. It leaves
+// out what [Table.Verify] has left.
+func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
+	return func(yield func(reserve.Row, error) bool) {
+		in := &dynamodb.ScanInput{TableName: &t.t.Name, ConsistentRead: aws.Bool(true)}
+		pages := awscall.Pages{Endless: true}
+		for {
+			var out *dynamodb.ScanOutput
+			err := t.t.Repeat(transport.ExpectItems(ctx, maxPage), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+				out, err = t.t.Client.Scan(ctx, in, opt)
+				return err
+			})
+			if err == nil && len(out.LastEvaluatedKey) > 0 {
+				err = pages.Next(fmt.Sprint(out.LastEvaluatedKey[attrPath], out.LastEvaluatedKey[attrETag]), len(out.Items))
+			}
+			if err != nil {
+				yield(reserve.Row{}, err)
+				return
+			}
+			for _, item := range out.Items {
+				row, err := decode(item)
+				if err != nil {
+					err = fmt.Errorf("%s: %w", t.t.Where, err)
+				}
+				if !strings.HasPrefix(row.Key, probes) && !yield(row, err) {
+					return
+				}
+			}
+			if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+				return
+			}
+		}
+	}
 }
 
 // Description describes a table.

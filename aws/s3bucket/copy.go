@@ -104,13 +104,21 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 	}
 	cond := condition{o.IfAbsent, o.IfMatch}
 	in.IfMatch, in.IfNoneMatch = cond.headers()
+	special := func(*s3.Options) {}
+	refusal := 0
+	if own := b.o.CopyIfAbsent; own != nil && cond.ifAbsent {
+		in.IfNoneMatch, special, refusal = nil, own.apply, own.Status
+	}
 	var info object.Info
 	send := func() error {
 		var out *s3.CopyObjectOutput
 		c, err := b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = b.client.CopyObject(ctx, in, opt)
+			out, err = b.client.CopyObject(ctx, in, opt, special)
 			return err
 		})
+		if err != nil && refusal != 0 && c.Status() == refusal {
+			err = &object.ConflictError{}
+		}
 		if err == nil && (out.CopyObjectResult == nil || aws.ToString(out.CopyObjectResult.ETag) == "") {
 			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 		}

@@ -90,6 +90,10 @@ type Options struct {
 	// user insists.
 	Assume []object.Ability
 
+	// CopyIfAbsent is how a server that is not Amazon's makes a copy conditional on there
+	// being no object at its destination; nil means If-None-Match.
+	CopyIfAbsent *CopyHeader
+
 	// Owner is the account that must own the bucket, twelve digits; empty means
 	// any. Requests to a bucket of another's are denied.
 	Owner string
@@ -156,7 +160,9 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		return nil, err
 	}
 	b := &Bucket{client: client, http: transport.Guard(client.Options().HTTPClient, o.Log), name: bucket, o: o, copyPart: copyPart}
-	b.onAWS = endpoint.IsS3(client.Options())
+	if b.onAWS = endpoint.IsS3(client.Options()); b.onAWS {
+		b.o.CopyIfAbsent = nil // a header that is ignored there would be no condition
+	}
 	b.id = endpoint.S3ID("s3", client.Options(), bucket)
 	b.where = "s3://" + bucket
 	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {

@@ -28,6 +28,8 @@ import (
 //	sse_key     the key of KMS
 //	acl         a canned ACL, such as bucket-owner-full-control
 //	owner       the account that must own the bucket
+//	copy_if_not_exists   a header that makes a copy conditional; header:NAME:VALUE, or
+//	            header-with-status:NAME:VALUE:STATUS, as object_store has it
 //	timeout     of a request, such as 5s
 //	checksums   when_supported or when_required; the latter if there is an endpoint,
 //	            since not every server takes the checksums that the SDK likes to add
@@ -64,6 +66,11 @@ func ParseURL(raw string) (*Config, error) {
 		Encryption: types.ServerSideEncryption(u.String("sse")),
 		KMSKey:     u.String("sse_key"),
 		ACL:        types.ObjectCannedACL(u.String("acl")),
+	}
+	if text := u.String("copy_if_not_exists"); text != "" {
+		if c.options.CopyIfAbsent, err = parseCopyHeader(text); err != nil {
+			return nil, wrongParameter("copy_if_not_exists", err.Error())
+		}
 	}
 	for _, name := range u.List("unsafe") {
 		a, err := object.ParseAbility(name)
@@ -122,6 +129,9 @@ func (o Options) with(opts *Options, prefix string) *Options {
 	set(&merged.Encryption, o.Encryption)
 	set(&merged.KMSKey, o.KMSKey)
 	set(&merged.ACL, o.ACL)
+	if o.CopyIfAbsent != nil {
+		merged.CopyIfAbsent = o.CopyIfAbsent
+	}
 	if merged.Scratch == "" && prefix != "" {
 		merged.Scratch = prefix + "/" + DefaultScratch
 	}

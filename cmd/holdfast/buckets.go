@@ -60,6 +60,8 @@ type objectURL struct {
 	makes  bool     // open may make the bucket, if that is safe
 
 	replaces bool // the object is to be replaced, and so must exist
+
+	noConditionalPut bool // its parameters say that conditional puts are off
 }
 
 // parseObject takes the URL of an object apart. Neither its result nor its errors hold a
@@ -307,7 +309,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	if r := opened.reservations; r != nil {
 		opts.Reserver, opened.Closer = r, r
 	}
-	remembered := abilitiesOf{at.bucket}
+	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
 	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{Assume: remembered.known(), Log: a.log()})
 	if err == nil && p[paramIndex] != "" {
 		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
@@ -328,13 +330,16 @@ const (
 // bucketParameters are the parameters of a bucket's URL that [s3bucket.Config] has not.
 var bucketParameters = []string{
 	paramIndex, paramDistinct,
-	paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
+	paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
 }
 
 // openIndex turns the opened bucket into one whose objects are named by an index.
 func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
 	if opened.reservations != nil {
 		return usagef("the URL %s has an index, which needs no reservations: leave one of them out", at)
+	}
+	if at.noConditionalPut {
+		return usagef("the URL %s has an index, which needs conditional writes: leave %s=disabled out", at, paramConditionalPut)
 	}
 	if index == "self" {
 		u := *at.bucket
@@ -386,7 +391,11 @@ func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, er
 
 // abilitiesOf is what the command remembers of a bucket: the abilities that its server was
 // found to have, and those that are impossible there in any way. See [known].
-type abilitiesOf struct{ bucket *url.URL }
+type abilitiesOf struct {
+	bucket *url.URL
+
+	noConditionalPut bool // the user says so, whatever was found
+}
 
 func (o abilitiesOf) one(a object.Ability, has string) known {
 	u := *o.bucket
@@ -424,6 +433,9 @@ func (r remembering) Unwrap() object.Bucket { return r.Bucket }
 // Verify implements [object.Verifier].
 func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) error {
 	for _, a := range abilities {
+		if r.noConditionalPut && slices.Contains([]object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}, a) {
+			return &object.UnsupportedError{Ability: a, Found: "the URL says conditional_put=disabled"}
+		}
 		if r.lacks(a).is() {
 			return &object.UnsupportedError{Ability: a, Found: "an earlier run found so, which holdfast doctor makes forgotten"}
 		}

@@ -118,8 +118,12 @@ func (a *app) doctor(ctx context.Context) error {
 			known.forget()
 		}
 		if at, err := a.parseObject(u.String(), false); err == nil && u.Scheme == "s3" {
-			if _, err := at.parameters(bucketParameters...); err == nil {
-				abilitiesOf{at.bucket}.forget()
+			p, err := at.parameters(bucketParameters...)
+			if err == nil {
+				_, err = at.settingOf(p)
+			}
+			if err == nil {
+				abilitiesOf{bucket: at.bucket}.forget()
 			}
 		}
 	}

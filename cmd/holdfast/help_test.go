@@ -68,7 +68,7 @@ func TestCompletions(t *testing.T) {
 		})
 	}
 	for line, want := range map[string]string{
-		"r":            "renew\tresize\trm\trun",
+		"r":            "renew\treservations\tresize\trm\trun",
 		"checkpoint r": "reset\trestore\tresume-key\trm",
 		"run --on":     "--on-acquire\t--on-ask\t--on-lost\t--on-release",
 		"ls --sta":     "--state",

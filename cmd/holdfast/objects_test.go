@@ -15,6 +15,8 @@ import (
 //
 // The faults: deaf (it ignores the conditions of writes, and their completion), silent=OP
 // (after the first request of this operation, whose reply is lost, it answers no more),
+// header (a copy on a condition needs the header x-if-absent, and is refused with 409; nothing
+// else has conditions),
 // copies (it ignores the conditions on the destination of a copy, and honours them where an
 // upload in parts is completed, as MinIO and versitygw do),
 // lose=OP (the reply to the first one is lost), break (every other GET breaks off), hang=OP (no answer comes).
@@ -28,6 +30,8 @@ func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 				IgnoreIfNoneMatch: true, IgnoreIfMatch: true, IgnoreIfMatchGone: true, IgnoreOnDelete: true,
 				IgnoreOnCopy: true, IgnoreCopySource: true, IgnoreOnComplete: true,
 			}
+		case "header":
+			stand.Broken = awstest.S3Broken{NoConditions: true, IgnoreCopySource: false, CopyHeader: "X-If-Absent", CopyRefused: 409}
 		case "copies":
 			stand.Broken.IgnoreOnCopy = true
 		case "silent":

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,15 +24,23 @@ import (
 //
 //	reserve             the store in which reservations are made: dynamodb://TABLE, a
 //	                    table as that of object_store, or the URL of any other store
-//	reserve_timeout     how long an operation may take under one; see [reserve.Options]
-//	conditional_put     as object_store has it: dynamo:TABLE, dynamo:TABLE:MS, or etag
-//	copy_if_not_exists  likewise: dynamo:TABLE, dynamo:TABLE:MS, or multipart
+//	reserve_timeout, reserve_rate, reserve_ttl, reserve_release
+//	                    see [reserve.Options]. A command ends after its operation, and no
+//	                    other program knows that the reservation is over: so it is released
+//	                    unless the last one is false
+//	conditional_put     as object_store has it: dynamo:TABLE, dynamo:TABLE:MS, etag,
+//	                    etag-put-if-not-exists, or disabled
+//	copy_if_not_exists  likewise: dynamo:TABLE, dynamo:TABLE:MS, multipart,
+//	                    header:NAME:VALUE, or header-with-status:NAME:VALUE:STATUS
 //	dynamo_endpoint     of the table that these two name; that of the bucket if not given,
 //	                    as in object_store
 //	dynamo_region       likewise
 const (
 	paramReserve        = "reserve"
 	paramReserveTimeout = "reserve_timeout"
+	paramReserveRate    = "reserve_rate"
+	paramReserveTTL     = "reserve_ttl"
+	paramReserveRelease = "reserve_release"
 	paramConditionalPut = "conditional_put"
 	paramCopyIfAbsent   = "copy_if_not_exists"
 	paramDynamoEndpoint = "dynamo_endpoint"
@@ -67,17 +77,16 @@ func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, e
 
 // untriedReservations does the same, but sends nothing to a table.
 func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservations, error) {
-	p, err := at.parameters(paramReserve, paramReserveTimeout, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
+	p, err := at.parameters(paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion)
 	if err != nil {
 		return nil, err
 	}
-	opts := &reserve.Options{Log: a.log()}
-	if text := p[paramReserveTimeout]; text != "" {
-		if opts.Timeout, err = time.ParseDuration(text); err != nil {
-			return nil, usagef("the parameter %s of the URL %s is no duration such as 20s", paramReserveTimeout, at)
-		}
+	opts, tuned, err := at.reserveOptions(p)
+	if err != nil {
+		return nil, err
 	}
-	setting, err := settingOf(p)
+	opts.Log = a.log()
+	setting, err := at.settingOf(p)
 	switch {
 	case err != nil:
 		return nil, err
@@ -93,8 +102,8 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 			opts.Timeout = setting.Timeout
 		}
 		return a.reservationsIn(ctx, at.tableURL(setting.Table, p), opts)
-	case p[paramReserve] == "" && opts.Timeout != 0:
-		return nil, usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", paramReserveTimeout)
+	case p[paramReserve] == "" && tuned != "":
+		return nil, usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", tuned)
 	case p[paramReserve] == "":
 		return nil, nil
 	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
@@ -115,6 +124,28 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	return &reservations{st, r, st.url, nil}, nil
 }
 
+// reserveOptions returns the options of reservations in a URL, and the name of one that it has;
+// empty if it has none.
+func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options, tuned string, err error) {
+	opts = &reserve.Options{Release: true}
+	for _, o := range []struct {
+		name, is string
+		read     func(text string) error
+	}{
+		{paramReserveTimeout, "no duration such as 20s", func(text string) (err error) { opts.Timeout, err = time.ParseDuration(text); return err }},
+		{paramReserveTTL, "no duration such as 1h", func(text string) (err error) { opts.TTL, err = time.ParseDuration(text); return err }},
+		{paramReserveRate, "no whole number", func(text string) (err error) { opts.Rate, err = strconv.Atoi(text); return err }},
+		{paramReserveRelease, "neither true nor false", func(text string) (err error) { opts.Release, err = strconv.ParseBool(text); return err }},
+	} {
+		if text := p[o.name]; text != "" {
+			if tuned = o.name; o.read(text) != nil {
+				return nil, "", usagef("the parameter %s of the URL %s is %s", o.name, at, o.is)
+			}
+		}
+	}
+	return opts, tuned, nil
+}
+
 // openNamed opens the store that a parameter of an object's URL names.
 func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, error) {
 	if !strings.Contains(raw, ":") {
@@ -124,20 +155,30 @@ func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, err
 }
 
 // settingOf returns the table that the settings of object_store name. It returns nil if
-// they name none.
-func settingOf(p map[string]string) (*reservation.Setting, error) {
+// they name none. It gives a header for copies back to the URL of the bucket, which the
+// bucket itself reads.
+func (at *objectURL) settingOf(p map[string]string) (*reservation.Setting, error) {
 	var found *reservation.Setting
-	for name, own := range map[string]string{paramConditionalPut: "etag", paramCopyIfAbsent: "multipart"} {
-		text := p[name]
-		if text == "" || text == own {
+	for name, own := range map[string][]string{
+		paramConditionalPut: {"etag", "etag-put-if-not-exists", "disabled"},
+		paramCopyIfAbsent:   {"multipart", "header:NAME:VALUE", "header-with-status:NAME:VALUE:STATUS"},
+	} {
+		text := strings.TrimSpace(p[name])
+		switch kind, _, _ := strings.Cut(text, ":"); {
+		case name == paramCopyIfAbsent && strings.HasPrefix(kind, "header"):
+			query := at.bucket.Query()
+			query.Set(name, text)
+			at.bucket.RawQuery = query.Encode()
+			continue
+		case text == "" || slices.Contains(own, text):
+			at.noConditionalPut = at.noConditionalPut || text == "disabled"
 			continue // conditions of the bucket itself, which are used anyway
-		}
-		if !strings.HasPrefix(strings.TrimSpace(text), "dynamo:") {
-			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS or %s", name, own)
+		case kind != "dynamo":
+			return nil, usagef("the parameter %s is dynamo:TABLE, dynamo:TABLE:MILLISECONDS, %s", name, strings.Join(own, ", "))
 		}
 		s, err := reservation.Parse(text)
-		if err != nil { // the error repeats the text of the setting
-			return nil, fmt.Errorf("%w: the parameter %s is not dynamo:TABLE or dynamo:TABLE:MILLISECONDS", store.ErrMisconfigured, name)
+		if err != nil {
+			return nil, fmt.Errorf("the parameter %s: %w", name, err)
 		}
 		if found != nil && *found != s {
 			return nil, usagef("%s and %s name two tables, or two timeouts: writers of one bucket exclude each other only in one table", paramConditionalPut, paramCopyIfAbsent)

@@ -163,7 +163,7 @@ func (a *app) makers() map[string]func() *cobra.Command {
 		"run": a.runCommand, "hold": a.holdCommand, "lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
 		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand, "lead": a.leadCommand, "leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "gc": a.gcCommand,
 		"put": a.putCommand, "get": a.getCommand, "stat": a.statCommand, "cp": a.cpCommand, "mv": a.mvCommand, "rm": a.rmCommand,
-		"fence": a.fenceCommand, "objects": a.objectsCommand, "log": a.logCommand, "sweep": a.sweepCommand, "items": a.itemsCommand,
+		"fence": a.fenceCommand, "objects": a.objectsCommand, "reservations": a.reservationsCommand, "log": a.logCommand, "sweep": a.sweepCommand, "items": a.itemsCommand,
 		"checkpoint": a.checkpointCommand, "init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand,
 	}
 }

@@ -144,7 +144,7 @@ var makes = map[string]making{
 	"holdfast ask": makesNone, "holdfast leader": makesNone, "holdfast resize": makesNone,
 	"holdfast checkpoint get": makesNone, "holdfast checkpoint ls": makesNone, "holdfast checkpoint watch": awaits,
 	"holdfast checkpoint export": makesNone, "holdfast checkpoint rm": makesNone,
-	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast sweep": makesNone,
+	"holdfast get": makesNone, "holdfast stat": makesNone, "holdfast objects": makesNone, "holdfast reservations": makesNone, "holdfast sweep": makesNone,
 	"holdfast log read": makesNone, "holdfast log latest": makesNone, "holdfast log clean": makesNone,
 	"holdfast items put": makesNone, "holdfast items get": makesNone, "holdfast items rm": makesNone, "holdfast items ls": makesNone,
 	"holdfast items sweep": makesNone, "holdfast items verify": makesNone,

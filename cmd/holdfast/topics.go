@@ -83,9 +83,19 @@ the server lacks, and how fences are:
   reserve              the store in which writers make reservations: dynamodb://TABLE, a table
                        as that of object_store ("holdfast init" makes it), or the URL of any
                        other store, with escapes
-  reserve_timeout      how long a write may take under one, such as 20s
-  conditional_put, copy_if_not_exists
-                       as object_store has them: dynamo:TABLE or dynamo:TABLE:MILLISECONDS
+  reserve_timeout      how long a write may take under one (20s)
+  reserve_rate         a waiter waits for this many timeouts (3) before it takes over the
+                       reservation of a writer that died
+  reserve_ttl          how long a table of DynamoDB keeps a reservation (1h)
+  reserve_release      false: the reservation of a write that was applied stays, for one
+                       request less; if the object gets that state again, the next writer
+                       waits until it is over
+  conditional_put      as object_store has it: dynamo:TABLE or dynamo:TABLE:MILLISECONDS;
+                       etag, etag-put-if-not-exists: the server's own conditions, which are
+                       tried and used anyway; disabled: conditional puts are refused
+  copy_if_not_exists   dynamo:... as before; multipart: as etag; header:NAME:VALUE or
+                       header-with-status:NAME:VALUE:STATUS: the server refuses a copy with
+                       this header, with 412 or this status, if its destination exists
   dynamo_endpoint, dynamo_region
                        of that table, if they are not those of the bucket
   index                self, or the URL of a store: objects lie under names of their own, and

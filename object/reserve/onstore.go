@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -37,9 +38,12 @@ type record struct {
 	Nonce      string `json:"nonce"`
 }
 
+// registers is the prefix of the registers.
+const registers = "reservation"
+
 func registerOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return "reservation/" + hex.EncodeToString(sum[:])
+	return registers + "/" + hex.EncodeToString(sum[:])
 }
 
 func encode(r Row) ([]byte, error) {
@@ -47,6 +51,15 @@ func encode(r Row) ([]byte, error) {
 }
 
 func decode(key string, value []byte, v store.Version) (Row, error) {
+	row, err := decodeAny(value, v)
+	if err == nil && row.Key != key {
+		return Row{}, fmt.Errorf("%w: the register has the reservation of another key, %.80q", store.ErrCorrupt, row.Key)
+	}
+	return row, err
+}
+
+// decodeAny is decode of the register of any key.
+func decodeAny(value []byte, v store.Version) (Row, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
 		return Row{}, fmt.Errorf("%w: the register is no reservation: %v", store.ErrCorrupt, err)
@@ -55,15 +68,37 @@ func decode(key string, value []byte, v store.Version) (Row, error) {
 	switch {
 	case r.Format != 1:
 		return Row{}, fmt.Errorf("%w: the register is no reservation, or of a format that this program does not know (%d)", store.ErrCorrupt, r.Format)
-	case r.Key != key:
-		return Row{}, fmt.Errorf("%w: the register has the reservation of another key, %.80q", store.ErrCorrupt, r.Key)
 	case r.Timeout < 0 || r.Timeout > most:
 		return Row{}, fmt.Errorf("%w: the timeout of the reservation is %d ms", store.ErrCorrupt, r.Timeout)
 	}
 	return Row{
-		Key: key, Version: object.Version(r.Version), Generation: r.Generation,
+		Key: r.Key, Version: object.Version(r.Version), Generation: r.Generation,
 		Timeout: time.Duration(r.Timeout) * time.Millisecond, TTL: r.TTL, Nonce: r.Nonce, Tag: string(v),
 	}, nil
+}
+
+// Rows implements [Lister]: one request for each row beside the listing.
+func (t onStore) Rows(ctx context.Context) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for name, err := range store.List(ctx, t.Store, registers) {
+			var row Row
+			if err == nil {
+				var value []byte
+				var v store.Version
+				if value, v, err = t.Get(ctx, name); errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err == nil {
+					if row, err = decodeAny(value, v); err != nil {
+						err = fmt.Errorf("register %s: %w", name, err)
+					}
+				}
+			}
+			if !yield(row, err) || err != nil && !errors.Is(err, store.ErrCorrupt) {
+				return
+			}
+		}
+	}
 }
 
 // Insert implements [Table].

@@ -55,6 +55,51 @@ func TestRegisterAsTable(t *testing.T) {
 	}
 }
 
+// TestListOfRegisters: a store lists its reservations, and a register that is none hides no
+// other one. A table that cannot list says so.
+func TestListOfRegisters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := new(memstore.Store)
+		r, err := reserve.New(reserve.OnStore(st), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nothing := func(context.Context) error { return nil }
+		if _, err := st.Put(t.Context(), "reservation/bad", "", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b"} {
+			if err := r.Do(t.Context(), key, "v", nothing, nothing); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(40 * time.Second)
+		}
+		live, corrupt := map[string]bool{}, 0
+		for s, err := range r.List(t.Context()) {
+			switch {
+			case errors.Is(err, store.ErrCorrupt):
+				corrupt++
+			case err != nil || s.Version != "v" || s.Nonce == "":
+				t.Errorf("got %+v, %v", s, err)
+			default:
+				live[s.Key] = s.Live
+			}
+		}
+		if len(live) != 2 || live["a"] || !live["b"] || corrupt != 1 {
+			t.Errorf("live: %v, %d corrupt", live, corrupt)
+		}
+		cannot, err := reserve.New(struct{ reserve.Table }{reserve.OnStore(st)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range cannot.List(t.Context()) {
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("a table that cannot list: %v", err)
+			}
+		}
+	})
+}
+
 // silent is a store whose conflicts tell nothing.
 type silent struct{ store.Store }
 

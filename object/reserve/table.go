@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -50,6 +51,14 @@ type Table interface {
 	// Replace writes row in the place of seen, if exactly seen stands there. Otherwise
 	// the error is a [*MetError].
 	Replace(ctx context.Context, seen, row Row) (Placed, error)
+}
+
+// Lister is a table whose rows can be listed.
+type Lister interface {
+	// Rows yields the rows that stand in the table, in no promised order. An error that
+	// matches store.ErrCorrupt is about one row, and the listing continues; after any other
+	// error it ends.
+	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
 // MetError says that another row stands in the table than the write named. It matches

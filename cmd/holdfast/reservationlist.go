@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object/reserve"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// reservationView is a reservation as it is printed with --json. Its fields are stable.
+type reservationView struct {
+	Table      string     `json:"table"`
+	Key        string     `json:"key"`
+	Version    string     `json:"version"` // empty: that there is no object
+	Generation uint64     `json:"generation"`
+	Since      *time.Time `json:"since,omitempty"`
+	TimeoutMS  int64      `json:"timeout_ms"`
+	State      string     `json:"state"` // live, released or expired
+	By         string     `json:"by,omitempty"`
+}
+
+func viewReservation(table string, s reserve.Standing) reservationView {
+	v := reservationView{
+		Table: table, Key: s.Key, Version: string(s.Version), Generation: s.Generation,
+		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", By: s.Nonce,
+	}
+	if !s.Since.IsZero() {
+		since := s.Since.UTC()
+		v.Since = &since
+	}
+	switch {
+	case s.Live:
+		v.State = "live"
+	case s.Timeout == 0:
+		v.State = "released"
+	}
+	return v
+}
+
+func (a *app) reservationsCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "reservations URL",
+		Short:   "List the reservations of writers of a bucket",
+		GroupID: groupObjects,
+		Long: `List the reservations that writers have in the table which the URL of a bucket names (by
+reserve=, conditional_put= or copy_if_not_exists=), for keys that begin with what follows the
+bucket: state, generation, since when, the reserved version, and the key, with tabs between
+them; * stands for "there is no object". With --json there is one object of JSON on each line.
+
+A live reservation keeps other writers waiting. With --all those are listed, too, that no
+writer waits for: they were released, or have expired. The table keeps them for a while.
+Since when is told by the TTL in the row; it is wrong for writers whose reserve_ttl is another
+than that of the URL. It needs the right to scan the table (dynamodb:Scan).`,
+		Example: `  holdfast reservations 's3://data?conditional_put=dynamo:locks:20000'
+  holdfast reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := a.parseObject(args[0], false)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			r, err := at.untriedReservations(ctx, a)
+			if err != nil {
+				return err
+			}
+			if r == nil {
+				return usagef("the URL %s names no table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
+			}
+			defer r.Close()
+			var bad error
+			for s, err := range r.List(ctx) {
+				switch {
+				case errors.Is(err, store.ErrCorrupt):
+					bad = err
+					a.warnf("%v", err)
+				case err != nil:
+					return stoppedBy(ctx, err)
+				case strings.HasPrefix(s.Key, at.key) && (s.Live || all):
+					if err := a.printReservation(viewReservation(r.name, s)); err != nil {
+						return err
+					}
+				}
+			}
+			return bad
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also those that were released or have expired")
+	return cmd
+}
+
+func (a *app) printReservation(v reservationView) error {
+	if a.json {
+		return printable.JSON(a.stdout).Encode(v)
+	}
+	since := "-"
+	if v.Since != nil {
+		since = v.Since.Format(time.RFC3339)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s\t%d\t%s\t%s\t%s\n", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key))
+	return err
+}
