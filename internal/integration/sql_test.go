@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
+	"github.com/holdfast-go/holdfast/largeitem"
+	"github.com/holdfast-go/holdfast/largeitem/sqltable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/store"
@@ -317,6 +320,8 @@ func TestSQLSetUp(t *testing.T) {
 	server := servers.NewPostgres(t)
 	good := newPostgres(t, server, "")
 	file := newSQLite(t)
+	bare := database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "bare") + "?_pragma=journal_mode(OFF)&_pragma=synchronous(FULL)"}
+	bare.create(t)
 	for _, tt := range []struct {
 		name string
 		d    database
@@ -329,6 +334,7 @@ func TestSQLSetUp(t *testing.T) {
 		{"may only read", database{sqlstore.PostgreSQL, "pgx", good.url + "&default_transaction_read_only=on"}, store.ErrMisconfigured},
 		{"no server", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"}, store.ErrUnavailable},
 		{"SQLite without syncs", database{sqlstore.SQLite, "sqlite", file.url + "&_pragma=synchronous(NORMAL)"}, store.ErrUnsafe},
+		{"SQLite without a journal", bare, store.ErrUnsafe},
 		{"SQLite without tables", database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "new") + "?_pragma=synchronous(FULL)"}, store.ErrMisconfigured},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -341,6 +347,63 @@ func TestSQLSetUp(t *testing.T) {
 	// The session that may not write has seen that its own tables are good.
 	if _, err := good.store(t, false).Put(t.Context(), "k", "", []byte("v")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPostgresUnlogged: a crash empties an UNLOGGED table, so that a lock could be granted
+// again while its holder works. Such tables are refused, and temporary ones, with the parts
+// of a table and the table of the fences.
+func TestPostgresUnlogged(t *testing.T) {
+	t.Parallel()
+	server := servers.NewPostgres(t)
+	for name, statements := range map[string][]string{
+		"registers": {"ALTER TABLE holdfast SET UNLOGGED"},
+		"fences":    {"ALTER TABLE holdfast_fence SET UNLOGGED"},
+		"a part": {"DROP TABLE holdfast", "CREATE TABLE holdfast (key text PRIMARY KEY, version text, deleted boolean, record text) PARTITION BY HASH (key)",
+			"CREATE UNLOGGED TABLE part PARTITION OF holdfast FOR VALUES WITH (MODULUS 1, REMAINDER 0)"},
+		"temporary": {"CREATE TEMPORARY TABLE holdfast (key text PRIMARY KEY, version text, deleted boolean, record text)"},
+	} {
+		d := newPostgres(t, server, "")
+		db := d.open(t)
+		db.SetMaxOpenConns(1) // a temporary table is that of one connection
+		for _, statement := range statements {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		st, err := sqlstore.New(db, d.dialect, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Put(t.Context(), "k", "", []byte("v")); !errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("%s: %v (%v)", name, err, store.OutcomeOf(err))
+		}
+		items, err := sqltable.New(db, d.dialect, &sqltable.Options{Table: "holdfast", Partition: largeitem.KeyAttribute{Name: "key"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := items.Put(t.Context(), itemKey(t, "k"), nil, nil); name != "fences" && (!errors.Is(err, store.ErrUnsafe) || store.OutcomeOf(err) != store.NotApplied) {
+			t.Errorf("%s, items: %v (%v)", name, err, store.OutcomeOf(err))
+		}
+	}
+	d := newPostgres(t, server, "") // the control
+	rows := func() (n int) {
+		db := d.open(t)
+		defer db.Close()
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM crashed").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	d.with(t, "CREATE UNLOGGED TABLE crashed (n integer)", "INSERT INTO crashed VALUES (1)")
+	before, old := rows(), server.Address
+	server.Kill()
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.url = strings.Replace(d.url, old, server.Address, 1)
+	if after := rows(); before != 1 || after != 0 {
+		t.Errorf("the control: %d rows before the crash and %d after it", before, after)
 	}
 }
 

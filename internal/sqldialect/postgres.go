@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func checkPostgres(ctx context.Context, db *sql.DB) error {
+func checkPostgres(ctx context.Context, db *sql.DB, tables ...string) error {
 	var commit, fsync string
 	var standby bool
 	row := db.QueryRowContext(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()`)
@@ -21,8 +21,25 @@ func checkPostgres(ctx context.Context, db *sql.DB) error {
 	case commit == "off" || fsync == "off":
 		return fmt.Errorf("%w: a commit can be lost with the power: synchronous_commit is %s and fsync is %s, both must be on", store.ErrUnsafe, commit, fsync)
 	}
+	for _, table := range tables {
+		var lost string
+		switch err := db.QueryRowContext(ctx, lostTables, table).Scan(&lost); {
+		case err != nil:
+			return err
+		case lost != "":
+			return fmt.Errorf("%w: a commit can be lost with a crash: %s; make a table of the ordinary kind (ALTER TABLE ... SET LOGGED)", store.ErrUnsafe, lost)
+		}
+	}
 	return nil
 }
+
+// lostTables names a part of a table, or the table itself, that a crash or the end of the
+// session empties.
+const lostTables = `WITH RECURSIVE part AS (
+		SELECT c.oid FROM pg_class c WHERE c.relname = $1::text AND pg_table_is_visible(c.oid)
+		UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid)
+	SELECT COALESCE(min(c.relname::text || CASE c.relpersistence WHEN 'u' THEN ' is UNLOGGED' ELSE ' is a temporary table' END), '')
+	FROM part p JOIN pg_class c ON c.oid = p.oid WHERE c.relpersistence <> 'p'`
 
 // classifyPostgres uses the SQLSTATE that the server sent: a statement that the server
 // reports as failed was rolled back. A lost connection proves nothing.

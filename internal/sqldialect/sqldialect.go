@@ -29,9 +29,9 @@ const (
 
 // Rules are what is known of a database.
 type Rules struct {
-	// Check reports why a commit of this session would not be durable, or would not be a
-	// commit of the primary server.
-	Check func(ctx context.Context, db *sql.DB) error
+	// Check reports why a commit of this session to these tables would not be durable, or
+	// would not be a commit of the primary server. A table need not exist.
+	Check func(ctx context.Context, db *sql.DB, tables ...string) error
 
 	// Classify returns what an error of a statement proves. [ErrBusy]: nothing was
 	// written, and a retry may succeed soon. A sentinel of package store: nothing was

@@ -9,13 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func checkSQLite(ctx context.Context, db *sql.DB) error {
+func checkSQLite(ctx context.Context, db *sql.DB, _ ...string) error {
 	var level int
 	if err := db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&level); err != nil {
 		return err
 	}
 	if level < 2 { // FULL; EXTRA is 3
 		return fmt.Errorf("%w: a commit can be lost with the power: open the database with PRAGMA synchronous = FULL", store.ErrUnsafe)
+	}
+	var journal, file string
+	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&journal); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT COALESCE(max(file), '') FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
+		return err
+	}
+	if file != "" && (journal == "off" || journal == "memory") {
+		return fmt.Errorf("%w: a crash can damage the database: its journal_mode is %s; open it with PRAGMA journal_mode = WAL", store.ErrUnsafe, journal)
 	}
 	return nil
 }

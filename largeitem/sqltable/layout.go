@@ -146,7 +146,7 @@ func (t *Table) open(ctx context.Context) (*layout, error) {
 	if l := t.layout.Load(); l != nil {
 		return l, nil
 	}
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.rules.Check(ctx, t.db) })
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.rules.Check(ctx, t.db, t.o.Table) })
 	if err != nil {
 		return nil, store.MarkNotApplied(t.explain(err))
 	}

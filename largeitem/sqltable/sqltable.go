@@ -45,8 +45,8 @@
 // # Durability
 //
 // A write that was answered is as durable as a commit of the database. As package sqlstore
-// does, the table refuses sessions in which a power loss may undo a commit, and PostgreSQL
-// servers that are a standby.
+// does, the table refuses sessions in which a power loss may undo a commit, tables that a
+// crash empties, and PostgreSQL servers that are a standby.
 //
 // # Expressions
 //

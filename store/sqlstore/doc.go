@@ -32,7 +32,8 @@
 // A write that was answered is as durable as a commit of the database. Before the first
 // write the store reads the settings that decide that. It refuses a session in which a
 // power loss may undo a commit: synchronous_commit = off and fsync = off of PostgreSQL,
-// synchronous = OFF or NORMAL of SQLite. It also refuses a PostgreSQL server that is a
+// synchronous = OFF or NORMAL, and journal_mode = OFF or MEMORY, of SQLite. It refuses
+// UNLOGGED and temporary tables, also that of [Fence], and a PostgreSQL server that is a
 // standby. A server that fails over asynchronously can bring old states back; no store on
 // top of it can detect that.
 //

@@ -246,7 +246,7 @@ func (t *table) check(ctx context.Context) error {
 	if _, err := t.page(ctx, t.texts.list, "", "0"); err != nil {
 		return store.MarkNotApplied(err)
 	}
-	return store.MarkNotApplied(sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.explain(t.rules.Check(ctx, t.db)) }))
+	return store.MarkNotApplied(sqldialect.Bounded(ctx, func(ctx context.Context) error { return t.explain(t.rules.Check(ctx, t.db, t.o.Table, FenceTable)) }))
 }
 
 // explain makes an error of a statement match the sentinels that the engine looks for.
