@@ -272,6 +272,13 @@ func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
+// WritersOnly returns a mode without the right to read for those who may not write. A user who can
+// open a file for reading can lock it, and keep all others from it.
+func WritersOnly(mode fs.FileMode) fs.FileMode {
+	writers := mode & 0o222
+	return writers | writers<<1
+}
+
 // IsRandom reports whether a name has the form of a result of [rand.Text].
 func IsRandom(name string) bool {
 	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""

@@ -33,6 +33,7 @@ const maxSweep = 10_000
 // modes are the modes and owners of the files and directories that the store makes.
 type modes struct {
 	top, dir, file fs.FileMode // of the layout's directories, of the logs' directories, of files
+	lock           fs.FileMode // of files that are locked: only who may write can open them
 	owner          int         // the user that gets them; -1: unchanged
 	group          int         // the group that gets them; -1: unchanged
 	shared         bool        // with the group, or with all users
@@ -46,7 +47,7 @@ type modes struct {
 // layout inherit it. Those of logs do not: any writer of a log makes its next segment and
 // removes the old ones.
 func modesOf(root os.FileInfo) modes {
-	m := modes{top: 0o700, dir: 0o700, file: 0o600, owner: -1, group: -1}
+	m := modes{top: 0o700, dir: 0o700, file: 0o600, lock: 0o600, owner: -1, group: -1}
 	owner, group := trust.OwnerOf(root), trust.GroupOf(root)
 	if os.Geteuid() == 0 && owner > 0 {
 		m.owner, m.group = owner, group
@@ -55,6 +56,7 @@ func modesOf(root os.FileInfo) modes {
 		m.shared, m.group = true, group
 		m.dir, m.file = mode.Perm()|mode&fs.ModeSetgid, mode.Perm()&0o666
 		m.top = m.dir | mode&fs.ModeSticky
+		m.lock = trust.WritersOnly(m.file)
 	}
 	return m
 }
@@ -256,12 +258,12 @@ func (m modes) apply(f *os.File, mode fs.FileMode) error {
 
 // newFile makes a file below dir that did not exist, and opens it for reading and
 // appending.
-func (s *Store) newFile(dir *os.Root, name string) (*os.File, error) {
-	f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, s.modes.file)
+func (s *Store) newFile(dir *os.Root, name string, mode fs.FileMode) (*os.File, error) {
+	f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.modes.apply(f, s.modes.file); err != nil {
+	if err := s.modes.apply(f, mode); err != nil {
 		f.Close()
 		_ = dir.Remove(name) // a leftover is swept
 		return nil, err

@@ -15,13 +15,16 @@
 //	DIR/k/<key>/000000000001   the log of a key
 //	DIR/alive/<random>         one for each process that announced itself
 //	DIR/tmp/                   files on their way to their names
+//	DIR/floor                  new logs start above it; see [Store.SweepDeleted]
 //
 // # Who may read and write
 //
 // The store makes everything for its own user alone: directories with mode 0700, files
 // with 0600. If its directory is writable for the group when the store is opened, it was
 // made for the group: new files and directories get its mode and its group. A user with
-// the right to read can read all registers.
+// the right to read can read all registers. The files that processes lock (of a presence, of
+// the floor) give no right to read without the right to write: a user who can open a file can
+// lock it, and so make a dead process look alive.
 //
 // Root, the owner of the directory and the members of such a group are trusted with the
 // store: they can take, free and damage its locks, and no more than that. [Open] refuses

@@ -13,8 +13,11 @@ func Tiny() *Options {
 // Polling returns options with which the system is not asked for changes.
 func Polling() *Options { return &Options{limits: limits{poll: true}} }
 
-// Impatient returns options with which a log that makes no sense is soon given up.
-func Impatient() *Options { return &Options{limits: limits{patience: 100 * time.Millisecond}} }
+// Impatient returns options with which a log that makes no sense is soon given up, and so is
+// a lock.
+func Impatient() *Options {
+	return &Options{limits: limits{patience: 100 * time.Millisecond, floor: 300 * time.Millisecond}}
+}
 
 // NoDirSync returns options with which names are not made durable: a fault.
 func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }

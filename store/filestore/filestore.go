@@ -65,6 +65,7 @@ type limits struct {
 	noDirSync   bool // for the power-cut tests: names are not made durable
 	poll        bool // as if the system reported no changes
 	patience    time.Duration
+	floor       time.Duration
 	page        int // how many names a listing holds at a time
 }
 
@@ -139,7 +140,7 @@ func open(dir string, opts *Options) (*Store, error) {
 		s.limits.page = pageSize
 	}
 	if s.limits.patience == 0 {
-		s.limits.patience = coldPatience
+		s.limits.patience, s.limits.floor = coldPatience, floorPatience
 	}
 	if err := makeDirs(dir, s.limits); err != nil {
 		return nil, err
@@ -294,7 +295,8 @@ func (s *Store) PutVolatile(ctx context.Context, key string, prev store.Version,
 	return s.put(ctx, store.OpPutVolatile, change{key: key, prev: prev, value: value})
 }
 
-// Delete implements [store.Store]. The key's directory stays, with a tombstone.
+// Delete implements [store.Store]. The key's directory stays, with a tombstone, until
+// [Store.SweepDeleted] removes it.
 func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
 	if err := store.CheckDelete(key, prev); err != nil {
 		return err

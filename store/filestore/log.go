@@ -163,6 +163,7 @@ type mark struct {
 // extend appends a change to the log. If the change still has to be made durable, extend
 // returns a mark whose segment the caller releases.
 func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, mark, error) {
+	var held *floor
 	for try := 0; ; try++ {
 		if try > 0 {
 			if err := store.CheckContext(ctx); err != nil {
@@ -175,8 +176,16 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, ma
 		if v := l.version(); v != c.prev {
 			return "", mark{}, conflict(l)
 		}
+		if held == nil && c.prev == "" {
+			var err error
+			if held, err = s.lockFloor(ctx, false); err != nil {
+				return "", mark{}, notApplied(err)
+			}
+			defer held.release()
+			continue
+		}
 		if l.seg == nil {
-			if v, err := s.create(l, c); v != "" || err != nil {
+			if v, err := s.create(l, c, held.at+1); v != "" || err != nil {
 				return v, mark{}, err
 			}
 			continue
@@ -273,11 +282,11 @@ func (s *Store) isNamed(l *log, seg *segment) bool {
 	return true
 }
 
-// create makes a register that never existed, with the change as its first state. It
-// renames the complete directory of the log into place. It returns no version and no
+// create makes a register that has no log, with the change as its first state, which gets
+// this number. It renames the complete directory of the log into place. It returns no version and no
 // error where another writer was faster. Beside an unknown outcome it returns the version
 // that it would have made.
-func (s *Store) create(l *log, c change) (store.Version, error) {
+func (s *Store) create(l *log, c change, number uint64) (store.Version, error) {
 	if err := s.lost(); err != nil {
 		return "", notApplied(err)
 	}
@@ -289,7 +298,7 @@ func (s *Store) create(l *log, c change) (store.Version, error) {
 		return "", s.notStaged(err)
 	}
 	defer st.remove()
-	base := fold.Entry{Kind: fold.Base, Number: 1, Nonce: random(), Value: c.value}
+	base := fold.Entry{Kind: fold.Base, Number: number, Nonce: random(), Value: c.value}
 	v := versionOf(base.Number, base.Nonce)
 	dir, err := s.prepareDir(st, l, base)
 	if err != nil {

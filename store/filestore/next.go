@@ -21,13 +21,21 @@ const tmpPrefix = "tmp-"
 // write tries again; the segment remembers a failed sync.
 func (s *Store) seal(l *log) {
 	g := l.seg
-	e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
-	if counts, err := g.append(e); err != nil || !counts {
-		return
-	}
-	if g.sync(g.off) == nil {
+	if g.seal() == nil && g.sync(g.off) == nil {
 		_ = s.next(l)
 	}
+}
+
+// seal ends the segment, unless it has ended. Nothing counts in it any more when that returns
+// nil.
+func (g *segment) seal() error {
+	for !g.state.Sealed {
+		e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
+		if _, err := g.append(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endError says that the last segment of a log is sealed and the next one cannot be made.
@@ -38,8 +46,13 @@ func (e *endError) Unwrap() error { return e.err }
 
 // openDir opens the directory of a log. The caller works in that open directory, so it
 // cannot hit another one that takes its place meanwhile.
-func (s *Store) openDir(l *log) (*os.Root, error) {
-	dir, _, err := trust.OpenBelow(s.root, l.dir())
+func (s *Store) openDir(l *log) (dir *os.Root, err error) {
+	for range 10 {
+		// A sweep may have removed the log of a deleted register, and a writer made it anew.
+		if dir, _, err = trust.OpenBelow(s.root, l.dir()); !errors.Is(err, trust.ErrReplaced) {
+			break
+		}
+	}
 	return dir, err
 }
 

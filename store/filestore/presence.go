@@ -95,7 +95,7 @@ func (s *Store) makePresence(boot string) error {
 	}
 	defer st.remove()
 	fd, name := -1, random()
-	f, err := s.newFile(st.dir, name)
+	f, err := s.newFile(st.dir, name, s.modes.lock)
 	if err != nil {
 		return err
 	}

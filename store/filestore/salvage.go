@@ -15,18 +15,36 @@ const damagedDir = "damaged"
 // Erase removes the log of a key without a trace, whatever its state. It is for what was made
 // to try a store: a client that still uses the key loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
-	err := s.withLog(ctx, key, func(l *log) error {
-		l.drop()
-		l.known = false
-		if err := s.root.RemoveAll(l.dir()); err != nil {
-			return explain(err)
-		}
-		return nil
-	})
+	err := s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
 	if err != nil {
 		return s.opError("erase", key, err)
 	}
 	return nil
+}
+
+// erase moves the log away before it removes it: a process that is killed meanwhile leaves no
+// half of it.
+func (s *Store) erase(ctx context.Context, l *log) error {
+	if _, err := s.root.Lstat(l.dir()); notExist(err) {
+		return s.lost()
+	}
+	floor, err := s.lockFloor(ctx, false) // no sweep moves another log of this name meanwhile
+	if err != nil {
+		return err
+	}
+	defer floor.release()
+	st, err := s.tmpStage()
+	if err != nil {
+		return err
+	}
+	defer st.remove()
+	l.drop()
+	l.known = false
+	name := random()
+	if err := st.s.root.Rename(l.dir(), st.name+"/"+name); err != nil && !notExist(err) {
+		return err
+	}
+	return st.dir.RemoveAll(name)
 }
 
 // Salvage moves the log of a key away that cannot be read, so that the key is absent, and
@@ -45,6 +63,11 @@ func (s *Store) Salvage(ctx context.Context, key string) (where string, err erro
 		case !errors.Is(err, store.ErrCorrupt):
 			return err
 		}
+		floor, err := s.lockFloor(ctx, true) // no sweep moves it meanwhile
+		if err != nil {
+			return explain(err)
+		}
+		defer floor.release()
 		if _, err := s.mkdirTop(damagedDir); err != nil {
 			return explain(err)
 		}

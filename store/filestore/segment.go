@@ -137,7 +137,7 @@ func (s *Store) newSegment(dir *os.Root, name string, l *log, number uint64, bas
 	if err != nil {
 		return nil, err
 	}
-	file, err := s.newFile(dir, name)
+	file, err := s.newFile(dir, name, s.modes.file)
 	if err != nil {
 		return nil, err
 	}

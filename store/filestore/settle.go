@@ -77,9 +77,16 @@ func (s *Store) settleAll(l *log, prev store.Version, writes []store.Version, fo
 // fateOf returns the fate of the entry with this number and nonce, which was written to
 // follow prev.
 func (s *Store) fateOf(l *log, prev store.Version, number uint64, nonce string) store.Fate {
-	last := uint64(0)
+	var last uint64
 	if l.seg != nil {
 		last = l.seg.state.Number
+	} else {
+		// The log may have been removed, with numbers up to the floor.
+		floor, err := s.currentFloor()
+		if err != nil || number <= floor {
+			return store.FateUnknown
+		}
+		last = floor
 	}
 	switch {
 	case number == last+1 && l.version() == prev:

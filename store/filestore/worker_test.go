@@ -19,6 +19,7 @@ var workers = map[string]func(args []string) error{
 	"fight":     fight,
 	"present":   present,
 	"foreign":   foreign,
+	"sweep":     sweepForEver,
 	"neighbour": neighbour,
 	"exchange":  exchange,
 	"hostile":   hostile,

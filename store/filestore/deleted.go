@@ -1,0 +1,345 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/trust"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The log of a deleted register stays, so that the numbers of its versions go on. A sweep can
+// remove it: it first raises a floor above its number, and a new log starts above the floor.
+//
+// A writer that finds no value, and a sweep, exclude each other by a lock on the file of the
+// floor: writers share it. All other writers name a state that a deleted register does not
+// have, so they write nothing. The sweep seals the log: a process that has it open reads the
+// directory anew, and does not answer from a log that was replaced.
+const (
+	floorFile = "floor"
+
+	// floorPatience is how long a process waits for the lock. A writer has it for the time of
+	// a few syncs, a sweep for that of maxMoved renames.
+	floorPatience = 10 * time.Second
+
+	// maxMoved is how many logs a sweep moves away under one lock, before it makes that
+	// durable and removes them.
+	maxMoved = 256
+)
+
+// floor is the file of the floor, locked.
+type floor struct {
+	file *os.File // nil: this store has no floor
+	at   uint64
+	free int64 // the place of the next line
+}
+
+func (f *floor) release() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// hasFloor reports whether logs of deleted registers are ever removed: where the system, and
+// the file system, have locks.
+func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows" }
+
+// lockFloor locks and reads the floor.
+func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
+	if !s.hasFloor() {
+		return &floor{}, nil
+	}
+	f, err := s.openFloor()
+	if err != nil {
+		return nil, err
+	}
+	for since := time.Now(); ; {
+		free, err := lockFile(f, exclusive)
+		if err == nil && !free && time.Since(since) > s.limits.floor {
+			err = fmt.Errorf("%w: other processes have kept %s/%s locked for %v; is one stopped?", store.ErrUnavailable, s.dir, floorFile, s.limits.floor)
+		}
+		if err == nil && !free {
+			err = pause(ctx, time.Millisecond)
+		}
+		if err == nil && free {
+			at, free, err := readFloor(f)
+			if err == nil {
+				return &floor{f, at, free}, nil
+			}
+			f.Close()
+			return nil, err
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+}
+
+// openFloor opens the file of the floor, and makes it if it does not exist: complete with its
+// owner, group and mode, and never over another.
+func (s *Store) openFloor() (*os.File, error) {
+	for range 10 {
+		f, err := s.root.OpenFile(floorFile, os.O_RDWR|openFlags, 0)
+		if err == nil {
+			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+				f.Close()
+				return nil, errors.Join(fmt.Errorf("%w: %s is not a file", store.ErrCorrupt, floorFile), err)
+			}
+			return f, nil
+		}
+		if !notExist(err) {
+			return nil, err
+		}
+		if err := s.makeFloor(); err != nil && !errors.Is(err, os.ErrExist) && (!notExist(err) || s.lost() != nil) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: another process removes %s all the time", store.ErrUnavailable, floorFile)
+}
+
+func (s *Store) makeFloor() error {
+	st, err := s.tmpStage()
+	if err != nil {
+		return err
+	}
+	defer st.remove()
+	name := random()
+	f, err := s.newFile(st.dir, name, s.modes.lock)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return s.root.Link(st.name+"/"+name, floorFile)
+}
+
+// The file of the floor has two lines of equal length. The higher one counts, and the other is
+// written over. So a line that a power cut has torn, or that is being written, was not counted
+// on by any removal.
+const (
+	floorLine = "%020d %08x\n"
+	floorSize = 30
+
+	// floorStep is how far the floor leaps, so that it is rarely raised.
+	floorStep = 1 << 16
+)
+
+// readFloor returns the floor, and the place of the line that does not count.
+func readFloor(f *os.File) (at uint64, free int64, err error) {
+	text := make([]byte, 2*floorSize)
+	n, err := f.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		return 0, 0, err
+	}
+	for i := 0; i+floorSize <= n; i += floorSize {
+		line := string(text[i : i+floorSize])
+		var value uint64
+		var sum uint32
+		if _, err := fmt.Sscanf(line, floorLine, &value, &sum); err == nil && line == floorText(value) && value > at {
+			at, free = value, int64(floorSize-i)
+		}
+	}
+	return at, free, nil
+}
+
+func floorText(at uint64) string {
+	return fmt.Sprintf(floorLine, at, crc32.ChecksumIEEE(strconv.AppendUint(nil, at, 10)))
+}
+
+// raise makes the floor at least n, durably.
+func (s *Store) raise(f *floor, n uint64) error {
+	if n <= f.at {
+		return nil
+	}
+	at := n | (floorStep - 1)
+	if _, err := f.file.WriteAt([]byte(floorText(at)), f.free); err != nil {
+		return err
+	}
+	if err := f.file.Sync(); err != nil {
+		return err
+	}
+	f.at, f.free = at, floorSize-f.free
+	return s.syncNames(s.root, ".")
+}
+
+// currentFloor reads the floor without its lock.
+func (s *Store) currentFloor() (uint64, error) {
+	f, err := s.root.OpenFile(floorFile, os.O_RDONLY|openFlags, 0)
+	if notExist(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	at, _, err := readFloor(f)
+	return at, err
+}
+
+// SweepDeleted removes the logs of registers that were deleted, and not written since, for at
+// least age by the time stamps of their files. It returns how many it removed. It may run
+// while the store is in use.
+//
+// Versions still do not return for a key. A write whose outcome is unknown, and whose register
+// was deleted and removed since, stays unknown: see [store.Settle].
+//
+// On a file system or a system without locks the error matches [errors.ErrUnsupported].
+func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error) {
+	if !s.hasFloor() {
+		return 0, fmt.Errorf("sweep deleted registers of %s: %w", s.name(), errors.ErrUnsupported)
+	}
+	var keys []string
+	err = s.eachKey(ctx, "", func(key string, v store.Version, err error) error {
+		if v != "" || err != nil {
+			return nil // what cannot be read stays
+		}
+		old := false
+		err = s.withLog(ctx, key, func(l *log) (err error) {
+			old, err = s.isOldDeleted(ctx, l, age)
+			return err
+		})
+		if old {
+			keys = append(keys, key)
+		}
+		if err != nil || len(keys) < maxMoved {
+			return err
+		}
+		n, err := s.removeDeleted(ctx, keys, age)
+		removed, keys = removed+n, keys[:0]
+		return err
+	})
+	if err == nil {
+		n, sweepErr := s.removeDeleted(ctx, keys, age)
+		removed, err = removed+n, sweepErr
+	}
+	if err != nil {
+		return removed, fmt.Errorf("sweep deleted registers of %s: %w", s.name(), explain(err))
+	}
+	return removed, nil
+}
+
+// removeDeleted moves the logs of deleted registers into a stage, makes that durable, and
+// removes them: in that order, or a power cut could leave half of a log.
+func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Duration) (int, error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	if err := s.begin(); err != nil {
+		return 0, err
+	}
+	defer s.end()
+	st, err := s.tmpStage()
+	if err != nil {
+		return 0, err
+	}
+	defer st.remove()
+	moved, err := s.moveAll(ctx, keys, st, age)
+	if len(moved) > 0 {
+		if err := s.syncNames(s.root, keysDir); err != nil {
+			return 0, err
+		}
+	}
+	for _, name := range moved {
+		if dir, _, err := trust.OpenBelow(st.dir, name); err == nil {
+			removeLeftovers(dir, 1)
+			dir.Close()
+			_ = st.dir.Remove(name) // what stays is swept with the temporaries
+		}
+	}
+	return len(moved), err
+}
+
+// moveAll moves the logs of deleted registers into a stage, and returns their names there.
+func (s *Store) moveAll(ctx context.Context, keys []string, st *stage, age time.Duration) (moved []string, err error) {
+	floor, err := s.lockFloor(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer floor.release()
+	for _, key := range keys {
+		l := s.logs.pin(key)
+		select {
+		case l.slot <- struct{}{}:
+			var name string
+			if name, err = s.moveDeleted(ctx, l, st, floor, age); name != "" {
+				moved = append(moved, name)
+			}
+			l.unlock()
+		default: // it is in use, perhaps by a writer of this process that waits for the floor
+		}
+		s.logs.unpin(l)
+		if err != nil {
+			break
+		}
+	}
+	return moved, err
+}
+
+// moveDeleted moves the log of a deleted register away, and returns its name in the stage.
+// The name is empty where the log stays: it is in use again, too young, not this user's to
+// move, or has more in its directory than a log.
+func (s *Store) moveDeleted(ctx context.Context, l *log, st *stage, floor *floor, age time.Duration) (name string, err error) {
+	if old, err := s.isOldDeleted(ctx, l, age); !old {
+		return "", err
+	}
+	dir, err := s.openDir(l)
+	if err != nil {
+		if notExist(err) {
+			err = nil
+		}
+		return "", err
+	}
+	defer dir.Close()
+	if !onlyLeftovers(dir, 1) {
+		return "", nil
+	}
+	if err := s.raise(floor, l.seg.state.Number); err != nil {
+		return "", err
+	}
+	if err := l.seg.seal(); err != nil || !l.seg.state.Deleted {
+		return "", err
+	}
+	name = random()
+	switch err := st.s.root.Rename(l.dir(), st.name+"/"+name); {
+	case refused(err), notExist(err):
+		return "", nil // it stays, and continues in the next segment; or a person has removed it
+	case err != nil:
+		return "", err
+	}
+	// A reader may have continued the sealed log before it was moved, but none can any more.
+	for n := l.seg.number + 1; err == nil; n++ {
+		var g *segment
+		if g, err = openSegment(dir, l, n); err == nil {
+			err = g.seal()
+			g.release()
+		}
+	}
+	l.drop()
+	if notExist(err) {
+		err = nil
+	}
+	return name, err
+}
+
+// isOldDeleted reads a log, and reports whether its register was deleted long ago. A log that
+// cannot be written to, or that cannot be read, stays.
+func (s *Store) isOldDeleted(ctx context.Context, l *log, age time.Duration) (bool, error) {
+	if err := s.current(ctx, l, true); err != nil {
+		if errors.Is(err, store.ErrCorrupt) {
+			err = nil
+		}
+		return false, err
+	}
+	if l.seg == nil || !l.seg.state.Deleted || l.seg.writable() != nil || !s.named(l) {
+		return false, nil
+	}
+	info, err := l.seg.file.Stat()
+	return err == nil && time.Since(info.ModTime()) >= age, err
+}

@@ -1,0 +1,295 @@
+package filestore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// age makes the files of a key's log old.
+func age(t *testing.T, dir, key string, by time.Duration) {
+	t.Helper()
+	then := time.Now().Add(-by)
+	files, err := filepath.Glob(filepath.Join(dir, "k", filestore.EncodeKey(key), "0*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if err := os.Chtimes(file, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sweepDeleted(t *testing.T, s *filestore.Store, age time.Duration, want int) {
+	t.Helper()
+	if got, err := s.SweepDeleted(t.Context(), age); err != nil || got != want {
+		t.Errorf("the sweep removed %d logs, %v; want %d", got, err, want)
+	}
+}
+
+// number returns the number in a version.
+func number(t *testing.T, v store.Version) uint64 {
+	t.Helper()
+	text, _, _ := strings.Cut(string(v), ".")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestSweepDeleted: a sweep removes the logs of registers that were deleted long ago, and no
+// other. Versions do not return, and their numbers go on; open stores follow.
+func TestSweepDeleted(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	s, other := open(t, dir, nil), open(t, dir, filestore.Tiny())
+	gone := []string{"gone", "a/gone too", strings.Repeat("x", store.MaxKey)}
+	versions := map[string]store.Version{}
+	for _, key := range append([]string{"young", "foreign", "kept"}, gone...) {
+		v := put(t, other, key, "", "1")
+		for range 9 {
+			v = put(t, other, key, v, "2")
+		}
+		versions[key] = v
+		if key == "kept" {
+			age(t, dir, key, 48*time.Hour)
+			continue
+		}
+		if err := other.Delete(ctx, key, v); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range []*filestore.Store{s, other} {
+			if _, _, err := s.Get(ctx, key); !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(i, err)
+			}
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "k", filestore.EncodeKey(key), "0*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files { // so that no store sees that they lose their last name
+			if err := os.Link(file, filepath.Join(dir, strings.ReplaceAll(key, "/", "+")[:4]+filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if key != "young" {
+			age(t, dir, key, 48*time.Hour)
+		}
+	}
+	note := filepath.Join(dir, "k", "foreign", "note")
+	if err := os.WriteFile(note, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sweepDeleted(t, s, 24*time.Hour, len(gone))
+	sweepDeleted(t, open(t, dir, nil), 24*time.Hour, 0)
+	for _, key := range gone {
+		if _, err := os.Lstat(filepath.Join(dir, "k", filestore.EncodeKey(key))); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%.20s: the log is still there: %v", key, err)
+		}
+		was := versions[key]
+		for name, s := range map[string]*filestore.Store{"the sweeper": s, "another": other, "a new one": open(t, dir, nil)} {
+			start := time.Now()
+			if _, _, err := s.Get(ctx, key); !errors.Is(err, store.ErrNotFound) || time.Since(start) > 90*time.Millisecond {
+				t.Errorf("%.20s: %s got %v after %v", key, name, err, time.Since(start))
+			}
+			if _, err := s.Put(ctx, key, was, nil); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("%.20s: %s put over the old version: %v", key, name, err)
+			}
+		}
+		v := put(t, s, key, "", "new")
+		if number(t, v) <= number(t, was)+1 {
+			t.Errorf("%.20s: version %s after %s", key, v, was)
+		}
+		if value, now, err := other.Get(ctx, key); string(value) != "new" || now != v {
+			t.Errorf("%.20s: got %q at %s, %v", key, value, now, err)
+		}
+	}
+	for _, key := range []string{"young", "foreign"} {
+		if _, err := os.Lstat(filepath.Join(dir, "k", key)); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		put(t, other, key, "", "again")
+	}
+	if text, err := os.ReadFile(note); string(text) != "precious" {
+		t.Errorf("the file beside a log: %q, %v", text, err)
+	}
+	if value, v, err := s.Get(ctx, "kept"); string(value) != "2" || v != versions["kept"] {
+		t.Errorf("kept: got %q at %s, %v", value, v, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("the temporaries: %v, %v", left, err)
+	}
+}
+
+// TestSettleAfterTheSweep: what became of a write is unknown, and not "not yet" or "never", once
+// its register was deleted and removed; also when the register is back.
+func TestSettleAfterTheSweep(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	first := put(t, s, "key", "", "1")
+	second := put(t, s, "key", first, "2")
+	if err := s.Delete(ctx, "key", second); err != nil {
+		t.Fatal(err)
+	}
+	sweepDeleted(t, s, 0, 1)
+	check := func(when string) {
+		t.Helper()
+		for prev, write := range map[store.Version]store.Version{"": first, first: second} {
+			for name, s := range map[string]*filestore.Store{"the sweeper": s, "another": open(t, dir, nil)} {
+				if got, err := s.Settle(ctx, "key", prev, write); err != nil || got.Fate != store.FateUnknown {
+					t.Errorf("%s, %s: %s has the fate %v, %v", when, name, write, got.Fate, err)
+				}
+			}
+		}
+	}
+	check("while it is absent")
+	v := put(t, s, "key", "", "new")
+	for range 9 {
+		v = put(t, s, "key", v, "more")
+	}
+	check("when it is back")
+	next := store.Version(fmt.Sprintf("%d.%s", number(t, put(t, s, "other", "", "1")), "X"))
+	if got, err := s.Settle(ctx, "third", "", next); err != nil || got.Fate != store.FateNotYet {
+		t.Errorf("a create that was not written: %v, %v", got.Fate, err)
+	}
+}
+
+// TestSweepDeletedBesideWriters: registers are created, changed and deleted while sweeps of
+// other processes, some of them killed, remove what is deleted at once. A creator owns its
+// register: no other process changes it, no write is lost, and no number comes back.
+func TestSweepDeletedBesideWriters(t *testing.T) {
+	ctx := t.Context()
+	dir := memoryDir(t)
+	const keys, writers = 3, 6
+	rounds := 150
+	if torture {
+		rounds = 20_000
+	}
+	var last [keys]uint64 // guarded by owning the register
+	done := make(chan struct{})
+	var sweeps, own sync.WaitGroup
+	var swept int
+	s := open(t, dir, nil)
+	put(t, s, "start", "", "1")
+	sweeps.Go(func() {
+		for {
+			n, err := s.SweepDeleted(ctx, 0)
+			if swept += n; err != nil {
+				t.Errorf("sweep: %v", err)
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	sweeps.Go(func() {
+		for {
+			cmd := worker(t, "sweep", dir)
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-done:
+				kill(cmd)
+				return
+			case <-time.After(30 * time.Millisecond):
+				kill(cmd)
+			}
+		}
+	})
+	for w := range writers {
+		own.Go(func() {
+			opts := []*filestore.Options{nil, filestore.Tiny()}[w%2]
+			s, reader := open(t, dir, opts), open(t, dir, nil)
+			for i := range rounds {
+				k := (i + w) % keys
+				key := fmt.Sprint("key/", k)
+				v, err := s.Put(ctx, key, "", []byte("1"))
+				if errors.Is(err, store.ErrConflict) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				n := number(t, v)
+				if n <= last[k] {
+					t.Errorf("%s: number %d after %d", key, n, last[k])
+				}
+				if value, now, err := reader.Get(ctx, key); string(value) != "1" || now != v {
+					t.Errorf("%s: read %q at %s, %v; want %s", key, value, now, err, v)
+				}
+				if v, err = s.Put(ctx, key, v, []byte("2")); err != nil {
+					t.Errorf("change: %v", err)
+					return
+				}
+				last[k] = n + 2 // before another can own it
+				if err := s.Delete(ctx, key, v); err != nil {
+					t.Errorf("delete: %v", err)
+					return
+				}
+			}
+		})
+	}
+	own.Wait()
+	close(done)
+	sweeps.Wait()
+	if swept < 10 {
+		t.Errorf("only %d logs were removed: the sweep did not run beside the writers", swept)
+	}
+	t.Logf("%d logs were removed", swept)
+}
+
+// sweepForEver removes what is deleted, as soon as it is.
+func sweepForEver(args []string) error {
+	s, err := filestore.Open(args[0], nil)
+	for err == nil {
+		_, err = s.SweepDeleted(testContext(), 0)
+	}
+	return err
+}
+
+// TestStoppedWriterEndsTheSweep: a process that is stopped while it holds the lock of the floor
+// ends a sweep and a create with an error, after a while, and nothing is written.
+func TestStoppedWriterEndsTheSweep(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, filestore.Impatient())
+	v := put(t, s, "key", "", "1")
+	if err := s.Delete(t.Context(), "key", v); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "floor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := s.Put(t.Context(), "another", "", []byte("1"))
+		done <- err
+	}()
+	_, err = s.SweepDeleted(t.Context(), 0)
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "is one stopped?") {
+		t.Errorf("sweep: got %v", err)
+	}
+	wantOutcome(t, "create", <-done, store.NotApplied, store.ErrUnavailable)
+}
