@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,9 +51,34 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 	if _, stderr, status := p.run(t, "file:"+dir, "gc", "--older-than", "24h", "--dry-run"); status != 0 || !strings.Contains(stderr, "3 things that a killed bench or doctor left") {
 		t.Errorf("dry run: status %d, %s", status, stderr)
 	}
+	st, err = filestore.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"lock/deleted long ago", "lock/deleted"} {
+		v, err := st.Put(t.Context(), key, "", []byte("x"))
+		if err == nil {
+			err = st.Delete(t.Context(), key, v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.Close()
+	tombstone := filepath.Join(dir, "k", "lock+deleted%20long%20ago")
+	long := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(filepath.Join(tombstone, "000000000001"), long, long); err != nil {
+		t.Fatal(err)
+	}
 	killDoctor(t, dir, old)
 	for round, want := range []int{2, 2} {
 		p.must(t, "file:"+dir, "gc", "--older-than", "24h")
+		if _, err := os.Stat(tombstone); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("what is left of a lock that was removed long ago: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "k", "lock+deleted")); err != nil {
+			t.Error(err)
+		}
 		left, err := filepath.Glob(filepath.Join(dir, "k", "*bench*"))
 		if of, err2 := filepath.Glob(filepath.Join(dir, "*", "*doctor*")); err2 == nil {
 			left = append(left, of...)

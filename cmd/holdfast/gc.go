@@ -39,8 +39,9 @@ something is wrong.
 Without a prefix it also removes the records of sessions that ended that long ago.
 
 What stays of a removed lock is its tombstone, an object of 256 bytes say, so that no
-version comes again: that is never removed. What a "bench" or "doctor" has left that was
-killed is removed without a trace.`,
+version comes again. In a directory a later gc removes it, when it has that age, too;
+elsewhere it is never removed. What a "bench" or "doctor" has left that was killed is
+removed without a trace.`,
 		Example: `  holdfast gc --older-than 720h --dry-run
   holdfast gc build --older-than 24h`,
 		Args: cobra.MaximumNArgs(1),
@@ -98,6 +99,13 @@ func (a *app) gc(ctx context.Context, prefix string, olderThan time.Duration, dr
 	}
 	if err != nil {
 		return err
+	}
+	if swept, ok := store.As[interface {
+		SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error)
+	}](st.Store); ok && prefix == "" && !dryRun {
+		if _, err := swept.SweepDeleted(ctx, olderThan); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
 	if prefix == "" {
 		left, err := a.sweepTrials(ctx, st.Store, time.Now().Add(-olderThan), dryRun)

@@ -45,8 +45,8 @@ func (a *app) sweepCommand() *cobra.Command {
 		Long: `Remove what transfers left that were cut or crashed, and what costs money: the parts of
 uploads on S3 whose keys begin with what the URL names after the bucket, and to which
 nothing was added for a day (--older-than); and in a directory, or a bucket with an
-index, bodies that no object names and that are older than a day. Objects are not
-touched. An upload that put has kept to go on with is lost, when it is that old.
+index, bodies that no object names and that are older than a day, and what a directory
+keeps of objects that were deleted before that. Objects are not touched. An upload that put has kept to go on with is lost, when it is that old.
 
 A server does not tell which program began an upload. So for a whole bucket, which other
 programs may use, say --all.`,

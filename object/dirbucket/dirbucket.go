@@ -62,7 +62,9 @@ type Options struct {
 // Bucket is a space of objects in a directory. It may be used by any number of
 // goroutines, and starts none. It implements [object.Bucket] and [object.Copier]. Its
 // Sweep removes files that no register names and that are older than the grace, and
-// returns how many it removed.
+// returns how many it removed; with [Open] also what is left of objects that were deleted that
+// long ago. Its memory does not depend on the number of objects; it may leave a few files to the
+// next sweep.
 type Bucket struct {
 	*objects
 	files *files

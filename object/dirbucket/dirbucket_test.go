@@ -120,6 +120,51 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
+// TestSweepRemovesDeletedObjects: the sweep removes what the index keeps of objects that were
+// deleted long ago, and of no other.
+func TestSweepRemovesDeletedObjects(t *testing.T) {
+	dir := t.TempDir()
+	ctx := t.Context()
+	b, err := dirbucket.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	versions := map[string]object.Version{}
+	for _, key := range []string{"old", "new", "kept"} {
+		info, err := b.Put(ctx, key, strings.NewReader(key), nil)
+		if err == nil && key != "kept" {
+			err = b.Delete(ctx, key, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions[key] = info.Version
+		log := filepath.Join(dir, "index/k/k+"+key, "000000000001")
+		then := time.Now().Add(-dirbucket.DefaultGrace - time.Hour)
+		if key != "new" {
+			if err := os.Chtimes(log, then, then); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n, err := b.Sweep(ctx); n != 0 || err != nil {
+		t.Errorf("sweep: %d, %v", n, err)
+	}
+	for key, want := range map[string]bool{"old": false, "new": true, "kept": true} {
+		if _, err := os.Stat(filepath.Join(dir, "index/k/k+"+key)); (err == nil) != want {
+			t.Errorf("%s: %v, want it to be there: %v", key, err, want)
+		}
+	}
+	info, err := b.Put(ctx, "old", strings.NewReader("again"), &object.PutOptions{IfAbsent: true})
+	if err != nil || info.Version == versions["old"] {
+		t.Errorf("put: %v, %v", info.Version, err)
+	}
+	if _, err := b.Put(ctx, "old", strings.NewReader("late"), &object.PutOptions{IfMatch: versions["old"]}); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a put over the version before the sweep: %v", err)
+	}
+}
+
 // TestSweep: files that nothing names go when they are old, and nothing else does.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -289,51 +290,60 @@ func path(name string) string { return name[:2] + "/" + name[2:] }
 // the others.
 const maxSweep = 100_000
 
-// Old returns the names of all files that are older than age. It removes directories that
+// Old yields the names of all files that are older than age. It removes directories that
 // killed processes had not finished.
-func (b *files) Old(ctx context.Context, age time.Duration) (map[string]bool, error) {
-	var dirs []string
-	err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
-	if err != nil && !errors.Is(err, trust.ErrTooMany) {
-		return nil, err
+func (b *files) Old(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var dirs []string
+		err := trust.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
+		if err != nil && !errors.Is(err, trust.ErrTooMany) {
+			yield("", err)
+			return
+		}
+		for _, dir := range dirs {
+			var old []string
+			var err error
+			if random, ok := strings.CutPrefix(dir, stagePrefix); ok && trust.IsRandom(random) {
+				b.removeStage(dir, age)
+			} else if len(dir) == 2 {
+				old, err = b.oldIn(dir, age)
+			}
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrTooMany) {
+				yield("", err)
+				return
+			}
+			for _, name := range old {
+				if !yield(name, nil) {
+					return
+				}
+			}
+		}
 	}
-	old := make(map[string]bool)
-	for _, dir := range dirs {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		var err error
-		if random, ok := strings.CutPrefix(dir, stagePrefix); ok && trust.IsRandom(random) {
-			b.removeStage(dir, age)
-		} else if len(dir) == 2 {
-			err = b.oldIn(dir, age, old)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrTooMany) {
-			return nil, err
-		}
-	}
-	return old, nil
 }
 
-// oldIn adds the names of the old files in a directory.
-func (b *files) oldIn(name string, age time.Duration, old map[string]bool) error {
+// oldIn returns the names of the old files in a directory.
+func (b *files) oldIn(name string, age time.Duration) (old []string, err error) {
 	dir, _, err := trust.OpenBelow(b.root, name)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil // this package makes no such file
+		return nil, nil // this package makes no such file
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Close()
-	return trust.EachName(dir, ".", maxSweep, func(rest string) {
+	err = trust.EachName(dir, ".", maxSweep, func(rest string) {
 		// Only what this package may have made.
 		if !trust.IsRandom(name + rest) {
 			return
 		}
 		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
-			old[name+rest] = true
+			old = append(old, name+rest)
 		}
 	})
+	return old, err
 }
 
 // removeStage removes an old directory in which another one was being made, if both are

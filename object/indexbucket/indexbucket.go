@@ -31,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -67,8 +68,8 @@ type Options struct {
 // copy of an object onto itself, which changes its metadata, writes no body.
 //
 // Its Sweep removes bodies that no register names and that are older than the grace, and
-// returns how many it removed. It may run while the bucket is in use, and holds the names
-// of all old bodies in memory.
+// returns how many it removed. It may run while the bucket is in use. Its memory does not
+// depend on the number of objects; it may leave a few bodies to the next sweep.
 type Bucket struct {
 	*objects
 	traits object.Traits
@@ -187,22 +188,26 @@ func (b *inBucket) Sweep(ctx context.Context, name string) error {
 	return b.bucket.Delete(ctx, b.prefix+name, nil)
 }
 
-func (b *inBucket) Old(ctx context.Context, age time.Duration) (map[string]bool, error) {
-	old := make(map[string]bool)
-	local := object.TraitsOf(b.bucket).Local
-	for info, err := range b.bucket.List(ctx, b.prefix, nil) {
-		if err != nil {
-			return nil, err
-		}
-		now := info.Now
-		if now.IsZero() && local {
-			now = time.Now()
-		}
-		if !info.Modified.IsZero() && !now.IsZero() && now.Sub(info.Modified) > age {
-			old[strings.TrimPrefix(info.Key, b.prefix)] = true
+func (b *inBucket) Old(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		local := object.TraitsOf(b.bucket).Local
+		for info, err := range b.bucket.List(ctx, b.prefix, nil) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			now := info.Now
+			if now.IsZero() && local {
+				now = time.Now()
+			}
+			if info.Modified.IsZero() || now.IsZero() || now.Sub(info.Modified) <= age {
+				continue
+			}
+			if !yield(strings.TrimPrefix(info.Key, b.prefix), nil) {
+				return
+			}
 		}
 	}
-	return old, nil
 }
 
 // bare returns the error of the bucket without the name of the body, which tells the user

@@ -3,6 +3,9 @@ package indexbucket_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,6 +142,56 @@ func TestSweep(t *testing.T) {
 			t.Errorf("got %q, %v", body, err)
 		}
 	})
+}
+
+// crowd is a bucket with many old bodies that no register names.
+type crowd struct {
+	object.Bucket
+	n     int
+	left  int
+	atEnd func()
+}
+
+func (c *crowd) List(context.Context, string, *object.ListOptions) iter.Seq2[object.Info, error] {
+	return func(yield func(object.Info, error) bool) {
+		for i := range c.n {
+			name := strings.NewReplacer("0", "A", "1", "B", "8", "C", "9", "D").Replace(fmt.Sprintf("%026d", i))
+			if !yield(object.Info{Key: "body/" + name, Modified: time.Unix(0, 0), Now: time.Now()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *crowd) Delete(context.Context, string, *object.DeleteOptions) error {
+	if c.left--; c.left == 0 {
+		c.atEnd()
+	}
+	return nil
+}
+
+// TestSweepManyBodies: the memory of a sweep does not depend on the number of bodies.
+func TestSweepManyBodies(t *testing.T) {
+	for _, bodies := range []int{1000, 300_000} {
+		below := &crowd{Bucket: membucket.New(), n: bodies, left: bodies}
+		b := newBucket(t, memstore.New(), below)
+		var before, peak runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		high := uint64(0)
+		below.atEnd = func() {
+			runtime.GC()
+			runtime.ReadMemStats(&peak)
+			high = peak.HeapAlloc
+		}
+		n, err := b.Sweep(t.Context())
+		if err != nil || n != bodies {
+			t.Errorf("removed %d of %d, %v", n, bodies, err)
+		}
+		if grown := int64(high) - int64(before.HeapAlloc); grown > 12<<20 {
+			t.Errorf("%d bodies: the heap grew by %d bytes", bodies, grown)
+		}
+	}
 }
 
 // slow is a body that takes its time.

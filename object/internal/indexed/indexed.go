@@ -44,9 +44,9 @@ type Bodies interface {
 	// Remove removes a body that nothing names any more, if that is possible now.
 	Remove(ctx context.Context, name string)
 
-	// Old returns the names of bodies that are older than age. A name need not be that of
-	// a body of this package: the sweep removes only random ones.
-	Old(ctx context.Context, age time.Duration) (map[string]bool, error)
+	// Old yields the names of bodies that are older than age. A name need not be that of a
+	// body of this package: the sweep removes only random ones. After an error it ends.
+	Old(ctx context.Context, age time.Duration) iter.Seq2[string, error]
 
 	// Sweep removes a body that is old, and that nothing names.
 	Sweep(ctx context.Context, name string) error

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -267,37 +266,4 @@ func (b *Bucket) delete(ctx context.Context, key string, c condition) error {
 		}
 		// Another writer was faster: retry.
 	}
-}
-
-// Sweep removes bodies that no register names and that are older than the grace: killed
-// processes left them. It returns how many it removed. It may run while the bucket is in
-// use, and holds the names of all old bodies in memory.
-func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
-	// A body that is old now, and that no register names afterwards, can never be named
-	// again: a put gives up long before its body is that old.
-	old, err := b.bodies.Old(ctx, b.grace)
-	if err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
-	}
-	for name := range old {
-		if !trust.IsRandom(name) {
-			delete(old, name) // this package makes no such name
-		}
-	}
-	if len(old) == 0 {
-		return 0, nil
-	}
-	for e, err := range b.entries(ctx) {
-		if err != nil {
-			return 0, fmt.Errorf("sweep: %w", err)
-		}
-		delete(old, e.File)
-	}
-	for name := range old {
-		if err := b.bodies.Sweep(ctx, name); err != nil {
-			return removed, fmt.Errorf("sweep: %w", err)
-		}
-		removed++
-	}
-	return removed, nil
 }
