@@ -56,7 +56,7 @@ func (b *Bucket) classify(c *awscall.Call, err error) error {
 
 func rightRegion(c *awscall.Call) string {
 	if r := c.Header("X-Amz-Bucket-Region"); r != "" {
-		return ", the bucket is in " + r
+		return ", the bucket is in " + c.Hide(r)
 	}
 	return ""
 }

@@ -123,6 +123,54 @@ func TestSecretsInURLs(t *testing.T) {
 	}
 }
 
+// No part of a URL shows what looks like a user's name and password, or a host after them, on any
+// scheme: neither the name of a parameter that is known there nor one that is not. Such URLs are
+// refused. A command that reaches for a server has no other way to show the secret than its error.
+func TestSecretsInPartsOfURLs(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	ownState(t, dir)
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	parameters := append([]string{
+		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
+		"settle", "life", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
+	}, postgresParameters...)
+	refused := func(raw string) {
+		t.Helper()
+		for _, args := range [][]string{{"ls"}, {"run", "-n", "x", "--json", "--", "true"}} {
+			var out bytes.Buffer
+			status := execute(append([]string{"--store", raw}, args...), strings.NewReader(""), &out, &out)
+			if strings.Contains(out.String(), password) || status != statusUsage && status != statusUnsafe {
+				t.Errorf("--store %s %s: status %d, %s", raw, args[0], status, &out)
+			}
+		}
+	}
+	for scheme := range openers() {
+		for _, parameter := range parameters {
+			for _, value := range []string{"u:PASSWORD@127.0.0.1", "http://u:PASSWORD@127.0.0.1", "u:PASSWORD@"} {
+				refused(scheme + "://127.0.0.1:1/d?" + parameter + "=" + url.QueryEscape(strings.ReplaceAll(value, "PASSWORD", password)))
+			}
+		}
+	}
+	for _, rest := range []string{
+		"127.0.0.1:1/d?user=u:PASSWORD", "127.0.0.1:1/d/x?user=:PASSWORD", "/d?host=PASSWORD@127.0.0.1", "/d?host=127.0.0.1,u:PASSWORD", "/d?host=127.0.0.1:PASSWORD",
+		"/d?host=127.0.0.1&host=u:PASSWORD", "/d?port=PASSWORD", "/d?host=127.0.0.1&port=1,PASSWORD", "127.0.0.1:1/d/PASSWORD@x", "u:1/2/PASSWORD@127.0.0.1/d", "127.0.0.1:1/d/x/PASSWORD@x/y",
+		"127.0.0.1:1/d?connect_timeout=PASSWORD", "127.0.0.1:1/d?sslmode=PASSWORD", "127.0.0.1:1/d?service=PASSWORD", "127.0.0.1:1/d?sslrootcert=PASSWORD&sslmode=verify-ca", "127.0.0.1:1/d?target_session_attrs=PASSWORD",
+		"127.0.0.1:1/d?table=PASSWORD;", "127.0.0.1:1/d:PASSWORD", "127.0.0.1:1/PASSWORD@d",
+	} {
+		refused("postgres://" + strings.ReplaceAll(rest, "PASSWORD", password))
+	}
+	// What only looks alike is taken: the error is that nothing listens there.
+	for _, rest := range []string{"127.0.0.1:1/d?user=ada@tenant", "/d?host=::1&port=1", "/d?host=127.0.0.1,localhost&port=1,1", "/d?host=/nowhere", "127.0.0.1:1/d/a%40b", "/d?host=db-1.example.invalid&connect_timeout=1"} {
+		if said, status := executed([]string{"--store", "postgres://" + rest, "ls"}); status != statusUnreachable {
+			t.Errorf("%s: status %d, %s", rest, status, said)
+		}
+	}
+}
+
 // What is taken apart can be printed in every way: it holds no secret any more.
 func TestParsedStoreHoldsNoSecret(t *testing.T) {
 	a := &app{}

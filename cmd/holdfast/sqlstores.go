@@ -163,12 +163,26 @@ var postgresParameters = []string{
 	"sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
 }
 
+// hosts reports whether the parameter host names hosts, or directories of sockets, and nothing else:
+// the errors of a connection repeat it.
+func hosts(value string) bool {
+	for _, host := range strings.Split(value, ",") {
+		socket := strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")
+		if !socket && net.ParseIP(host) == nil && strings.ContainsAny(host, ":@/") {
+			return false
+		}
+	}
+	return true
+}
+
 // postgres parses postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq.
-// The password comes from PGPASSWORD or the password file, never from the URL.
+// The password comes from PGPASSWORD or the password file, never from the URL, in whose path a @ is %40.
 func (d *database) postgres(u *url.URL, query url.Values) error {
 	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	switch {
-	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@"):
+	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
+		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }),
+		slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }):
 		return &statusError{statusUnsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials)}
 	case name == "" || u.Opaque != "":
 		return usagef("store postgres:...: it names no database: write postgres://HOST/DATABASE/PREFIX")

@@ -6,6 +6,8 @@ package storeurl
 import (
 	"errors"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +15,11 @@ import (
 // ErrCredentials says that a URL contains a user, and perhaps a password.
 var ErrCredentials = errors.New("it contains credentials; they belong into the environment or into a profile, as for the store's own tools")
 
-// Parse takes a URL apart. It has no user, no fragment, and a query that can be read.
+// credentials matches USER:PASSWORD@, also within a URL.
+var credentials = regexp.MustCompile(`:[^@]*@`)
+
+// Parse takes a URL apart. It has no user, no fragment, and a query that can be read, no value of
+// which has the form of a user with a password.
 func Parse(raw string) (*url.URL, url.Values, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -31,6 +37,11 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, nil, errors.New("its parameters cannot be read")
+	}
+	for _, values := range query {
+		if slices.ContainsFunc(values, credentials.MatchString) {
+			return nil, nil, ErrCredentials
+		}
 	}
 	return u, query, nil
 }

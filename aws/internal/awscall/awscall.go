@@ -10,13 +10,17 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -178,6 +182,70 @@ func hide(text, secret string) string {
 	}
 }
 
+// Hide takes the secrets of the request out of a text of the server. A text that repeats a
+// part of one in another form is hidden as a whole: where the secret ends in it is not known.
+func (c *Call) Hide(text string) string {
+	hidden := c.hidden.Load()
+	if hidden == nil {
+		return text
+	}
+	for _, secret := range *hidden {
+		text = hide(text, secret)
+		if repeats(text, secret) {
+			return "(hidden: it repeats a secret of the request)"
+		}
+	}
+	return text
+}
+
+// repeats reports whether a text holds a part of a secret: with any characters but letters and
+// digits in between, in upper or lower case, reversed, escaped for a URL or for XML, in Base64 or
+// in hexadecimal digits.
+func repeats(text, secret string) bool {
+	parts := map[string]bool{}
+	for _, form := range []string{
+		secret, hex.EncodeToString([]byte(secret)),
+		base64.RawStdEncoding.EncodeToString([]byte(secret)), // as it is, and behind one or two other bytes
+		base64.RawStdEncoding.EncodeToString([]byte("\x00" + secret))[2:],
+		base64.RawStdEncoding.EncodeToString([]byte("\x00\x00" + secret))[3:],
+	} {
+		letters := alphanumeric(form)
+		for i := minSecret; i <= len(letters); i++ {
+			parts[string(letters[i-minSecret:i])] = true
+		}
+	}
+	for range 3 { // a text may have been escaped twice
+		letters := alphanumeric(text)
+		for range 2 {
+			for i := minSecret; i <= len(letters); i++ {
+				if parts[string(letters[i-minSecret:i])] {
+					return true
+				}
+			}
+			slices.Reverse(letters)
+		}
+		text = html.UnescapeString(escapes.ReplaceAllStringFunc(text, func(e string) string {
+			b, _ := hex.DecodeString(e[1:])
+			return string(b)
+		}))
+	}
+	return false
+}
+
+// escapes are those of a URL.
+var escapes = regexp.MustCompile("%[0-9a-fA-F]{2}")
+
+// alphanumeric returns the letters and digits of ASCII in a text, in lower case.
+func alphanumeric(text string) []byte {
+	var letters []byte
+	for _, b := range []byte(strings.ToLower(text)) {
+		if '0' <= b && b <= '9' || 'a' <= b && b <= 'z' {
+			letters = append(letters, b)
+		}
+	}
+	return letters
+}
+
 // Status returns the HTTP status of the answer; 0 if there was none.
 func (c *Call) Status() int {
 	if a := c.answer.Load(); a != nil {
@@ -308,7 +376,7 @@ func (c *Call) elsewhere() string {
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	return fmt.Sprintf(", at %.100q", u.Scheme+"://"+u.Host)
+	return fmt.Sprintf(", at %.100q", c.Hide(u.Scheme+"://"+u.Host))
 }
 
 // strange reports whether an answer does not look like one of such a service: it has
@@ -367,12 +435,7 @@ func (c *Call) unanswered(err error) error {
 // Text says for people what went wrong, on one line, without the chain of layers
 // that it went through, without the address of the request, and without secrets.
 func (c *Call) Text(err error) string {
-	text := strings.Join(strings.Fields(plain(err)), " ")
-	if hidden := c.hidden.Load(); hidden != nil {
-		for _, secret := range *hidden {
-			text = hide(text, secret)
-		}
-	}
+	text := c.Hide(strings.Join(strings.Fields(plain(err)), " "))
 	// Some servers put a whole page into the message.
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "..."

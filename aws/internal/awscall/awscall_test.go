@@ -1,12 +1,16 @@
 package awscall_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +69,59 @@ func wantNoSecret(t *testing.T, err error, secrets ...string) {
 	}
 	if strings.Contains(text, "\n") {
 		t.Errorf("a message of several lines: %q", err)
+	}
+}
+
+// What a server makes of a secret of the request, or of a part of it, is no more shown than the
+// secret itself; a message that only looks like one is.
+func TestServerThatAltersSecrets(t *testing.T) {
+	environment(t, nil)
+	encode := base64.StdEncoding.EncodeToString
+	for name, alter := range map[string]func(string) string{
+		"upper case":      strings.ToUpper,
+		"escaped":         func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "w", "%77") },
+		"escaped twice":   func(s string) string { return url.QueryEscape(url.QueryEscape(strings.ReplaceAll(s, "w", "/w"))) },
+		"as entities":     func(s string) string { return strings.ReplaceAll(s, "w", "&amp;#119;") },
+		"in groups":       func(s string) string { return strings.Join(strings.Split(s, ""), " ") },
+		"quoted":          func(s string) string { return strings.Join(strings.Split(s, ""), "','") },
+		"reversed":        func(s string) string { r := []rune(s); slices.Reverse(r); return string(r) },
+		"Base64":          func(s string) string { return encode([]byte(s)) },
+		"Base64, moved":   func(s string) string { return encode([]byte("x" + s)) },
+		"Base64, moved 2": func(s string) string { return encode([]byte("xy" + s)) },
+		"hexadecimal":     func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"its end":         func(s string) string { return s[len(s)-12:] },
+		"its middle":      func(s string) string { return s[3:15] },
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			told := "go away, " + alter(r.Header.Get("X-Amz-Security-Token"))
+			w.Header().Set("Location", "https://"+url.PathEscape(alter(r.Header.Get("X-Amz-Security-Token")))+".example/")
+			w.Header().Set("X-Amz-Bucket-Region", alter(r.Header.Get("X-Amz-Security-Token")))
+			status := []int{307, 400, 403}[len(r.URL.Path)%3]
+			w.WriteHeader(status)
+			if r.Header.Get("X-Amz-Target") != "" {
+				fmt.Fprintf(w, `{"__type":"SomeException","message":%q}`, told)
+				return
+			}
+			fmt.Fprintf(w, "<Error><Code>AuthorizationHeaderMalformed</Code><Message>%s</Message></Error>", told)
+		}))
+		for kind, st := range stores(t, "endpoint="+srv.URL) {
+			for _, key := range []string{"k", "kk", "kkk"} {
+				_, _, err := st.Get(t.Context(), key)
+				if err == nil {
+					t.Errorf("%s, %s: read", kind, name)
+				}
+				wantNoSecret(t, err, token[3:15], alter(token))
+			}
+		}
+		srv.Close()
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(400)
+		fmt.Fprint(w, "<Error><Code>Other</Code><Message>The security token included in the example is FwoGZXI, example no. 0123456789abcdef</Message></Error>")
+	}))
+	defer srv.Close()
+	if _, _, err := stores(t, "endpoint="+srv.URL)["s3"].Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "0123456789abcdef") {
+		t.Errorf("the control: %v", err)
 	}
 }
 
