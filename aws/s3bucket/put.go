@@ -177,6 +177,11 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 	if err != nil {
 		return object.Info{}, err
 	}
+	if out.VersionId == nil {
+		b.plain.Store(true)
+	} else {
+		b.versioned.Store(true)
+	}
 	return object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: c.Now()}, nil
 }
 

@@ -124,6 +124,10 @@ type Bucket struct {
 	onAWS  bool
 	known  *known
 
+	// plain and versioned say that a PUT was answered without the id of a version, and with
+	// one. All views share them.
+	plain, versioned *atomic.Bool
+
 	buffers *sync.Pool // of pointers to the memory of parts
 
 	// trying: this view is used to try conditions; it sends what it is told.
@@ -169,6 +173,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		b.where += " at " + host
 	}
 	b.buffers = new(sync.Pool)
+	b.plain, b.versioned = new(atomic.Bool), new(atomic.Bool)
 	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
 		b.checksum = types.ChecksumAlgorithmCrc32
 	}

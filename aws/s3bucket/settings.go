@@ -51,6 +51,10 @@ type Rule struct {
 	Does   string // for people
 }
 
+// WithoutVersions reports that the bucket keeps no versions: a PUT was answered without the id
+// of one, and none with an id.
+func (b *Bucket) WithoutVersions() bool { return b.plain.Load() && !b.versioned.Load() }
+
 // Settings reads the settings of the bucket, in three requests. What cannot be read
 // does not make it fail, unless the bucket cannot be reached at all.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {

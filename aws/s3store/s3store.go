@@ -10,18 +10,28 @@
 // A write is one PUT, a read one GET, a read of what has not changed a GET without
 // a body. A write that is refused costs a GET more, which tells the state that was
 // in the way. The first write to a server that is not known to be good is preceded
-// by the probe of its conditions, six requests, and the first write of a Store that is not
-// told to trust its server by a look for locks of another program, one LIST, or two below a
-// prefix.
+// by the probe of its conditions, six requests. The first write of a Store that is not
+// told to trust its server is preceded by a look at what else lies in the bucket: one LIST,
+// or two below a prefix in a bucket of more than a thousand objects. A bucket without
+// versions, as the answers to the probe show, is not looked at: neither of what is looked
+// for works there.
+//
+// # Another kind of store
+//
+// A store of package s3verstore (s3+versioned://) with the same prefix would hold the same
+// locks once more. Each of the two looks for the other, before its first write or before the
+// first register that it makes, among the first thousand objects of the root of the bucket and
+// of the prefix; it then refuses its writes with [store.ErrUnsafe]. What is made later, or by
+// both at the same moment, is not seen; holdfast doctor tells of it. A store with a longer
+// prefix has other locks, and may be of the other kind.
 //
 // # Locks of another program
 //
 // An older program keeps a lock as the versions of an object and takes the oldest version for
 // the owner. That rule can let two owners in, and its locks and those of this package do not
-// exclude each other. Before its first write a [Store] looks for such locks, among the first
-// thousand objects below the prefix and at the root of the bucket, if the rights go so far. It
-// then refuses to make a register with the name of one, with [store.ErrUnsafe]. What that
-// program makes later is not seen. [Store.OldLocks] looks at any time.
+// exclude each other. The same look finds such locks, if the rights go so far; a [Store] then
+// refuses to make a register with the name of one, with [store.ErrUnsafe]. What that program
+// makes later is not seen. [Store.Beside] looks at any time.
 //
 // # Age
 //
@@ -45,7 +55,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
-	"github.com/holdfast-go/holdfast/aws/internal/oldlock"
+	"github.com/holdfast-go/holdfast/aws/internal/neighbour"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -66,8 +76,9 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Trusted says that the server is known to honour conditions, and that no locks of
-	// another program were found. Amazon S3 needs no probe without it.
+	// Trusted says that the server is known to honour conditions, and that neither locks of
+	// another program nor another kind of store were found. Amazon S3 needs no probe without
+	// it.
 	Trusted bool
 
 	// Unsafe names conditions that the user insists on doing without.
@@ -84,9 +95,9 @@ type Options struct {
 	// [bucketstore.DefaultTries].
 	Tries int
 
-	// OnVerified is called when the probe has passed and no locks of another program were
-	// found, so that the user can remember it and set Trusted the next time. Nil calls
-	// nothing.
+	// OnVerified is called when the probe has passed and neither locks of another program
+	// nor another kind of store were found, so that the user can remember it and set Trusted
+	// the next time. Nil calls nothing.
 	OnVerified func()
 
 	// Log is told of what was settled and found. Nil discards.
@@ -102,7 +113,10 @@ type Store struct {
 	safety time.Duration
 	noAge  bool
 
-	oldLocks *atomic.Pointer[[]string] // the names that were found before the first write
+	trusted    bool
+	onVerified func()
+	looking    chan struct{}                   // held by the goroutine that looks
+	beside     atomic.Pointer[neighbour.Found] // what was found before the first write
 }
 
 var (
@@ -136,23 +150,17 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers := bucket.Assuming(object.PutIfAbsent, object.PutIfMatch)
-	s := &Store{bucket: bucket, safety: o.Safety, noAge: o.NoAge, oldLocks: new(atomic.Pointer[[]string])}
+	s := &Store{bucket: bucket, safety: o.Safety, noAge: o.NoAge, trusted: o.Trusted, onVerified: o.OnVerified, looking: make(chan struct{}, 1)}
 	if prefix != "" {
 		s.prefix = prefix + "/"
 	}
 	var err error
 	s.Store, err = bucketstore.New(registers, prefix, &bucketstore.Options{
 		Trusted: o.Trusted,
-		Check:   s.lookForOldLocks,
-		OnVerified: func() {
-			if len(s.oldNames()) == 0 && o.OnVerified != nil {
-				o.OnVerified()
-			}
-		},
-		Unsafe: o.Unsafe,
-		Tries:  o.Tries,
-		MinTTL: MinTTL,
-		Log:    o.Log,
+		Unsafe:  o.Unsafe,
+		Tries:   o.Tries,
+		MinTTL:  MinTTL,
+		Log:     o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -160,56 +168,98 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	return s, nil
 }
 
-// lookForOldLocks finds the names of the locks of another program, before the first write.
-func (s *Store) lookForOldLocks(ctx context.Context) error {
-	names, err := oldlock.Names(ctx, s.prefix, s.oldLocksBelow)
-	if err != nil && !errors.Is(err, store.ErrDenied) {
+// Verify finds out whether the server honours conditions, and what else lies in the bucket,
+// unless that is known. The first write calls it; see [engine.Store.Verify].
+func (s *Store) Verify(ctx context.Context) error {
+	if err := s.Store.Verify(ctx); err != nil || s.trusted || s.beside.Load() != nil {
 		return err
 	}
-	s.oldLocks.Store(&names)
-	return nil
-}
-
-func (s *Store) oldNames() []string {
-	if names := s.oldLocks.Load(); names != nil {
-		return *names
+	select {
+	case s.looking <- struct{}{}:
+		defer func() { <-s.looking }()
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	}
+	if s.beside.Load() != nil {
+		return nil
+	}
+	found := &neighbour.Found{}
+	if !s.bucket.WithoutVersions() {
+		beside, err := s.Beside(ctx)
+		if err != nil && !errors.Is(err, store.ErrDenied) {
+			return store.MarkNotApplied(fmt.Errorf("finding out what else lies there: %w", err))
+		}
+		if err == nil {
+			found = beside
+		}
+	}
+	s.beside.Store(found)
+	if found.Empty() && s.onVerified != nil {
+		s.onVerified()
 	}
 	return nil
 }
 
-// OldLocks returns the objects below the prefix that are locks of another program, of the
-// first thousand; see the package comment.
+// Beside returns what lies in the bucket that the locks here do not exclude; see the package
+// comment.
+func (s *Store) Beside(ctx context.Context) (*neighbour.Found, error) {
+	return neighbour.Look(ctx, s.bucket.Versions(), s.prefix, neighbour.Versioned, func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error) {
+		const most = 1000
+		for info, err := range s.bucket.List(ctx, prefix, nil) {
+			if err != nil {
+				return nil, false, err
+			}
+			objects = append(objects, s3bucket.ObjectVersion{Key: info.Key, Size: info.Size})
+			if len(objects) == most {
+				return objects, false, nil // without a request for the next page
+			}
+		}
+		return objects, true, nil
+	})
+}
+
+// OldLocks returns the objects below the prefix that are locks of another program.
 func (s *Store) OldLocks(ctx context.Context) ([]string, error) {
-	return s.oldLocksBelow(ctx, s.prefix)
-}
-
-func (s *Store) oldLocksBelow(ctx context.Context, prefix string) ([]string, error) {
-	const page = 1000
-	var objects []s3bucket.ObjectVersion
-	for info, err := range s.bucket.List(ctx, prefix, nil) {
-		if err != nil {
-			return nil, err
-		}
-		if objects = append(objects, s3bucket.ObjectVersion{Key: info.Key, Size: info.Size}); len(objects) == page {
-			break
-		}
+	found, err := s.Beside(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return oldlock.Among(ctx, s.bucket.Versions(), objects)
+	return found.Old, nil
 }
 
 // Put implements [store.Store]; see package bucketstore. It refuses to make a register that
-// has the name of a lock of another program.
+// has the name of a lock of another program, and to write beside another kind of store.
 func (s *Store) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	if prev == "" && store.CheckPut(key, value) == nil {
-		err := s.Verify(ctx)
-		if err == nil {
-			err = store.MarkNotApplied(oldlock.Refuse(s.oldNames(), key))
-		}
-		if err != nil {
-			return "", &store.OpError{Op: store.OpPut, Key: key, Store: store.TraitsOf(s).Name, Err: err}
+	if store.CheckPut(key, value) == nil {
+		if err := s.mayWrite(ctx, store.OpPut, key, prev); err != nil {
+			return "", err
 		}
 	}
 	return s.Store.Put(ctx, key, prev, value)
+}
+
+// Delete implements [store.Store]; see package bucketstore.
+func (s *Store) Delete(ctx context.Context, key string, prev store.Version) error {
+	if store.CheckDelete(key, prev) == nil {
+		if err := s.mayWrite(ctx, store.OpDelete, key, prev); err != nil {
+			return err
+		}
+	}
+	return s.Store.Delete(ctx, key, prev)
+}
+
+func (s *Store) mayWrite(ctx context.Context, op store.Kind, key string, prev store.Version) error {
+	err := store.CheckContext(ctx)
+	if err == nil {
+		err = s.Verify(ctx)
+	}
+	if found := s.beside.Load(); err == nil && found != nil {
+		err = store.MarkNotApplied(found.Refuse(key, prev == ""))
+	}
+	if err != nil {
+		err = &store.OpError{Op: op, Key: key, Store: store.TraitsOf(s).Name, Err: err}
+	}
+	return err
 }
 
 // Open returns the registers that a URL names; see [s3bucket.Config]. It sends

@@ -95,21 +95,24 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s: requests %q, want %q", c.name, got, c.ops)
 		}
 	}
-	unknown := newStore(t, f, nil)
-	f.Reset()
-	registertest.Put(t, unknown, "new", "", "1")
-	if got := strings.Join(f.Ops(), " "); got != "ListObjectsV2 ListObjectsV2 PutObject PutObject PutObject PutObject PutObject DeleteObject PutObject" {
-		t.Errorf("the first write to an unknown server: %s", got)
-	}
-	for _, r := range f.Requests() {
-		if !strings.HasPrefix(r.Key, "pre/fix/") && r.Op != "ListObjectsV2" {
-			t.Errorf("%s of %q, which is not below the prefix", r.Op, r.Key)
+	for i, c := range []struct{ versioning, look string }{{"", ""}, {"Enabled", "ListObjectsV2 "}} {
+		f.Versioning = c.versioning
+		unknown := newStore(t, f, nil)
+		f.Reset()
+		registertest.Put(t, unknown, fmt.Sprint("new", i), "", "1")
+		if got := strings.Join(f.Ops(), " "); got != "PutObject PutObject PutObject PutObject PutObject DeleteObject "+c.look+"PutObject" {
+			t.Errorf("the first write to an unknown server, versioning %q: %s", c.versioning, got)
 		}
-	}
-	f.Reset()
-	registertest.Put(t, unknown, "next", "", "1")
-	if got := len(f.Ops()); got != 1 {
-		t.Errorf("the second: %v", f.Ops())
+		for _, r := range f.Requests() {
+			if !strings.HasPrefix(r.Key, "pre/fix/") && r.Op != "ListObjectsV2" {
+				t.Errorf("%s of %q, which is not below the prefix", r.Op, r.Key)
+			}
+		}
+		f.Reset()
+		registertest.Put(t, unknown, fmt.Sprint("next", i), "", "1")
+		if got := len(f.Ops()); got != 1 {
+			t.Errorf("the second: %v", f.Ops())
+		}
 	}
 }
 
@@ -373,10 +376,25 @@ func TestOldLocks(t *testing.T) {
 			lock("job")(f)
 			f.Add("ListObjectsV2", 0, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
 		}, s3store.Options{}, false, true},
+		{"a lock below the prefix, no right to list the root", func(f *awstest.S3) {
+			lock("pre/fix/job")(f)
+			f.Add("ListObjectsV2", 0, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+		}, s3store.Options{}, true, false},
+		{"a lock below the prefix, behind a thousand objects", func(f *awstest.S3) {
+			lock("pre/fix/job")(f)
+			for i := range 1000 {
+				f.Put("bucket", fmt.Sprint("a", i), nil)
+			}
+		}, s3store.Options{}, true, false},
+		{"a bucket without versions, in which that program excludes nothing", func(f *awstest.S3) {
+			lock("job")(f)
+			f.Versioning = ""
+		}, s3store.Options{}, false, true},
 		{"known", lock("job"), s3store.Options{Trusted: true}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := awstest.NewS3("bucket")
+			f.Versioning = "Enabled"
 			c.prepare(f)
 			noted := false
 			c.opts.OnVerified = func() { noted = true }
@@ -414,7 +432,7 @@ func TestOldLocksOnAWS(t *testing.T) {
 	}
 	registertest.Put(t, s, "lock/job", "", "1")
 	registertest.Put(t, s, "lock/other", "", "1")
-	if got := strings.Join(f.Ops(), " "); got != "ListObjectsV2 ListObjectsV2 PutObject PutObject" {
+	if got := strings.Join(f.Ops(), " "); got != "ListObjectsV2 PutObject PutObject" {
 		t.Errorf("requests %q", got)
 	}
 }

@@ -49,10 +49,13 @@
 // An older program keeps a lock as the versions of an object and takes the oldest version for
 // the owner. That rule can let two owners in, and its locks and those of this package do not
 // exclude each other. holdfast doctor and init, and [Store.Settings], name such locks among
-// the first thousand versions below the prefix. Before a [Store] makes its first register it
-// looks there too, and at the root of the bucket if the rights go so far; it then refuses to
-// make a register with the name of such a lock. A body that is no entry is refused in
-// any case.
+// the first thousand versions of the bucket, if the rights go so far, and of the prefix. Before
+// a [Store] makes its first register it looks there too; it then refuses to make a register
+// with the name of such a lock. A body that is no entry is refused in any case.
+//
+// The same look finds registers of package s3store (s3://) that have the prefix of the Store:
+// both would hold the same locks, and each refuses to begin beside the other. A store with a
+// longer prefix has other locks, and may be of the other kind.
 //
 // # What it costs
 //
@@ -64,7 +67,8 @@
 // Store has not read.
 //
 // The first call of a Store asks for the settings of the bucket (three requests). The first
-// register that it makes costs one LIST more, or two below a prefix.
+// register that it makes costs one LIST more, or two below a prefix in a bucket of more than a
+// thousand versions.
 //
 // # Rights
 //

@@ -11,7 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"github.com/holdfast-go/holdfast/aws/internal/oldlock"
+	"github.com/holdfast-go/holdfast/aws/internal/neighbour"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,8 +22,7 @@ type fitness struct {
 	good   atomic.Bool   // the bucket was found fit, and nothing spoke against it since
 	opaque atomic.Bool   // ETags are not the MD5 of the body
 
-	looked bool     // by the holder of the slot: legacy is known
-	legacy []string // the names of locks of the other program
+	beside *neighbour.Found // for the holder of the slot; nil: not known yet
 
 	mu    sync.Mutex
 	nulls map[version]bool // versions without an id that led to a check already
@@ -104,9 +103,15 @@ type Settings struct {
 	// or move them to where they can't be read.
 	Expiring []string
 
-	// Legacy names objects that are locks of the program which took the oldest
-	// version for the owner; see [Store.Settings].
-	Legacy []string
+	// Legacy names objects below the prefix that are locks of the program which took the
+	// oldest version for the owner, and LegacyAtRoot those at the root of the bucket; see
+	// [Store.Settings].
+	Legacy, LegacyAtRoot []string
+
+	// Other names registers of package s3store that have this prefix, and OtherText says
+	// what that means.
+	Other     []string
+	OtherText string
 }
 
 // Err returns why registers can't be kept in the bucket; nil if nothing was found. It
@@ -132,15 +137,19 @@ func (set *Settings) Err() error {
 	if len(set.Legacy) > 0 {
 		why = append(why, "locks of another program lie there, which take the oldest version for the owner and can have two: "+strings.Join(set.Legacy, ", "))
 	}
+	if len(set.Other) > 0 {
+		why = append(why, set.OtherText)
+	}
 	if len(why) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %s", store.ErrUnsafe, strings.Join(why, "; "))
 }
 
-// Settings reads what the bucket is set to, and looks for locks of the other program
-// among the first thousand versions below the prefix. What can't be read does not
-// make it fail, unless the bucket can't be reached at all; it stands in Unknown.
+// Settings reads what the bucket is set to, and looks for locks of the other program and for
+// registers of package s3store, among the first thousand versions of the bucket and of the
+// prefix. What can't be read does not make it fail, unless the bucket can't be reached at all;
+// it stands in Unknown.
 //
 // That other program puts each attempt at a lock as a new version of one object, with
 // a body of the lock's name, a hyphen and a UUID, and the metadata "timeout" and
@@ -150,12 +159,17 @@ func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Legacy, err = s.legacyBelow(ctx, s.prefix)
+	beside, err := s.besideOf(ctx)
 	switch {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrMisconfigured), ctx.Err() != nil:
 		return nil, fmt.Errorf("reading objects: %w", err)
 	case err != nil:
 		set.Unknown["objects"] = err
+	default:
+		set.Legacy, set.LegacyAtRoot = beside.Old, beside.OldAtRoot
+		if set.Other = beside.Shared(""); len(set.Other) > 0 {
+			set.OtherText = beside.SharedText(set.Other)
+		}
 	}
 	return set, nil
 }
@@ -175,42 +189,41 @@ func (s *Store) bucketSettings(ctx context.Context) (*Settings, error) {
 	return set, nil
 }
 
-// legacyBelow returns the objects that are locks of the other program, of those on the
-// first page of a listing.
-func (s *Store) legacyBelow(ctx context.Context, prefix string) (objects []string, err error) {
-	for page, err := range s.versions.List(ctx, prefix) {
-		if err != nil {
-			return nil, err
+// besideOf returns what lies in the bucket that the locks here do not exclude.
+func (s *Store) besideOf(ctx context.Context) (*neighbour.Found, error) {
+	return neighbour.Look(ctx, s.versions, s.prefix, neighbour.Plain, func(ctx context.Context, prefix string) ([]s3bucket.ObjectVersion, bool, error) {
+		for page, err := range s.versions.List(ctx, prefix) {
+			return page.Versions, page.NextKey == "", err
 		}
-		return oldlock.Among(ctx, s.versions, page.Versions)
-	}
-	return nil, nil
+		return nil, true, nil
+	})
 }
 
-// notLegacy refuses to make a register of this key while the other program has a lock of
-// its name: the key itself, or what follows its first segment, below the prefix or at the
-// root of the bucket. A Store looks once, before the first register that it makes: who
-// begins to use a bucket begins so, and no write on what is there pays for it.
-func (s *Store) notLegacy(ctx context.Context, key string) error {
+// alone refuses to make a register of this key while the other program has a lock of its name
+// (the key itself, or what follows its first segment, below the prefix or at the root of the
+// bucket), and while package s3store has registers with this prefix. A Store looks once,
+// before the first register that it makes: who begins to use a bucket begins so, and no write
+// on what is there pays for it.
+func (s *Store) alone(ctx context.Context, key string) error {
 	free, err := s.fit.check(ctx)
 	if err != nil {
 		return err
 	}
 	defer free()
-	if !s.fit.looked {
-		if s.fit.legacy, err = oldlock.Names(ctx, s.prefix, s.legacyBelow); err != nil {
+	if s.fit.beside == nil {
+		if s.fit.beside, err = s.besideOf(ctx); err != nil {
+			s.fit.beside = nil
 			return err
 		}
-		s.fit.looked = true
 	}
-	return oldlock.Refuse(s.fit.legacy, key)
+	return s.fit.beside.Refuse(key, true)
 }
 
 // foreign is the error of a version that is no entry.
 func (s *Store) foreign(ctx context.Context, object string, v version, why error) error {
 	text := why.Error()
-	if legacy, err := oldlock.Is(ctx, s.versions, object, v.id); err == nil && legacy {
-		text = "it is " + oldlock.Text
+	if legacy, err := neighbour.IsOld(ctx, s.versions, object, v.id); err == nil && legacy {
+		text = "it is " + neighbour.Text
 	}
 	return fmt.Errorf("%w: version %s of %s, of %s, can't be read: %s", store.ErrCorrupt, v.id, object, v.modified.UTC().Format(time.RFC3339), text)
 }

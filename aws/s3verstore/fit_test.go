@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/aws/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -234,6 +235,77 @@ func TestLocksOfAnotherProgram(t *testing.T) {
 			if got := brief(b); got != "LIST PUT LIST PUT LIST GET GET PUT LIST PUT" {
 				t.Errorf("%s: two writes took %s", object, got)
 			}
+		})
+	}
+}
+
+// TestTwoKindsOfStore: two kinds of store with one prefix would run one lock twice. Each
+// refuses to begin beside the other, whoever comes first. Another prefix, a longer one too, has
+// other locks, and objects of other programs are in nobody's way.
+func TestTwoKindsOfStore(t *testing.T) {
+	const versioned, plain = s3verstore.Scheme + "://", "s3://"
+	for _, c := range []struct {
+		name, there, key string // what a store of the kind there has
+		in               string // its prefix
+		refused          bool
+	}{
+		{"the first lock was versioned", versioned, "lock/job", "app", true},
+		{"the first lock was plain", plain, "lock/job", "app", true},
+		{"a checkpoint, versioned", versioned, "checkpoint/job", "app", true},
+		{"a checkpoint, plain", plain, "checkpoint/job", "app", true},
+		{"a long name, versioned", versioned, "lock/" + strings.Repeat("%", 450), "app", true},
+		{"a long name, plain", plain, "lock/" + strings.Repeat("%", 450), "app", true},
+		{"a longer prefix, versioned", versioned, "lock/job", "app/inner", false},
+		{"a longer prefix, plain", plain, "lock/job", "app/inner", false},
+		{"a shorter prefix, versioned", versioned, "lock/job", "", false},
+		{"a shorter prefix, plain", plain, "lock/job", "", false},
+		{"a neighbour, versioned", versioned, "lock/job", "app-2", false},
+		{"a neighbour, plain", plain, "lock/job", "app-2", false},
+		{"another program's JSON", "", "lock/job.json", "app", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				bucket, err := s3bucket.New(b.Client(), "bucket", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				noted := false
+				openPlain := func(prefix string) store.Store {
+					st, err := s3store.New(bucket, prefix, &s3store.Options{OnVerified: func() { noted = true }})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return st
+				}
+				opens := map[string]func(prefix string) store.Store{
+					plain:     openPlain,
+					versioned: func(prefix string) store.Store { return openBelow(t, b, prefix, nil) },
+				}
+				if first := opens[c.there]; first == nil {
+					put(b, "app/"+c.key, `{"version":1}`, nil)
+				} else {
+					mustPut(t, first(c.in), c.key, "", "1")
+				}
+				noted = false
+				for kind, open := range opens {
+					if kind == c.there || c.there == "" && kind == plain {
+						continue
+					}
+					second := open("app")
+					for range 2 {
+						_, err := second.Put(t.Context(), "lock/other", "", []byte("1"))
+						if c.refused {
+							outcome(t, kind+" beside "+c.there, err, store.NotApplied, store.ErrUnsafe)
+						} else if err != nil && !errors.Is(err, store.ErrConflict) {
+							t.Errorf("%s beside %s: %v", kind, c.there, err)
+						}
+					}
+					if kind == plain && noted == c.refused {
+						t.Errorf("noted as good: %v", noted)
+					}
+				}
+			})
 		})
 	}
 }

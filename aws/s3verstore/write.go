@@ -123,7 +123,7 @@ func (s *Store) baseFor(ctx context.Context, r *register, before mark) (base, er
 		return base{}, &store.ConflictError{Key: r.key}
 	}
 	if len(v.entries) == 0 {
-		if err := s.notLegacy(ctx, r.key); err != nil {
+		if err := s.alone(ctx, r.key); err != nil {
 			return base{}, store.MarkNotApplied(err)
 		}
 	}

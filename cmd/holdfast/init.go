@@ -117,20 +117,26 @@ func initTable(ctx context.Context, raw string) error {
 	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
 }
 
-// initBucket refuses a bucket where locks of another program are.
+// initBucket refuses a bucket where locks of another program are, or another kind of store.
 func initBucket(ctx context.Context, raw string) error {
 	st, err := s3store.Open(ctx, raw, nil)
 	if err != nil {
 		return err
 	}
-	objects, err := st.OldLocks(ctx)
+	found, err := st.Beside(ctx)
 	if errors.Is(err, store.ErrDenied) {
 		return nil // locks need no listing
 	}
-	if err == nil && len(objects) > 0 {
-		err = fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(objects, ", "))
+	if err != nil {
+		return err
 	}
-	return err
+	if len(found.Old) > 0 {
+		return fmt.Errorf("%w: locks of another program lie there, which Holdfast's do not exclude: %s", store.ErrUnsafe, strings.Join(found.Old, ", "))
+	}
+	if shared := found.Shared(""); len(shared) > 0 {
+		return fmt.Errorf("%w: %s", store.ErrUnsafe, found.SharedText(shared))
+	}
+	return nil
 }
 
 // initVersions refuses a bucket where a rule would remove versions that the store needs, or

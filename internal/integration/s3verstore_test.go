@@ -124,6 +124,32 @@ func TestVersionedDoctor(t *testing.T) {
 			}
 			refused(t, bucket, "legacy")
 		})
+		t.Run(name+"/two kinds of store", func(t *testing.T) {
+			t.Parallel()
+			plain := func(bucket string) string { return "s3://" + bucket + "/app?endpoint=" + server.Endpoint }
+			run := func(url string) int {
+				cmd := exec.CommandContext(t.Context(), holdfast, "--store", url, "run", "-n", "job", "--", "true")
+				cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="), server.Env()...)
+				out, _ := cmd.CombinedOutput()
+				t.Logf("%s", out)
+				return cmd.ProcessState.ExitCode()
+			}
+			bucket := server.NewBucket(t, true)
+			if status := run(plain(bucket)); status != 0 {
+				t.Fatalf("a first run: status %d", status)
+			}
+			refused(t, bucket, "kinds")
+			bucket = server.NewBucket(t, true)
+			if status := run(url(bucket)); status != 0 {
+				t.Fatalf("a first run: status %d", status)
+			}
+			if r, status := examine(t, holdfast, plain(bucket), server.Env()); status != 78 || r.unlike()["kinds"] != "unsafe" {
+				t.Errorf("doctor of s3:// beside s3+versioned://: status %d, %v", status, r.unlike())
+			}
+			if status := run(plain(bucket)); status != 78 {
+				t.Errorf("s3:// beside s3+versioned://: status %d", status)
+			}
+		})
 		if name == "versitygw" {
 			continue // it has no lifecycle rules
 		}

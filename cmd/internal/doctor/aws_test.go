@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestS3(t *testing.T) {
 		// Rights.
 		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not-tested")},
 		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not-tested")},
-		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not-tested list-objects=not-tested list-registers=not-tested legacy=not-tested")},
+		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not-tested list-objects=not-tested list-registers=not-tested legacy=not-tested kinds=not-tested")},
 		{"no s3:GetBucketVersioning", denied("GetBucketVersioning"), found(doctor.Safe, "versioning=not-tested")},
 		{"no s3:GetBucketObjectLockConfiguration", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=not-tested")},
 	} {
@@ -116,6 +117,38 @@ func TestOldLocksOnS3(t *testing.T) {
 		s.PutMeta("bucket", "app/job", []byte("app/job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
 	})
 	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick()))
+}
+
+// TestOldLocksAtTheRoot: doctor looks for them where run does.
+func TestOldLocksAtTheRoot(t *testing.T) {
+	t.Parallel()
+	s := newS3(func(s *awstest.S3) {
+		s.PutMeta("bucket", "job", []byte("job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
+	})
+	found(doctor.Safe, "legacy=warning kinds=ok").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick()))
+}
+
+// TestOtherKindOfStoreOnS3: a store that keeps its locks in versions is found. With the same
+// prefix it makes leases unsafe; with a longer one it does not, but a lifecycle rule for the
+// prefix would destroy its locks, so that none is advised.
+func TestOtherKindOfStoreOnS3(t *testing.T) {
+	t.Parallel()
+	for object, want := range map[string]want{
+		"app/lock/job!!":       found(doctor.NotSafe, "kinds=unsafe versioning=warning"),
+		"app/inner/lock/job!!": found(doctor.Safe, "kinds=ok versioning=warning"),
+		"app-2/lock/job!!":     found(doctor.Safe, "kinds=ok versioning=warning"),
+	} {
+		s := newS3(func(s *awstest.S3) {
+			s.Versioning = "Enabled"
+			s.Put("bucket", object, []byte("versions"))
+		})
+		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), quick())
+		want.check(t, r)
+		rule := slices.ContainsFunc(r.Advice, func(a doctor.Advice) bool { return strings.HasPrefix(a.What, "lifecycle rule") })
+		if below := strings.HasPrefix(object, "app/"); rule == below {
+			t.Errorf("beside %s a lifecycle rule is advised: %v", object, rule)
+		}
+	}
 }
 
 // TestGoldenS3 checks the two forms of a report, on a bucket with something of every kind.

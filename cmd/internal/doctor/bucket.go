@@ -32,6 +32,11 @@ type bucket struct {
 	st     *s3store.Store
 	e      *examination
 	lacks  bool // a condition that leases need is not honoured
+
+	// other are registers of the other kind of store that lie below the prefix, and
+	// otherErr says why that is not known.
+	other    []string
+	otherErr error
 }
 
 // S3 is a bucket on S3, with the prefix below which the registers lie. The options
@@ -107,8 +112,8 @@ func (p *bucket) steps() []step {
 		step{"equal-bodies", "equal bodies", true, p.equalBodies},
 		step{"list-objects", "listing objects that were just written", false, p.list},
 		step{"clock", "the store's clock", true, p.clock},
+		step{"legacy", oldLocks.what, false, p.beside}, // before the advice of the next
 		step{"settings", "settings of the bucket", false, p.settings},
-		step{"legacy", oldLocks.what, false, p.oldLocks},
 	)
 }
 
@@ -384,17 +389,38 @@ var oldLocks = struct{ what, means string }{
 	"under their rule a lock can have two owners; end these programs and remove the objects with their versions, or use another prefix",
 }
 
-// oldLocks looks for locks of another program, which Holdfast's do not exclude.
-func (p *bucket) oldLocks(ctx context.Context) []Check {
-	c := finding("legacy", oldLocks.what, false)
-	objects, err := p.st.OldLocks(ctx)
-	switch {
-	case err != nil:
-		return p.e.failed(c, err)
-	case len(objects) > 0:
-		return c.unsafe(strings.Join(objects, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+// oldAtRoot says what such locks are that do not lie below the prefix.
+const oldAtRoot = "run refuses to make locks of these names; those of other names are safe"
+
+// otherKind is what the other kind of store is that has the same prefix.
+const otherKind = "another kind of store of Holdfast"
+
+// beside looks for what Holdfast's locks do not exclude: locks of another program, and
+// another kind of store with the same prefix.
+func (p *bucket) beside(ctx context.Context) []Check {
+	c, kind := finding("legacy", oldLocks.what, false), finding("kinds", otherKind, false)
+	found, err := p.st.Beside(ctx)
+	if err != nil {
+		p.otherErr = err
+		return append(p.e.failed(c, err), p.e.failed(kind, err)...)
 	}
-	return c.ok("none found")
+	p.other = found.Other
+	var checks []Check
+	switch {
+	case len(found.Old) > 0:
+		checks = c.unsafe(strings.Join(found.Old, ", "), "they and Holdfast's locks do not exclude each other, and "+oldLocks.means)
+	case len(found.OldAtRoot) > 0:
+		checks = c.warn(strings.Join(found.OldAtRoot, ", "), oldAtRoot)
+	default:
+		checks = c.ok("none found")
+	}
+	switch shared := found.Shared(""); {
+	case len(shared) > 0:
+		return append(checks, kind.unsafe(some(shared), found.SharedText(shared))...)
+	case len(found.Other) > 0:
+		return append(checks, kind.ok("none with this prefix; %s lies below it", found.Other[0])...)
+	}
+	return append(checks, kind.ok("none found")...)
 }
 
 // settings checks the bucket's settings. If the bucket keeps every version, renewals pile
@@ -464,6 +490,10 @@ func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
 		return c.ok("%s", s.Versioning)
 	case s.Expires:
 		return c.ok("%s, and a rule removes old versions", s.Versioning)
+	case len(p.other) > 0:
+		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old ones: the locks of "+p.other[0]+" rest on theirs; give one of the two stores a bucket of its own")
+	case p.otherErr != nil:
+		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old ones, unless an "+s3verstore.Scheme+":// store lies below the prefix (it could not be listed)")
 	case s.Unknown["lifecycle"] != nil:
 		checks := c.warn(s.Versioning, "every renewal is a version: see that a lifecycle rule removes them")
 		checks[0].advice = append(checks[0].advice, p.rule()...)
@@ -480,7 +510,7 @@ func (p *bucket) rule() []Advice {
 		dir = "lock/"
 	}
 	return []Advice{{
-		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add those that are there)",
+		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (it replaces all rules of the bucket: add those that are there; it destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix: do not add one there)",
 		Text: s3bucket.LifecycleRule(dir),
 	}}
 }

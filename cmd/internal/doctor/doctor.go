@@ -320,7 +320,10 @@ func (e *examination) judge() {
 
 // some names the first of several.
 func some(names []string) string {
-	if len(names) == 1 {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
 		return names[0]
 	}
 	return fmt.Sprintf("%s, and %d more", names[0], len(names)-1)

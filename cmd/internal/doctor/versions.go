@@ -83,6 +83,7 @@ func (p *versions) settings(ctx context.Context) []Check {
 		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "superseded versions could not be removed; leases are refused here", false},
 		{"lifecycle", "lifecycle rules", "lifecycle", len(set.Expiring) > 0, strings.Join(set.Expiring, ", "), "an old version can be what a lock rests on; leases are refused here: leave the prefix out of these rules", false},
 		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
+		{"kinds", otherKind, "objects", len(set.Other) > 0, some(set.Other), set.OtherText, false},
 	} {
 		c := finding(look.id, look.what, look.needed)
 		switch unknown := set.Unknown[look.part]; {
@@ -93,6 +94,8 @@ func (p *versions) settings(ctx context.Context) []Check {
 			checks = append(checks, c.ok("the server does not know such settings")...)
 		case unknown != nil:
 			checks = append(checks, p.e.failed(c, unknown)...)
+		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
+			checks = append(checks, c.warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
 			checks = append(checks, c.ok("nothing stands against it")...)
 		}

@@ -1,11 +1,13 @@
 package doctor_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 )
 
@@ -27,7 +29,23 @@ func TestVersionedS3(t *testing.T) {
 		{"suspended", func(s *awstest.S3) { s.Versioning = "Suspended" }, found(doctor.NotSafe, "versioning=unsafe")},
 		{"Object Lock", func(s *awstest.S3) { s.ObjectLock = true }, found(doctor.NotSafe, "object-lock=unsafe")},
 		{"old versions expire", func(s *awstest.S3) { s.Lifecycle = awstest.ExpireOld }, found(doctor.NotSafe, "lifecycle=unsafe")},
-		{"a lock of another program", legacy, found(doctor.NotSafe, "legacy=unsafe")},
+		{"a lock of another program", legacy, found(doctor.NotSafe, "legacy=unsafe kinds=ok")},
+		{"a lock of another program at the root", func(s *awstest.S3) {
+			s.PutMeta("bucket", "job", []byte("job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
+		}, found(doctor.Safe, "legacy=warning")},
+		{"another kind of store", func(s *awstest.S3) {
+			b, err := s3bucket.New(s.Client(), "bucket", nil)
+			if err != nil {
+				panic(err)
+			}
+			st, err := s3store.New(b, "app", &s3store.Options{Trusted: true})
+			if err == nil {
+				_, err = st.Put(context.Background(), "lock/job", "", []byte("1"))
+			}
+			if err != nil {
+				panic(err)
+			}
+		}, found(doctor.NotSafe, "kinds=unsafe legacy=ok")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
