@@ -27,7 +27,7 @@ func (sqlItems) database(u *url.URL, create bool) (*database, *sqltable.Options,
 		query.Del(name)
 	}
 	bare.RawQuery = query.Encode()
-	d, err := databaseOf(&bare, create)
+	d, err := databaseOf(&bare, create, sqltable.MaxRow)
 	if err != nil {
 		return nil, nil, err
 	}

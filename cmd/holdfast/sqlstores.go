@@ -38,12 +38,13 @@ type database struct {
 	dialect sqlstore.Dialect
 	opts    *sqlstore.Options
 
+	largest    int    // row that is read, in bytes
 	inTheClear string // a host to which a password may go unencrypted; empty: there is none
 }
 
 // openDatabase opens the registers in a database.
 func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, error) {
-	d, err := databaseOf(u, false)
+	d, err := databaseOf(u, false, maxMessage)
 	if err != nil {
 		return opened{}, err
 	}
@@ -61,7 +62,7 @@ func openDatabase(_ context.Context, u *url.URL, log *slog.Logger) (opened, erro
 
 // initDatabase makes the tables, and the file of an SQLite database.
 func initDatabase(ctx context.Context, u *url.URL) error {
-	d, err := databaseOf(u, true)
+	d, err := databaseOf(u, true, maxMessage)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func initDatabase(ctx context.Context, u *url.URL) error {
 }
 
 // databaseOf returns what a URL names. It connects to nothing. With create, the first use
-// makes a database file that does not exist.
-func databaseOf(u *url.URL, create bool) (*database, error) {
-	d := &database{opts: &sqlstore.Options{}}
+// makes a database file that does not exist. largest bounds what is read at a time.
+func databaseOf(u *url.URL, create bool, largest int) (*database, error) {
+	d := &database{opts: &sqlstore.Options{}, largest: largest}
 	query := u.Query()
 	take := func(name string) string {
 		value := query.Get(name)
@@ -146,9 +147,8 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	return err
 }
 
-// maxPostgresMessage is larger than any message of PostgreSQL that holds a register, in
-// bytes.
-const maxPostgresMessage = 1 << 20
+// maxMessage is larger than any message of PostgreSQL that holds a register, in bytes.
+const maxMessage = 1 << 20
 
 // thisMachine reports whether a host of PostgreSQL is reached without a network: by a
 // loopback address, or by a socket. For a socket, host is its directory.
@@ -202,7 +202,7 @@ func (d *database) postgres(u *url.URL, query url.Values) error {
 	// pgx would allocate as much memory as the length of a message announces, up to 1 GiB.
 	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)
-		f.SetMaxBodyLen(maxPostgresMessage)
+		f.SetMaxBodyLen(d.largest)
 		return f
 	}
 	clear := func(host string, t *tls.Config) {

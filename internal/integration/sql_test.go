@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/integration/servers"
@@ -61,6 +63,17 @@ func newPostgres(t *testing.T, server *servers.Postgres, through string) databas
 func (d database) open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(d.driver, d.url)
+	if d.dialect == sqlstore.PostgreSQL {
+		var config *pgx.ConnConfig
+		if config, err = pgx.ParseConfig(d.url); err == nil {
+			config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+				f := pgproto3.NewFrontend(r, w)
+				f.SetMaxBodyLen(sqltable.MaxRow)
+				return f
+			}
+			db = stdlib.OpenDB(*config)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +59,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("JSON", func(t *testing.T) { checkSQLJSON(t, open) })
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
 			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
+			t.Run("Largest", func(t *testing.T) { checkSQLLargest(t, open) })
 			t.Run("Copies", func(t *testing.T) { checkSQLCopies(t, open(t)) })
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
@@ -267,6 +269,29 @@ func checkSQLJSON(t *testing.T, open func(t *testing.T) database) {
 		}
 		for _, f := range itemtest.Check(t, table, nil, "PutGet", "Update", "Equal", "Scan", "RaceCount") {
 			t.Errorf("%s: %s", kind, f)
+		}
+	}
+}
+
+// checkSQLLargest: the item whose JSON is the longest of all is read in each form of the
+// column.
+func checkSQLLargest(t *testing.T, open func(t *testing.T) database) {
+	for _, kind := range []string{"text", "json", "jsonb"} {
+		d := open(t)
+		if kind != "text" && d.dialect == sqlstore.SQLite {
+			continue
+		}
+		table := d.with(t, `CREATE TABLE items (pk text PRIMARY KEY, rest `+kind+`)`).items(t, &sqltable.Options{JSON: "rest"})
+		key, ctx := itemKey(t, "a"), t.Context()
+		item := largeitem.Attributes{"v": slices.Repeat([]any{largeitem.StringSet{""}}, largeitem.MaxItem-len("pk"+"a"+"v")-3)}
+		if _, err := table.Put(ctx, key, item, nil); err != nil {
+			t.Errorf("%s: put: %v", kind, err)
+		}
+		if got, err := table.Get(ctx, key, nil); err != nil || got.Size() != item.Size() {
+			t.Errorf("%s: get: %d bytes, %v", kind, got.Size(), err)
+		}
+		if old, err := table.Delete(ctx, key, nil); err != nil || old.Size() != item.Size() {
+			t.Errorf("%s: delete: %d bytes, %v", kind, old.Size(), err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package itemtest
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -116,6 +117,31 @@ func basicCases() []testCase {
 			}
 			e.update(e.key(0), change{}, want)
 			e.update(e.key(0), change{Remove: slices.Collect(maps.Keys(want))}, attributes{})
+		}},
+		{"Largest", "What the rule of sizes allows is read, scanned and removed, in whatever way it is kept; what the table cannot keep is refused.", func(e *env) {
+			for i, fill := range []func(n int) any{
+				func(n int) any { return strings.Repeat("\x01", n) },
+				func(n int) any { return strings.Repeat("\"\\", n/2) },
+				func(n int) any { return bytes.Repeat([]byte{0xff}, n) },
+			} {
+				limit := e.schema.MaxItem
+				if limit == 0 {
+					limit = largeitem.MaxItem
+				}
+				want := attributes{"a": fill(limit - e.schema.ItemSize(e.key(i), attributes{"a": ""}))}
+				_, err := e.t.Put(e.ctx, e.key(i), want, &condition{Absent: true})
+				if errors.Is(err, store.ErrTooLarge) && store.OutcomeOf(err) == store.NotApplied && limit < largeitem.MaxItem {
+					e.expectAbsent(e.key(i)) // the table has a bound of its own
+					want = nil
+				} else if err != nil {
+					e.fatalf("put of the item %d: %v", i, err)
+				} else if e.expect(e.key(i), want); len(e.scan(nil)) != 1 {
+					e.errorf("the scan does not show the item %d", i)
+				}
+				if old, err := e.t.Delete(e.ctx, e.key(i), nil); err != nil || !largeitem.Equal(map[string]any(old), map[string]any(want)) {
+					e.errorf("delete of the item %d returns %d bytes, %v", i, old.Size(), err)
+				}
+			}
 		}},
 		{"UpdateAbsent", "An update without a condition makes the item if there is none.", func(e *env) {
 			e.update(e.key(0), change{Set: attributes{"a": "x"}, Remove: []string{"b"}}, attributes{"a": "x"})

@@ -77,13 +77,24 @@ type dialect interface {
 }
 
 const (
-	// maxCell is the longest value of a column that is read, in characters. The JSON of
-	// the largest item is shorter, in whatever way its attributes are written.
-	maxCell = 4 << 20
+	// maxJSON is the longest JSON of attributes that is written, in bytes. That of the
+	// largest item is shorter, in whatever way its attributes are written: no way takes
+	// more than twelve bytes for one of the item.
+	maxJSON = 5 << 20
+
+	// maxCell is the longest value of a column that is read, in bytes. A column of the type
+	// jsonb returns somewhat more than was written.
+	maxCell = 6 << 20
+
+	// MaxRow is more than the text of any row that a Table has written, in bytes, for
+	// drivers that can bound what they read.
+	MaxRow = 16 << 20
 
 	idMark = "holdfast-id:"
 	idSize = 26 // that of rand.Text
 )
+
+var errTooLong = fmt.Errorf("it has more than %d bytes", maxCell)
 
 // CreateTable makes a table with the columns of the key and one for the attributes as JSON;
 // you may add others. If there is such a table, with the same key, CreateTable leaves it as
@@ -261,10 +272,10 @@ func (l *layout) row(cells []sql.NullString) (row, error) {
 			continue
 		}
 		text := cells[i].String
-		if len(text) > maxCell && len([]rune(text)) > maxCell {
-			return row{}, fmt.Errorf("%w: the column %q has more than %d characters", store.ErrCorrupt, c.name, maxCell)
+		v, err := any(nil), errTooLong
+		if len(text) <= maxCell+1 {
+			v, err = l.d.read(c, text)
 		}
-		v, err := l.d.read(c, text)
 		if err != nil {
 			return row{}, fmt.Errorf("%w: the column %q: %v", store.ErrCorrupt, c.name, err)
 		}
@@ -310,8 +321,8 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxCell {
-		return nil, fmt.Errorf("%w: %d bytes as JSON, at most %d are kept", store.ErrTooLarge, len(text), maxCell)
+	if len(text) > maxJSON {
+		return nil, fmt.Errorf("%w: %d bytes as JSON, at most %d are kept", store.ErrTooLarge, len(text), maxJSON)
 	}
 	v, err := l.d.param(l.json, string(text))
 	if err != nil {

@@ -28,7 +28,7 @@ func (postgres) cell(c *column) string {
 	if c.class == classBytes {
 		text = "encode(" + quote(c.name) + ", 'hex')"
 	}
-	return fmt.Sprintf(`left(%s, %d) COLLATE "C"`, text, maxCell+1)
+	return fmt.Sprintf(`(CASE WHEN octet_length(%[1]s) > %[2]d THEN repeat('x', %[2]d + 2) ELSE %[1]s END) COLLATE "C"`, text, maxCell)
 }
 
 func (postgres) value(c *column, argument string) string {

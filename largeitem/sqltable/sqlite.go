@@ -25,8 +25,9 @@ func (sqlite) text(argument string) string { return argument }
 func (sqlite) null(*column) string { return "NULL" }
 
 func (sqlite) cell(c *column) string {
-	return fmt.Sprintf(`substr(CASE typeof(%[1]s) WHEN 'text' THEN CASE WHEN instr(%[1]s, char(0)) THEN 'z' ELSE 't' || %[1]s END WHEN 'blob' THEN 'b' || hex(%[1]s) WHEN 'null' THEN NULL ELSE 'n' || quote(%[1]s) END, 1, %[2]d)`,
-		quote(c.name), maxCell+2)
+	return fmt.Sprintf(`CASE typeof(%[1]s) WHEN 'null' THEN NULL WHEN 'text' THEN CASE WHEN length(CAST(%[1]s AS BLOB)) > %[2]d THEN 'x' WHEN instr(%[1]s, char(0)) THEN 'z' ELSE 't' || %[1]s END`+
+		` WHEN 'blob' THEN CASE WHEN length(%[1]s) > %[2]d / 2 THEN 'x' ELSE 'b' || hex(%[1]s) END ELSE 'n' || quote(%[1]s) END`,
+		quote(c.name), maxCell)
 }
 
 func (sqlite) value(_ *column, argument string) string { return argument }
@@ -112,6 +113,8 @@ func (sqlite) read(c *column, text string) (any, error) {
 	switch {
 	case kind == "t":
 		return text, nil
+	case kind == "x":
+		return nil, errTooLong
 	case kind == "z":
 		return nil, errZero
 	case kind == "b":

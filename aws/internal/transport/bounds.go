@@ -129,7 +129,7 @@ func bound(r *http.Request, resp *http.Response) (*http.Response, error) {
 	case b.limit == 0:
 	case k == document && isJSON: // a refusal may hold an item
 		items, _ := r.Context().Value(itemsKey{}).(int64)
-		b.limit, b.scan = MaxJSON+9*items, &jsonScan{limit: MaxValues + 2*int(items)}
+		b.limit, b.scan = MaxJSON+12*items, &jsonScan{limit: MaxValues + 3*int(items)}
 		if sum := resp.Header.Get("X-Amz-Crc32"); sum != "" {
 			// The SDK looks at it only where there is no error.
 			b.sum, b.want = crc32.NewIEEE(), sum
