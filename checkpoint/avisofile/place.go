@@ -97,7 +97,7 @@ func (p place) check(network bool, unsafe []string) error {
 		if err != nil {
 			return err
 		}
-		if err := trust.Directory(dir, info, unsafe); err != nil {
+		if err := trust.Directory(dir, info, false, unsafe); err != nil {
 			return err
 		}
 		if i == len(p.names)-1 {

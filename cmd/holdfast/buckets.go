@@ -270,7 +270,7 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 	if err != nil {
 		return bucket{}, err
 	}
-	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe})
+	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe, ReadOnly: a.onlyReads})
 	if err != nil {
 		return bucket{}, err
 	}

@@ -32,6 +32,7 @@ type app struct {
 	alsoEmpty      bool   // like storeEmpty, for the --also of run
 	storeEmpty     bool   // --store, or its variable, is set but empty: an unset secret, say
 	makes          making
+	onlyReads      bool // the command only shows what is there
 	toldState      sync.Once
 	wait           shownWait
 
@@ -121,7 +122,7 @@ func (a *app) command() *cobra.Command {
 			a.storeGiven = cmd.Flags().Changed("store")
 			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
 			a.path = cmd.CommandPath()
-			a.makes = makes[a.path]
+			a.makes, a.onlyReads = makes[a.path], reads[a.path]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err

@@ -61,7 +61,11 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 			return st, err
 		}
 	}
-	st, err := openers()[u.Scheme](ctx, u, a.log())
+	open := openers()[u.Scheme]
+	if u.Scheme == "file" && a.onlyReads {
+		open = openFileToRead
+	}
+	st, err := open(ctx, u, a.log())
 	if err != nil {
 		return opened{}, err
 	}
@@ -149,6 +153,14 @@ var makes = map[string]making{
 	"holdfast items put": makesNone, "holdfast items get": makesNone, "holdfast items rm": makesNone, "holdfast items ls": makesNone,
 	"holdfast items sweep": makesNone, "holdfast items verify": makesNone,
 	"holdfast init": makesAll, "holdfast items init": makesAll,
+}
+
+// reads lists the commands that only show what is there. They may read a directory of another
+// user, who decides what they show.
+var reads = map[string]bool{
+	"holdfast ls": true, "holdfast show": true, "holdfast watch": true, "holdfast leader": true,
+	"holdfast get": true, "holdfast stat": true, "holdfast objects": true, "holdfast log read": true, "holdfast log latest": true,
+	"holdfast items get": true, "holdfast items ls": true, "holdfast items verify": true,
 }
 
 // missing checks whether a directory exists, and decides what the command may do if it does
@@ -258,10 +270,20 @@ func remote(st store.Store) opened {
 
 // openFile opens file:PATH, file:///PATH or file:relative/path.
 func openFile(_ context.Context, u *url.URL, _ *slog.Logger) (opened, error) {
+	return openDirectory(u, false)
+}
+
+// openFileToRead is openFile for a command that only shows what is there.
+func openFileToRead(_ context.Context, u *url.URL, _ *slog.Logger) (opened, error) {
+	return openDirectory(u, true)
+}
+
+func openDirectory(u *url.URL, reading bool) (opened, error) {
 	path, opts, err := directoryOf(u)
 	if err != nil {
 		return opened{}, err
 	}
+	opts.ReadOnly = reading
 	st, err := filestore.Open(path, opts)
 	if err != nil {
 		return opened{}, err

@@ -8,10 +8,10 @@
 // are trusted with what is in it. Everything else is a risk:
 //
 //   - "link": the name is a symbolic link, whose owner decides where it leads.
-//   - "owner": the directory belongs to another user. Root never takes part in the
-//     directory of another user, since that user could lead it to files that only
-//     root may change. Other users take part where the group's rights let them; where
-//     they may only read, reading is all that they do.
+//   - "owner": the directory belongs to another user, and is not shared with a group of
+//     this one. That user could lead root to files that only root may change, and decides
+//     what all others read: that a lock is held, that a job has run. A program that only
+//     shows what is there may read it, if it may not write there and is not root.
 //   - "writable": every user may write to the directory.
 //
 // A risk is refused unless the caller accepts it by its name. Where the system knows no
@@ -53,9 +53,9 @@ func CheckNames(accepted []string) error {
 	return nil
 }
 
-// Directory reports the risk of a directory that was opened, unless it is accepted.
-// Its errors match [store.ErrUnsafe].
-func Directory(path string, info fs.FileInfo, accepted []string) error {
+// Directory reports the risk of a directory that was opened, unless it is accepted. reading
+// says that the program only shows what is there. Its errors match [store.ErrUnsafe].
+func Directory(path string, info fs.FileInfo, reading bool, accepted []string) error {
 	owner := OwnerOf(info)
 	me := os.Geteuid()
 	foreign := owner >= 0 && owner != 0 && owner != me
@@ -64,7 +64,7 @@ func Directory(path string, info fs.FileInfo, accepted []string) error {
 	case foreign && me == 0 && !slices.Contains(accepted, Owner):
 		return fmt.Errorf("%w: %s belongs to user %d, who could lead root to other files; run this program as that user (sudo -u '#%d' ..., or in that user's crontab), or accept it (unsafe=%s)",
 			store.ErrUnsafe, path, owner, owner, Owner)
-	case foreign && me != 0 && !sharedWith(info) && canWrite(path) && !slices.Contains(accepted, Owner):
+	case foreign && me != 0 && !sharedWith(info) && !(reading && !canWrite(path)) && !slices.Contains(accepted, Owner):
 		return fmt.Errorf("%w: %s belongs to user %d and is not shared with a group of this user's; use a directory of your own, share one with a group (chmod 2770), or accept it (unsafe=%s)",
 			store.ErrUnsafe, path, owner, Owner)
 	case info.Mode()&0o002 != 0 && !slices.Contains(accepted, Writable):
@@ -105,9 +105,9 @@ func SymbolicLink(path string, accepted []string) error {
 	return fmt.Errorf("%w: %s is a symbolic link (to %.200q); name the directory itself, or accept it (unsafe=%s)", store.ErrUnsafe, path, target, Link)
 }
 
-// OpenDir opens a directory and reports its risks. It returns the directory that it
-// judged, even if its name leads elsewhere by then.
-func OpenDir(path string, accepted []string) (*os.Root, fs.FileInfo, error) {
+// OpenDir opens a directory and reports its risks, as [Directory] does. It returns the
+// directory that it judged, even if its name leads elsewhere by then.
+func OpenDir(path string, reading bool, accepted []string) (*os.Root, fs.FileInfo, error) {
 	named, err := os.Lstat(path)
 	if err != nil {
 		return nil, nil, err
@@ -129,7 +129,7 @@ func OpenDir(path string, accepted []string) (*os.Root, fs.FileInfo, error) {
 	}
 	info, err := sameDir(dir, named)
 	if err == nil {
-		err = Directory(path, info, accepted)
+		err = Directory(path, info, reading, accepted)
 	}
 	if err != nil {
 		dir.Close()
@@ -270,6 +270,23 @@ func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	return f, info, nil
+}
+
+// Give gives a file, or a directory, that this user has made another owner and group, where they
+// differ from those that it has, and then a mode, whatever the umask. -1 leaves an owner or a
+// group as it is.
+func Give(f *os.File, owner, group int, mode fs.FileMode) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if owner >= 0 && OwnerOf(info) != owner || group >= 0 && GroupOf(info) != group {
+		// The group does not matter where the mode lets all users in.
+		if err := f.Chown(owner, group); err != nil && mode&0o006 != 0o006 {
+			return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", group, err)
+		}
+	}
+	return f.Chmod(mode)
 }
 
 // WritersOnly returns a mode without the right to read for those who may not write. A user who can

@@ -17,7 +17,7 @@ import (
 // root returns a new directory, open.
 func root(t *testing.T) *os.Root {
 	t.Helper()
-	dir, _, err := trust.OpenDir(t.TempDir(), nil)
+	dir, _, err := trust.OpenDir(t.TempDir(), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

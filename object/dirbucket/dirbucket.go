@@ -57,6 +57,10 @@ type Options struct {
 
 	// Unsafe lists the accepted risks of the directory; see [filestore.Options].
 	Unsafe []string
+
+	// ReadOnly lets [Open] use a bucket only to read it, and makes nothing; see
+	// [filestore.Options]. New ignores it.
+	ReadOnly bool
 }
 
 // Bucket is a space of objects in a directory. It may be used by any number of
@@ -84,22 +88,27 @@ var (
 // Open returns the bucket in dir, and makes dir if it does not exist. Bodies are in
 // dir/data, and the index is a filestore in dir/index. The caller closes the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
-	if err := makeDirs(dir); err != nil {
-		return nil, fmt.Errorf("dirbucket: %w", err)
-	}
 	fileOpts := &filestore.Options{}
 	if opts != nil {
-		fileOpts.AllowNetwork, fileOpts.Unsafe = opts.AllowNetwork, opts.Unsafe
+		fileOpts.AllowNetwork, fileOpts.Unsafe, fileOpts.ReadOnly = opts.AllowNetwork, opts.Unsafe, opts.ReadOnly
+	}
+	if !fileOpts.ReadOnly {
+		if err := makeDirs(dir); err != nil {
+			return nil, fmt.Errorf("dirbucket: %w", err)
+		}
 	}
 	if err := trust.CheckNames(fileOpts.Unsafe); err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	root, info, err := trust.OpenDir(dir, fileOpts.Unsafe)
+	root, info, err := trust.OpenDir(dir, fileOpts.ReadOnly, fileOpts.Unsafe)
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
+		if fileOpts.ReadOnly {
+			break
+		}
 		if err := makeLike(root, sub, inheritedFrom(info)); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", err)
 		}
@@ -109,7 +118,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)
 	}
-	b, err := newBucket(data, s, opts, !fileOpts.AllowNetwork)
+	b, err := newBucket(data, s, opts, !fileOpts.AllowNetwork, fileOpts.ReadOnly)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -143,11 +152,11 @@ func (b *Bucket) Close() error {
 // makes dir if it does not exist. The index needs a space of registers without other
 // users; see [store.Prefix].
 func New(dir string, index store.Store, opts *Options) (*Bucket, error) {
-	return newBucket(dir, index, opts, false)
+	return newBucket(dir, index, opts, false, false)
 }
 
 // newBucket is New. With oneClock, only this machine uses the bucket.
-func newBucket(dir string, index store.Store, opts *Options, oneClock bool) (*Bucket, error) {
+func newBucket(dir string, index store.Store, opts *Options, oneClock, reading bool) (*Bucket, error) {
 	grace := DefaultGrace
 	if opts != nil && opts.Grace != 0 {
 		grace = opts.Grace
@@ -155,17 +164,19 @@ func newBucket(dir string, index store.Store, opts *Options, oneClock bool) (*Bu
 	if grace < MinGrace {
 		return nil, fmt.Errorf("dirbucket: Options.Grace is %v, at least %v is needed", grace, MinGrace)
 	}
-	if err := makeDirs(dir); err != nil {
-		return nil, fmt.Errorf("dirbucket: %w", err)
+	if !reading {
+		if err := makeDirs(dir); err != nil {
+			return nil, fmt.Errorf("dirbucket: %w", err)
+		}
 	}
 	var unsafe []string
 	if opts != nil {
 		unsafe = opts.Unsafe
 	}
-	f := &files{dir: dir, synced: make(map[string]bool)}
+	f := &files{dir: dir, reading: reading, synced: make(map[string]bool)}
 	err := trust.CheckNames(unsafe)
 	if err == nil {
-		f.root, f.info, err = trust.OpenDir(dir, unsafe)
+		f.root, f.info, err = trust.OpenDir(dir, reading, unsafe)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dirbucket: %w", err)

@@ -27,6 +27,7 @@ type files struct {
 	dir       string
 	root      *os.Root    // of dir
 	info      os.FileInfo // of root
+	reading   bool        // Options.ReadOnly
 	inherited inherited   // mode and owner of what is made in dir
 
 	mu     sync.Mutex
@@ -138,9 +139,12 @@ func (b *files) create(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// lost returns an error if the directory of the bodies is no longer the one that was
-// opened: another process would not find the files that are written there.
+// lost returns an error if nothing may be written: the directory of the bodies is no longer
+// the one that was opened, and another process would not find the files that are written there.
 func (b *files) lost() error {
+	if b.reading {
+		return fmt.Errorf("%w: the bucket was opened to read it", store.ErrInvalid)
+	}
 	info, err := os.Stat(b.dir)
 	if err == nil && os.SameFile(info, b.info) {
 		return nil
@@ -148,30 +152,31 @@ func (b *files) lost() error {
 	return errors.Join(fmt.Errorf("%w: the directory of the bucket was removed, moved or unmounted while in use; open it again", store.ErrUnavailable), err)
 }
 
-// inherited is what new files and directories inherit from the directory: mode and owner.
+// inherited is what new files and directories inherit from the directory: mode, owner and
+// group.
 type inherited struct {
 	mode         os.FileMode
 	owner, group int // -1: unchanged
 }
 
 // inheritedFrom returns what is inherited from a directory. What root makes in the
-// directory of another user belongs to that user.
+// directory of another user belongs to that user, and what is made in a directory that a
+// group may write belongs to the group.
 func inheritedFrom(info os.FileInfo) inherited {
 	g := inherited{info.Mode().Perm(), -1, -1}
-	if owner := trust.OwnerOf(info); owner > 0 && os.Geteuid() == 0 {
+	owner := trust.OwnerOf(info)
+	if owner > 0 && os.Geteuid() == 0 {
 		g.owner, g.group = owner, trust.GroupOf(info)
+	}
+	if owner >= 0 && g.mode&0o020 != 0 {
+		g.mode, g.group = g.mode|info.Mode()&fs.ModeSetgid, trust.GroupOf(info)
 	}
 	return g
 }
 
-// apply gives a new file or directory its owner and its mode, whatever the umask.
+// apply gives a new file or directory what it inherits.
 func (g inherited) apply(f *os.File, mask os.FileMode) error {
-	if g.owner >= 0 {
-		if err := f.Chown(g.owner, g.group); err != nil {
-			return err
-		}
-	}
-	return f.Chmod(g.mode & mask)
+	return trust.Give(f, g.owner, g.group, g.mode&mask)
 }
 
 // syncNames makes the names durable that lead to the files in a directory: the process that
@@ -233,7 +238,7 @@ func makeLike(parent *os.Root, name string, g inherited) error {
 		err = parent.Mkdir(name, g.mode)
 	} else {
 		err = trust.GiveDir(parent, stagePrefix+rand.Text(), name, func(f *os.File) error {
-			return g.apply(f, 0o777)
+			return g.apply(f, 0o777|fs.ModeSetgid)
 		})
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -277,6 +282,9 @@ func (b *files) Remove(_ context.Context, name string) { _ = b.root.Remove(path(
 
 // Sweep removes a file that no register names.
 func (b *files) Sweep(_ context.Context, name string) error {
+	if err := b.lost(); err != nil {
+		return err
+	}
 	if err := b.root.Remove(path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -3,7 +3,9 @@ package dirbucket_test
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -63,6 +66,77 @@ func TestStrangersDirectory(t *testing.T) {
 				t.Errorf("the body belongs to user %d, the directory to %d", is.Uid, want.Uid)
 			}
 		})
+	}
+}
+
+// TestGroupBucket: what the members of a group put into the bucket of their group, the others
+// read, replace and remove, whatever the group and the umask of each.
+func TestGroupBucket(t *testing.T) {
+	suitetest.NeedRoot(t, "processes of two users")
+	const team, alice, bob = 54321, 54322, 54323
+	for _, mode := range []uint32{0o2770, 0o770, 0o2775} {
+		t.Run(fmt.Sprintf("%o", mode), func(t *testing.T) {
+			base := t.TempDir()
+			dir := filepath.Join(base, "dir")
+			for _, err := range []error{os.Chmod(filepath.Dir(base), 0o755), os.Chmod(base, 0o755), os.Mkdir(dir, 0o700), os.Chown(dir, 0, team), syscall.Chmod(dir, mode)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			as := func(uid uint32, do string) {
+				t.Helper()
+				cmd := exec.Command("/proc/self/exe", "-test.run=^TestMember$")
+				cmd.Dir = "/"
+				cmd.Env = []string{"HOLDFAST_MEMBER=" + do + " " + dir}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{team}}}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("user %d, %s: %v\n%s", uid, do, err, out)
+				}
+			}
+			as(alice, "put-alice")
+			as(bob, "get-alice")
+			as(bob, "put-bob")
+			as(alice, "get-bob")
+			as(bob, "copy")
+			as(alice, "delete")
+			for _, file := range files(t, dir) {
+				var is syscall.Stat_t
+				if err := syscall.Stat(file, &is); err != nil || is.Gid != team {
+					t.Errorf("%s belongs to group %d, %v", file, is.Gid, err)
+				}
+			}
+		})
+	}
+}
+
+// TestMember is what a member of the group does; see [TestGroupBucket].
+func TestMember(t *testing.T) {
+	do, dir, ok := strings.Cut(os.Getenv("HOLDFAST_MEMBER"), " ")
+	if !ok {
+		return // it is no test of its own
+	}
+	syscall.Umask(0o077)
+	b, err := dirbucket.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	verb, what, _ := strings.Cut(do, "-")
+	switch verb {
+	case "put":
+		_, err = b.Put(t.Context(), "key", strings.NewReader(what), nil)
+	case "get":
+		var body []byte
+		if body, _, err = object.ReadAll(t.Context(), b, "key", 100, nil); err == nil && string(body) != what {
+			t.Errorf("got %q", body)
+		}
+	case "copy":
+		_, err = b.Copy(t.Context(), "key", "copy", nil)
+	case "delete":
+		err = b.Delete(t.Context(), "key", nil)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -231,7 +231,7 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginWrite(); err != nil {
 		return 0, err
 	}
 	defer s.end()

@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -236,24 +235,10 @@ func (st *stage) remove() {
 // apply gives a new file or directory its owner, its group, and its mode, whatever the
 // umask.
 func (m modes) apply(f *os.File, mode fs.FileMode) error {
-	if m.owner >= 0 || m.group >= 0 {
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		owner, group := trust.OwnerOf(info), trust.GroupOf(info)
-		differs := (m.owner >= 0 && owner != m.owner) || (m.group >= 0 && group != m.group)
-		if differs {
-			// The group does not matter where the mode lets all users in.
-			if err := f.Chown(m.owner, m.group); err != nil && mode&0o006 != 0o006 {
-				return fmt.Errorf("the directory belongs to group %d, to which this user cannot give files; set its setgid bit (chmod g+s): %w", m.group, err)
-			}
-		}
-	}
-	if !m.shared {
+	if m.own() {
 		return nil
 	}
-	return f.Chmod(mode)
+	return trust.Give(f, m.owner, m.group, mode)
 }
 
 // newFile makes a file below dir that did not exist, and opens it for reading and

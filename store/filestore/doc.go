@@ -28,9 +28,10 @@
 //
 // Root, the owner of the directory and the members of such a group are trusted with the
 // store: they can take, free and damage its locks, and no more than that. [Open] refuses
-// a directory that others could change or exchange; [Options.Unsafe] lists these risks
-// and accepts them. A process of root refuses the directory of another user: run it as
-// that user.
+// a directory that others could change or exchange, and that of another user who has not
+// shared it with a group of this one; [Options.Unsafe] lists these risks and accepts them. A
+// process of root refuses the directory of another user: run it as that user. A program that
+// only shows what is there opens it with [Options.ReadOnly].
 //
 // The store refuses symbolic links in the place of its own files and directories, touches
 // nothing outside its directory, and gives temporaries names that cannot be guessed. It

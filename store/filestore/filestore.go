@@ -41,15 +41,20 @@ type Options struct {
 	// [store.ErrUnsafe] and names the risk:
 	//
 	//   - "link": the directory is named by a symbolic link.
-	//   - "owner": it belongs to another user, and this one is root; or this user may
-	//     write to it, and it is not shared with a group that this user is in. What
-	//     root makes there then belongs to that user. What was there before keeps its
-	//     owner and mode.
+	//   - "owner": it belongs to another user, and is not shared with a group that this user
+	//     is in, or this user is root. What root makes there then belongs to that user. What
+	//     was there before keeps its owner and mode.
 	//   - "writable": every user may write to it.
 	//
 	// The users who are trusted with a store are root, the owner of its directory, and
 	// the members of its group where the group may write.
 	Unsafe []string
+
+	// ReadOnly opens the store for a program that only shows what is there: every write fails,
+	// with an error that matches [store.ErrInvalid]. Open then accepts the directory of
+	// another user, where this user may read and not write. That user decides what it says:
+	// that a lock is held, or that a job has run. Root does not read there.
+	ReadOnly bool
 
 	// MaxOpen bounds the logs that are kept open between calls, one descriptor
 	// each. The default is [DefaultMaxOpen]; the bounds are 1 and 65536.
@@ -79,6 +84,7 @@ type Store struct {
 	modes   modes
 	limits  limits
 	network bool
+	reading bool // Options.ReadOnly
 	logs    cache
 	watch   notify
 	own     presence
@@ -127,7 +133,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
+	s := &Store{dir: dir, reading: opts.ReadOnly, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
 	s.own.slot = make(chan struct{}, 1)
 	s.logs.max = opts.MaxOpen
 	if s.logs.max == 0 {
@@ -145,7 +151,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	if err := makeDirs(dir, s.limits); err != nil {
 		return nil, err
 	}
-	if s.root, s.info, err = trust.OpenDir(dir, opts.Unsafe); err != nil {
+	if s.root, s.info, err = trust.OpenDir(dir, opts.ReadOnly, opts.Unsafe); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(opts); err != nil {
@@ -206,6 +212,14 @@ func (s *Store) begin() error {
 	}
 	s.calls++
 	return nil
+}
+
+// beginWrite is begin for a call that changes the store.
+func (s *Store) beginWrite() error {
+	if s.reading {
+		return store.MarkNotApplied(fmt.Errorf("%w: the store was opened to read it", store.ErrInvalid))
+	}
+	return s.begin()
 }
 
 func (s *Store) end() {

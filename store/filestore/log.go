@@ -131,7 +131,7 @@ type change struct {
 // write carries out a change: PUT. Beside an unknown outcome it returns the version that
 // the change would have made.
 func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
-	if err := s.begin(); err != nil {
+	if err := s.beginWrite(); err != nil {
 		return "", err
 	}
 	defer s.end()

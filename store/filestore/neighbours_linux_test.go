@@ -68,7 +68,11 @@ func neighbour(args []string) error {
 }
 
 func useOnce(dir string, accepted []string) string {
-	s, err := filestore.Open(dir, &filestore.Options{Unsafe: accepted})
+	reading := slices.Equal(accepted, []string{"read"})
+	if reading {
+		accepted = nil
+	}
+	s, err := filestore.Open(dir, &filestore.Options{Unsafe: accepted, ReadOnly: reading})
 	switch {
 	case errors.Is(err, store.ErrUnsafe):
 		for _, risk := range []string{"owner", "writable", "link"} {
@@ -81,9 +85,19 @@ func useOnce(dir string, accepted []string) string {
 		return word(err)
 	}
 	defer s.Close()
-	_, v, err := s.Get(testContext(), "key")
+	value, v, err := s.Get(testContext(), "key")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "get " + word(err)
+	}
+	if reading {
+		_, putErr := s.Put(testContext(), "key", v, []byte("x"))
+		_, announceErr := s.Announce(testContext())
+		for _, err := range []error{putErr, announceErr, s.Erase(testContext(), "key")} {
+			if !errors.Is(err, store.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
+				return fmt.Sprint("a write: ", err)
+			}
+		}
+		return "read " + string(value)
 	}
 	_, err = s.Put(testContext(), "key", v, []byte("x"))
 	return word(err)
@@ -101,7 +115,7 @@ func TestWhoTakesPart(t *testing.T) {
 		rootToo, aliceAccept string // with what is accepted
 	}{
 		{name: "alice's own", owner: alice, mode: 0o700, root: "unsafe owner", alice: "ok", bob: "denied", accepted: []string{"owner"}, rootToo: "ok", aliceAccept: "ok"},
-		{name: "readable", owner: alice, mode: 0o755, root: "unsafe owner", alice: "ok", bob: "get denied", accepted: []string{"owner"}, rootToo: "ok", aliceAccept: "ok"},
+		{name: "readable", owner: alice, mode: 0o755, root: "unsafe owner", alice: "ok", bob: "unsafe owner", accepted: []string{"owner"}, rootToo: "ok", aliceAccept: "ok"},
 		{name: "root's for the team", owner: 0, mode: 0o2770, root: "ok", alice: "ok", bob: "denied"},
 		{name: "bob's for the team", owner: bob, mode: 0o2770, root: "unsafe owner", alice: "ok", bob: "ok", accepted: []string{"owner"}, rootToo: "ok", aliceAccept: "ok"},
 		{name: "team without setgid", owner: alice, mode: 0o770, root: "unsafe owner", alice: "ok", bob: "denied", accepted: []string{"owner"}, rootToo: "ok", aliceAccept: "ok"},
@@ -135,6 +149,48 @@ func TestWhoTakesPart(t *testing.T) {
 			}
 			if got := as(alice, test.accepted...); got != test.aliceAccept {
 				t.Errorf("alice with %q: got %q, want %q", test.accepted, got, test.aliceAccept)
+			}
+		})
+	}
+}
+
+// TestStrangersStore: a stranger's directory that every user may read is refused to who locks,
+// also where its files can be read; a program that only shows what is there may read it, but
+// not root. What others could change is refused to both.
+func TestStrangersStore(t *testing.T) {
+	for mode, want := range map[uint32][]string{
+		0o755:  {"unsafe owner", "read forged"},
+		0o775:  {"unsafe owner", "read forged"}, // of a group that bob is not in
+		0o2750: {"unsafe owner", "read forged"}, // of a group that he is in, and that may only read
+		0o777:  {"unsafe owner", "unsafe owner"},
+		0o1777: {"unsafe owner", "unsafe owner"},
+	} {
+		t.Run(fmt.Sprintf("%o", mode), func(t *testing.T) {
+			dir := sharedDir(t, alice, team, mode)
+			s := open(t, dir, &filestore.Options{Unsafe: []string{"owner", "writable"}})
+			put(t, s, "key", "", "forged")
+			if out, err := exec.Command("chmod", "-R", "a+rX", filepath.Join(dir, "k")).CombinedOutput(); err != nil {
+				t.Fatal(err, string(out))
+			}
+			as := func(uid uint32, args ...string) string {
+				var groups []uint32
+				if mode == 0o2750 {
+					groups = []uint32{team}
+				}
+				out, err := workerAs(t, uid, groups, "neighbour", append([]string{dir}, args...)...).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.TrimSpace(string(out))
+			}
+			if got := []string{as(bob), as(bob, "read")}; !slices.Equal(got, want) {
+				t.Errorf("bob: got %q, want %q", got, want)
+			}
+			if got := useOnce(dir, []string{"read"}); got != "unsafe owner" {
+				t.Errorf("root, reading: got %q", got)
+			}
+			if got := as(bob, "owner", "writable"); got != "denied" && mode&0o002 == 0 {
+				t.Errorf("bob, who accepts it: got %q", got)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func (s *Store) Announce(ctx context.Context) (string, error) {
 }
 
 func (s *Store) announce(ctx context.Context) (string, error) {
-	if err := s.begin(); err != nil {
+	if err := s.beginWrite(); err != nil {
 		return "", err
 	}
 	defer s.end()

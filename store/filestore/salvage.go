@@ -15,7 +15,11 @@ const damagedDir = "damaged"
 // Erase removes the log of a key without a trace, whatever its state. It is for what was made
 // to try a store: a client that still uses the key loses it, without any of the promises.
 func (s *Store) Erase(ctx context.Context, key string) error {
-	err := s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
+	err := s.beginWrite()
+	if err == nil {
+		err = s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
+		s.end()
+	}
 	if err != nil {
 		return s.opError("erase", key, err)
 	}
@@ -54,6 +58,10 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 // person had removed it. Versions and numbers of the key begin anew: the caller sees to what
 // rests on them.
 func (s *Store) Salvage(ctx context.Context, key string) (where string, err error) {
+	if err := s.beginWrite(); err != nil {
+		return "", s.opError("salvage", key, err)
+	}
+	defer s.end()
 	err = s.withLog(ctx, key, func(l *log) error {
 		switch err := s.current(ctx, l, true); {
 		case err == nil && l.seg == nil:
