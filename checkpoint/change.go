@@ -59,7 +59,7 @@ func (c *Change) Judge(now Checkpoint) Verdict {
 		return Verdict{Next: next, Write: true, Status: Advanced}
 	case VerbFence:
 		if fenced {
-			return Verdict{Next: now, Err: fmt.Errorf("%w: %d is lower than %d", ErrFenced, c.Token, now.Token)}
+			return Verdict{Next: now, Err: fencedOff(now, c.Token)}
 		}
 		return Verdict{Next: next, Write: next.Token != now.Token}
 	}
@@ -69,6 +69,14 @@ func (c *Change) Judge(now Checkpoint) Verdict {
 	next.Exists, next.Position = c.Verb == VerbReset, c.Position
 	next.Epoch++
 	return Verdict{Next: next, Write: true}
+}
+
+// fencedOff is the error of a call with this token, or none, that the state now refuses.
+func fencedOff(now Checkpoint, token uint64) error {
+	if token == 0 {
+		return fmt.Errorf("%w: the checkpoint carries token %d, and the call has none", ErrFenced, now.Token)
+	}
+	return fmt.Errorf("%w: the checkpoint carries token %d, and the call has %d", ErrFenced, now.Token, token)
 }
 
 // advance returns the status of an Advance on the state now.
@@ -94,7 +102,7 @@ func (c *Change) advance(now Checkpoint, fenced bool) Status {
 func (c *Change) refusal(now Checkpoint, fenced bool) error {
 	switch s := c.Shown; {
 	case fenced:
-		return fmt.Errorf("%w: the checkpoint carries token %d", ErrFenced, now.Token)
+		return fencedOff(now, c.Token)
 	case !now.Exists && (c.Verb == VerbDelete || c.Expect != nil):
 		return store.ErrNotFound
 	case c.Expect != nil && *c.Expect != now.Sequence:

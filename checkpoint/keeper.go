@@ -128,6 +128,15 @@ type Result struct {
 	Current Checkpoint
 }
 
+// Err returns the error that Advance returns beside the result, for a caller with this token.
+// It is that of [Status.Err], and names both tokens where they are the reason.
+func (r Result) Err(token uint64) error {
+	if r.Status == Fenced {
+		return fencedOff(r.Current, token)
+	}
+	return r.Status.Err()
+}
+
 // The errors of this package, to be read with [errors.Is]; those of package store
 // occur besides. Of all of these nothing was written.
 var (

@@ -197,10 +197,11 @@ func (k *StoreKeeper) Advance(ctx context.Context, key string, p Position, opts 
 	a, err := k.change(ctx, key, Change{
 		Verb: VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	})
+	result := Result{Status: a.status, Current: a.current}
 	if err == nil {
-		err = a.status.Err()
+		err = result.Err(opts.Token)
 	}
-	return Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
+	return result, wrap("advance", key, err)
 }
 
 // Fence implements [Keeper].

@@ -233,10 +233,11 @@ func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, 
 	a, err := s.change(ctx, key, change{Change: checkpoint.Change{
 		Verb: checkpoint.VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	}})
+	result := checkpoint.Result{Status: a.status, Current: a.current}
 	if err == nil {
-		err = a.status.Err()
+		err = result.Err(opts.Token)
 	}
-	return checkpoint.Result{Status: a.status, Current: a.current}, wrap("advance", key, err)
+	return result, wrap("advance", key, err)
 }
 
 // Fence implements [checkpoint.Keeper]. The token is kept in a separate file beside the

@@ -93,7 +93,7 @@ func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to c
 	if err := a.printCheckpoint(v); err != nil {
 		return err
 	}
-	if err := notSaved(r); err != nil {
+	if err := notSaved(r, opts.Token); err != nil {
 		return fmt.Errorf("checkpoint %q: %w: it is at %d, not moved to %d", key, err, r.Current.Sequence, to.Sequence)
 	}
 	return nil
@@ -104,11 +104,11 @@ func (a *app) advance(ctx context.Context, k checkpoint.Keeper, key string, to c
 var errBehind = errors.New("a higher sequence is saved")
 
 // notSaved returns why an Advance did not save the position that it was given, or nil.
-func notSaved(r checkpoint.Result) error {
+func notSaved(r checkpoint.Result, token uint64) error {
 	if r.Status == checkpoint.Behind {
 		return &statusError{statusCondition, errBehind}
 	}
-	return r.Status.Err()
+	return r.Err(token)
 }
 
 // stream holds the highest position that was read, for the goroutine that saves it.
@@ -136,7 +136,7 @@ func (a *app) advanceStream(ctx context.Context, k checkpoint.Keeper, key string
 		if some {
 			r, err := k.Advance(ctx, key, to, opts)
 			if err == nil {
-				err = notSaved(r)
+				err = notSaved(r, opts.Token)
 			}
 			if err != nil {
 				return fmt.Errorf("checkpoint %q: %d was not saved: %w", key, to.Sequence, err)

@@ -57,10 +57,19 @@ func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if err != nil {
 		return fmt.Errorf("fence %q: %w", name, err)
 	}
-	if n == 0 {
-		return fmt.Errorf("fence %q: %w: %d is lower", name, ErrFenced, token)
+	if n > 0 {
+		return nil
 	}
-	return nil
+	found := "a higher one"
+	if q, ok := tx.(interface {
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}); ok {
+		var higher uint64
+		if q.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE name = '%s'", FenceTable, plain(name))).Scan(&higher) == nil {
+			found = fmt.Sprint(higher)
+		}
+	}
+	return fmt.Errorf("fence %q: %w: token %s was announced, and this one is %d", name, ErrFenced, found, token)
 }
 
 // plain writes every byte that is not a letter, a digit or one of ./_- as an exclamation
