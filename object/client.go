@@ -275,8 +275,19 @@ func (c *Client) stat(ctx context.Context, key string) (Info, error) {
 // List yields the objects whose keys begin with prefix, as [Bucket.List] does. An object
 // of the size of a tombstone costs a request more.
 func (c *Client) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Info, error] {
+	return c.visible(ctx, c.bucket.List(ctx, prefix, opts))
+}
+
+// ListDir lists one level of keys, as the function [ListDir] does. An object of the size of a
+// tombstone costs a request more.
+func (c *Client) ListDir(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return c.visible(ctx, ListDir(ctx, c.bucket, prefix))
+}
+
+// visible is a listing without tombstones.
+func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		for info, err := range c.bucket.List(ctx, prefix, opts) {
+		for info, err := range listing {
 			if err == nil && info.Size == tombstoneSize {
 				var now Info
 				now, err = c.stat(ctx, info.Key)

@@ -47,13 +47,30 @@ func (a *app) openTarget(name string, given bool) (*target, error) {
 		}
 		return &target{Writer: a.stdout}, nil
 	}
-	t := &target{name: name, mode: 0o666}
-	info, err := os.Lstat(name)
+	if os.IsPathSeparator(name[len(name)-1]) {
+		return nil, usagef("%s is the name of a directory: name a file in it", name)
+	}
+	dir, err := os.OpenRoot(filepath.Dir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &statusError{statusNotFound, fmt.Errorf("there is no directory %s", filepath.Dir(name))}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return targetIn(dir, name)
+}
+
+// targetIn is openTarget of a file in a directory, which it closes with the target.
+func targetIn(dir *os.Root, name string) (_ *target, err error) {
+	t := &target{name: name, mode: 0o666, dir: private.In(dir)}
+	defer func() {
+		if err != nil {
+			dir.Close()
+		}
+	}()
+	info, err := dir.Lstat(filepath.Base(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if os.IsPathSeparator(name[len(name)-1]) {
-			return nil, usagef("%s is the name of a directory: name a file in it", name)
-		}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -65,15 +82,7 @@ func (a *app) openTarget(name string, given bool) (*target, error) {
 	default:
 		t.mode, t.was = info.Mode().Perm(), true
 	}
-	t.dir, err = private.OpenDir(filepath.Dir(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &statusError{statusNotFound, fmt.Errorf("there is no directory %s", filepath.Dir(name))}
-	}
-	if err != nil {
-		return nil, err
-	}
 	if t.file, err = t.dir.CreateUnnamed(".holdfast-get-", t.mode); err != nil {
-		t.dir.Close()
 		return nil, err
 	}
 	t.Writer = t.file
@@ -200,8 +209,11 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 	return info, err
 }
 
+// restarts is how many times a download begins again since the object was replaced.
+const restarts = 5
+
 // downloadFile writes a whole object to the file of the target. If an earlier run has kept
-// a beginning, it continues from there.
+// a beginning, it continues from there. If the object is replaced meanwhile, it begins again.
 func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch object.Version, to *target) (object.Info, error) {
 	of := b.id() + " " + key
 	had, err := to.resume(of)
@@ -220,8 +232,9 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 		o.IfMatch, o.Offset = had.Version, had.Done
 	}
 	info, err := b.Download(ctx, key, to.file, o)
-	if resumes && ifMatch == "" && errors.Is(err, store.ErrConflict) {
-		o.IfMatch, o.Offset = "", 0 // the object has changed since
+	for again := 0; again < restarts && ifMatch == "" && errors.Is(err, store.ErrConflict); again++ {
+		line.end()
+		line, o.IfMatch, o.Offset = nil, "", 0 // the object was replaced: begin again, with the new state
 		info, err = b.Download(ctx, key, to.file, o)
 	}
 	line.end()

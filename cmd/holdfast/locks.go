@@ -248,6 +248,7 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 
 func (a *app) lsCommand() *cobra.Command {
 	var state string
+	var recursive bool
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Short:   "List locks: who holds what, since when",
@@ -264,7 +265,11 @@ three readers, "2 of 5 slots" a semaphore; "asked" says that a client has asked 
 give way, "1 waits" that there is a queue. "free after" is a lock that
 no holder takes before that time. SINCE is by the holder's clock, and so is LAST RUN, which
 is there if a lock has one (see "holdfast help periods"). On a
-terminal lines are cut to its width; in a pipe they are whole.`,
+terminal lines are cut to its width; in a pipe they are whole.
+
+With the URL of a bucket, or of a prefix in it, ls lists objects as the command objects does, but
+only one level of them: what lies deeper is printed as its next part, which ends with a slash.
+With --recursive it lists all.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
   holdfast ls jobs --state held
@@ -272,7 +277,16 @@ terminal lines are cut to its width; in a pipe they are whole.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
+				if name, _ := localName(args[0]); name == "" && args[0] != "" {
+					if state != "" {
+						return usagef("--state is of locks, and %s is the URL of objects", args[0])
+					}
+					return a.lsObjects(cmd.Context(), args[0], recursive)
+				}
 				prefix = strings.TrimSuffix(args[0], "/")
+			}
+			if recursive {
+				return usagef("--recursive is for objects: name the URL of a bucket; of locks ls lists all levels")
 			}
 			switch state {
 			case "", "held", "shared", "free", "broken", "unreadable":
@@ -282,6 +296,7 @@ terminal lines are cut to its width; in a pipe they are whole.`,
 			return a.ls(cmd.Context(), prefix, state)
 		},
 	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "of objects, list all levels")
 	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }

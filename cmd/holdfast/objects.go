@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/url"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -159,8 +161,8 @@ func (f *writeFlags) source(flags *pflag.FlagSet) {
 // without them.
 func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
-	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control that the store sends with the object, such as max-age=3600")
-	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition that the store sends with it")
+	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control header of the object, such as max-age=3600")
+	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
 	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "how the content is encoded already, such as gzip; this command neither encodes nor decodes")
 	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "language of the content, such as en")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "`NAME=VALUE` to keep beside the object; may be given several times")
@@ -209,9 +211,14 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 
 // target takes the URL of the object that is to be written apart. A write that names the
 // version which it replaces makes no bucket: there is no such version in a new one.
-func (a *app) target(raw string, f *writeFlags, makes bool) (*objectURL, error) {
+// If it names a bucket, or ends with a slash, the object gets this name there; an empty name
+// refuses that.
+func (a *app) target(raw string, f *writeFlags, makes bool, name string) (*objectURL, error) {
 	at, err := a.parseObject(raw, makes && f.ifMatch == "")
 	if err == nil {
+		if at.key == "" || strings.HasSuffix(at.key, "/") {
+			at.key += name
+		}
 		err = at.object()
 	}
 	if at != nil {
@@ -331,7 +338,7 @@ that lock, and carries this one from then on: 76 otherwise.`,
 			if cmd.Flags().Changed("size") && size < 1 {
 				return usagef("--size is a number of bytes, at least 1")
 			}
-			return a.put(cmd, args[0], args[1], size, f)
+			return a.put(cmd, args[0], args[1], "", size, f)
 		},
 	}
 	f.conditions(cmd.Flags(), true)
@@ -340,12 +347,13 @@ that lock, and carries this one from then on: 76 otherwise.`,
 	return cmd
 }
 
-func (a *app) put(cmd *cobra.Command, name, to string, size int64, f *writeFlags) error {
+// put writes a file, or standard input, to an object; see [app.target] for what is named.
+func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *writeFlags) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err
 	}
-	at, err := a.target(to, f, true)
+	at, err := a.target(to, f, true, named)
 	if err != nil {
 		return err
 	}
@@ -553,40 +561,6 @@ func (a *app) printStat(v objectView) error {
 	return errors.Join(w.Flush(), to.Close())
 }
 
-func (a *app) cpCommand() *cobra.Command {
-	f := &writeFlags{}
-	cmd := &cobra.Command{
-		Use:     "cp URL URL",
-		Short:   "Copy an object",
-		GroupID: groupObjects,
-		Long: `Copy an object to the second URL. It prints the version of the copy. Within one bucket the
-store copies by itself where it can; between two buckets the object passes through here,
-in bounded memory. The conditions are those of put, on the destination.`,
-		Example: `  holdfast cp s3://bucket/a s3://bucket/b --if-absent
-  holdfast cp file:/srv/shared/state.json s3://bucket/state.json`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
-				var info object.Info
-				var err error
-				if from.id() == to.id() {
-					info, err = to.Copy(ctx, src.key, dst.key, a.showing(opts, src.key))
-				} else {
-					info, err = a.copyBetween(ctx, from, src.key, to, dst.key, opts)
-				}
-				if err != nil {
-					return to.refused(err, dst.key, opts)
-				}
-				return a.printObject(to.view(info))
-			})
-		},
-	}
-	f.conditions(cmd.Flags(), true)
-	f.source(cmd.Flags())
-	f.content(cmd.Flags(), "that of the source")
-	return cmd
-}
-
 func (a *app) mvCommand() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
@@ -636,7 +610,11 @@ func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFla
 	if err != nil {
 		return fmt.Errorf("the source: %w", err)
 	}
-	dst, err := a.target(args[1], f, makes)
+	name := ""
+	if makes {
+		name = path.Base(src.key)
+	}
+	dst, err := a.target(args[1], f, makes, name)
 	if err != nil {
 		return fmt.Errorf("the destination: %w", err)
 	}
@@ -699,44 +677,6 @@ func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bu
 	return result, err
 }
 
-func (a *app) rmCommand() *cobra.Command {
-	f := &writeFlags{}
-	cmd := &cobra.Command{
-		Use:     "rm URL",
-		Short:   "Remove an object",
-		GroupID: groupObjects,
-		Long: `Remove an object. To remove what is not there succeeds, unless --if-match names a version:
-then the exit status is 73.`,
-		Example: `  holdfast rm s3://bucket/reports/today.pdf
-  holdfast rm file:/srv/shared/state.json --if-match "$version"`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := f.options(cmd.Flags())
-			if err != nil {
-				return err
-			}
-			at, err := a.target(args[0], f, false)
-			if err != nil {
-				return err
-			}
-			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				if err := f.checkVersions(b, b); err != nil {
-					return err
-				}
-				if err := b.Delete(ctx, at.key, opts); err != nil {
-					return b.refused(err, at.key, opts)
-				}
-				if a.json {
-					return a.printJSON(removedView{b.of(at.key), at.key})
-				}
-				return nil
-			})
-		},
-	}
-	f.conditions(cmd.Flags(), false)
-	return cmd
-}
-
 func (a *app) fenceCommand() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
@@ -791,18 +731,23 @@ JSON on each line.`,
 				return err
 			}
 			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				for info, err := range b.List(ctx, at.key, nil) {
-					if err == nil {
-						err = a.printListed(b.view(info))
-					}
-					if err != nil {
-						return err
-					}
-				}
-				return nil
+				return a.printAll(b, b.List(ctx, at.key, nil))
 			})
 		},
 	}
+}
+
+// printAll prints a listing.
+func (a *app) printAll(b bucket, listing iter.Seq2[object.Info, error]) error {
+	for info, err := range listing {
+		if err == nil {
+			err = a.printListed(b.view(info))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printListed prints one object of a listing. A listing can be long.

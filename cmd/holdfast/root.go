@@ -35,6 +35,7 @@ type app struct {
 	onlyReads      bool // the command only shows what is there
 	toldState      sync.Once
 	wait           shownWait
+	noBars         bool // several transfers run at once, none of which has a bar of its own
 
 	// Global flags.
 	storeURL string

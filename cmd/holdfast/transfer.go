@@ -56,7 +56,7 @@ const barFrom = 4 << 20
 // bar returns the bar for a transfer of size bytes; a negative size is not known.
 func (a *app) bar(what string, size int64) *bar {
 	f, ok := a.stderr.(*os.File)
-	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < barFrom {
+	if a.quiet || a.noBars || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < barFrom {
 		return nil
 	}
 	return &bar{progressbar.NewOptions64(size,
@@ -149,10 +149,17 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 		s.name, s.Reader = "standard input", endWith(ctx, a.stdin)
 		return s, nil
 	}
-	f, err := openUntil(ctx, name)
-	switch {
-	case name == "":
+	f, err := openUntil(ctx, func() (*os.File, error) { return os.Open(name) })
+	if name == "" {
 		return nil, usagef("the name of the file is empty")
+	}
+	return s.of(ctx, f, err, want)
+}
+
+// of makes s a source of an opened file, or returns why it was not opened.
+func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*source, error) {
+	name := s.name
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &statusError{statusNotFound, err}
 	case errors.Is(err, fs.ErrPermission):
@@ -184,14 +191,14 @@ func (a *app) openSource(ctx context.Context, name string, want int64) (*source,
 
 // openUntil opens a file for reading, or fails when the context ends. To open a pipe that
 // has no writer would otherwise wait for ever.
-func openUntil(ctx context.Context, name string) (*os.File, error) {
+func openUntil(ctx context.Context, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		f   *os.File
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		f, err := os.Open(name)
+		f, err := open()
 		done <- opened{f, err}
 	}()
 	select {

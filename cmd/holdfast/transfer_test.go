@@ -269,3 +269,65 @@ func TestPutGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// replaced is a bucket whose object another writer replaces in the middle of a download, so
+// many times.
+type replaced struct {
+	object.Bucket
+	mu    sync.Mutex
+	times int
+	begun int
+	body  []byte
+}
+
+func (r *replaced) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if opts.IfMatch == "" {
+		r.begun++
+	} else if r.times > 0 {
+		r.times--
+		r.body[0]++
+		if _, err := r.Put(ctx, key, bytes.NewReader(r.body), nil); err != nil {
+			return nil, err
+		}
+	}
+	return r.Bucket.Get(ctx, key, opts)
+}
+
+// A get of an object that is replaced meanwhile begins again, a few times, and writes one
+// whole state; a get of one version does not.
+func TestGetBeginsAgain(t *testing.T) {
+	for _, c := range []struct {
+		times, begun int
+		fails        bool
+	}{{0, 1, false}, {1, 2, false}, {restarts, restarts + 1, false}, {restarts + 1, restarts + 1, true}} {
+		b := &replaced{Bucket: membucket.New(), body: make([]byte, object.DefaultRange+1)}
+		if _, err := b.Put(t.Context(), "k", bytes.NewReader(b.body), nil); err != nil {
+			t.Fatal(err)
+		}
+		client, err := object.New(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := client.Stat(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.times = c.times
+		a := &app{stdout: io.Discard, stderr: io.Discard}
+		file := filepath.Join(t.TempDir(), "file")
+		err = a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
+		got, readErr := os.ReadFile(file)
+		if c.fails != errors.Is(err, store.ErrConflict) || !c.fails && (err != nil || !bytes.Equal(got, b.body)) || c.fails && readErr == nil || b.begun != c.begun {
+			t.Errorf("replaced %d times: %v, begun %d times; the file has %d bytes, %v", c.times, err, b.begun, len(got), readErr)
+		}
+		if c.times == 0 {
+			continue
+		}
+		b.begun = 0
+		if err := a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{IfMatch: first.Version}, file, true); !errors.Is(err, store.ErrConflict) || b.begun != 0 {
+			t.Errorf("of a version that was replaced: %v", err)
+		}
+	}
+}

@@ -48,6 +48,9 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
+// In returns the directory that a root is. Its Close closes the root.
+func In(root *os.Root) *Dir { return &Dir{root} }
+
 // OpenPrivateDir opens a directory that must be private. The error is an [*Error] if it
 // is not.
 func OpenPrivateDir(path string) (*Dir, error) {

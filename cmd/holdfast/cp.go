@@ -1,0 +1,252 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/dirbucket"
+)
+
+func (a *app) cpCommand() *cobra.Command {
+	f := &writeFlags{}
+	var recursive, dryRun bool
+	cmd := &cobra.Command{
+		Use:     "cp SOURCE DESTINATION",
+		Short:   "Copy an object, or a file from or to a bucket",
+		GroupID: groupObjects,
+		Long: `Copy an object to a URL or a file, or a file to a URL. What has the scheme of a store
+(s3:, file:) is the URL of an object; anything else is a file, and - is standard input or
+output. A destination that is a bucket or a directory, or ends with a slash, gets an object or
+file of the source's name. It prints the version of an object that it wrote. Within one bucket
+the store copies by itself where it can; otherwise the data passes through here, in bounded
+memory. The conditions are those of put, on the destination; those of get hold for files.
+
+With --recursive it copies all objects below a prefix, or all files in a directory, each under
+the rest of its name; a prefix ends with a slash, also if it is not given. Several are copied at
+a time, and each is printed. Links and other files that are not regular ones are not followed.
+No file is written outside of the directory. If some could not be copied, the others are; the
+exit status is that of those that failed, or 1 if they failed for several reasons.`,
+		Example: `  holdfast cp report.pdf s3://bucket/reports/
+  holdfast cp s3://bucket/reports/report.pdf .
+  holdfast cp s3://bucket/a s3://bucket/b --if-absent
+  holdfast cp --recursive site s3://bucket/www --cache-control max-age=3600
+  holdfast cp --recursive s3://bucket/reports file:/srv/backup/reports`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := localName(args[0])
+			if err != nil {
+				return fmt.Errorf("the source: %w", err)
+			}
+			to, err := localName(args[1])
+			if err != nil {
+				return fmt.Errorf("the destination: %w", err)
+			}
+			if from == "" && isFileOutside(args[0]) {
+				from = pathOf(args[0])
+			}
+			if to == "" && !recursive && pathOf(args[1]) != "" {
+				if _, err := a.parseObject(args[1], true); err != nil {
+					return fmt.Errorf("the destination: %w; if a file is meant and no object, write %s", err, pathOf(args[1]))
+				}
+			}
+			switch {
+			case from != "" && to != "":
+				return usagef("%s and %s are both files: use the cp of the system; the URL of an object has a scheme, such as s3://BUCKET/KEY or file:DIR/KEY", args[0], args[1])
+			case dryRun && !recursive:
+				return usagef("--dry-run goes with --recursive")
+			}
+			var refused []string
+			if to != "" {
+				refused = []string{"if-absent", "if-match", "fence", "force", "content-type", "cache-control", "content-disposition", "content-encoding", "content-language", "metadata"}
+			}
+			if from != "" {
+				refused = append(refused, "source-if-match")
+			}
+			if recursive {
+				refused = append(refused, "if-match", "source-if-match")
+			}
+			if err := refuse(cmd.Flags(), refused, recursive); err != nil {
+				return err
+			}
+			switch {
+			case recursive:
+				return a.cpTree(cmd, args, from, to, f, dryRun)
+			case from != "":
+				return a.put(cmd, from, args[1], filepath.Base(from), -1, f)
+			case to != "":
+				return a.cpToFile(cmd, args[0], to, f)
+			}
+			return a.cpObject(cmd, args, f)
+		},
+	}
+	f.conditions(cmd.Flags(), true)
+	f.source(cmd.Flags())
+	f.content(cmd.Flags(), "that of the source")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy all objects below a prefix, or all files in a directory")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be copied")
+	return cmd
+}
+
+// refuse refuses flags that make no sense for a command line.
+func refuse(flags *pflag.FlagSet, names []string, recursive bool) error {
+	for _, name := range names {
+		if flags.Changed(name) {
+			if recursive && strings.HasSuffix(name, "-match") {
+				return usagef("--%s names one version, and --recursive means many objects: leave one of them out", name)
+			}
+			return usagef("--%s is about an object: a file has no such thing", name)
+		}
+	}
+	return nil
+}
+
+// localName returns the name of a file; empty for the URL of an object. What looks like a URL,
+// and names no file that exists, is one: it may hold a secret, and the parser of URLs says what
+// is wrong with it.
+func localName(arg string) (string, error) {
+	scheme, _, isURL := strings.Cut(arg, ":")
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-"
+	switch {
+	case arg == "":
+		return "", usagef("the name is empty")
+	case isURL && openers()[strings.ToLower(scheme)] != nil, strings.Contains(arg, "://"):
+		return "", nil
+	case isURL && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
+		if _, err := os.Lstat(arg); err != nil {
+			return "", nil
+		}
+	}
+	return arg, nil
+}
+
+// isFileOutside reports whether file:PATH names a regular file that lies in no bucket, so
+// that it can mean nothing but that file.
+func isFileOutside(raw string) bool {
+	name := pathOf(raw) // of another URL it is empty, and names no file
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	dir, _, err := nearestBucket(name)
+	return err == nil && dir == ""
+}
+
+// pathOf returns the path of file:PATH; empty if the URL has anything else.
+func pathOf(raw string) string {
+	u, err := parseURL(raw)
+	if err != nil || u.Scheme != "file" || u.RawQuery != "" {
+		return ""
+	}
+	name := u.Path
+	if u.Opaque != "" {
+		name, _ = url.PathUnescape(u.Opaque)
+	}
+	return name
+}
+
+// cpObject copies an object to an object.
+func (a *app) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
+	return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
+		info, err := a.copyObject(ctx, from, src.key, to, dst.key, opts)
+		if err != nil {
+			return to.refused(err, dst.key, opts)
+		}
+		return a.printObject(to.view(info))
+	})
+}
+
+// copyObject copies an object within a bucket, or between two.
+func (a *app) copyObject(ctx context.Context, from bucket, source string, to bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+	if from.id() == to.id() {
+		return to.Copy(ctx, source, destination, a.showing(opts, source))
+	}
+	return a.copyBetween(ctx, from, source, to, destination, opts)
+}
+
+// cpToFile copies an object to a file, or to standard output.
+func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) error {
+	opts, err := f.options(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if a.json && name == "-" {
+		return usagef("--json and the object would both go to standard output: name a file")
+	}
+	return a.withObject(cmd.Context(), raw, false, func(ctx context.Context, b bucket, key string) error {
+		if err := b.checkVersion("source-if-match", f.sourceMatch); err != nil {
+			return err
+		}
+		info, err := os.Stat(name)
+		if err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
+			base, err := filepath.Localize(path.Base(key))
+			if err != nil || base == "." {
+				return usagef("the last part of the key %q cannot be the name of a file: name one", key)
+			}
+			name = filepath.Join(name, base)
+		}
+		return a.get(ctx, b, key, object.GetOptions{IfMatch: opts.SourceIfMatch}, name, true)
+	})
+}
+
+// nestedIn reports whether one directory is another one, or lies below it. A directory that
+// does not exist yet is judged by the nearest one above that does.
+func nestedIn(inner, outer string) (bool, error) {
+	outer, err := filepath.Abs(outer)
+	if err == nil {
+		outer, err = filepath.EvalSymlinks(outer)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // nothing lies there
+	}
+	if err != nil {
+		return false, err
+	}
+	if inner, err = filepath.Abs(inner); err != nil {
+		return false, err
+	}
+	rest := ""
+	for {
+		real, err := filepath.EvalSymlinks(inner)
+		if err == nil {
+			rel, err := filepath.Rel(outer, filepath.Join(real, rest))
+			return err == nil && filepath.IsLocal(rel), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(inner) == inner {
+			return false, err
+		}
+		inner, rest = filepath.Dir(inner), filepath.Join(filepath.Base(inner), rest)
+	}
+}
+
+// checkApart refuses to copy between a directory and a bucket of which one lies in the other:
+// the files of the bucket would be taken for files of the user.
+func checkApart(dir string, at *objectURL) error {
+	if at.bucket.Scheme != "file" {
+		return nil
+	}
+	bucketDir, _, err := directoryOf(at.bucket)
+	if err != nil {
+		return err
+	}
+	inside, err := nestedIn(bucketDir, dir)
+	outside, outsideErr := nestedIn(dir, bucketDir)
+	if err := cmp.Or(err, outsideErr); err != nil {
+		return err
+	}
+	if is, err := dirbucket.Exists(bucketDir); inside || outside && is || err != nil {
+		return cmp.Or(err, usagef("the bucket %s and the directory %s: one of them lies in the other", at, dir))
+	}
+	return nil
+}

@@ -1,0 +1,553 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/crew"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// treeWorkers is how many objects a recursive command works on at a time.
+	treeWorkers = 8
+
+	// treeBudget bounds the bodies that are in memory at a time, in bytes, and treeBody is the
+	// most that one of them counts for: a larger one is uploaded in parts.
+	treeBudget = 64 << 20
+	treeBody   = 40 << 20
+
+	// treeGivesUp is after how many failures one after the other a recursive command ends.
+	treeGivesUp = 50
+
+	// treePage is how many names of a directory are read at a time.
+	treePage = 256
+)
+
+// treeEntry is an object or a file of a recursive command.
+type treeEntry struct {
+	name string      // below the prefix or the directory, with slashes
+	info object.Info // of an object, as the listing has it; of a file, its size
+}
+
+// tree is a recursive command on its way.
+type tree struct {
+	a    *app
+	done string // "copied", for people
+
+	mu       sync.Mutex
+	ok       int
+	failed   int
+	row      int // failures since the last success
+	status   int // that of all failures; 1 if they differ
+	progress func(string)
+
+	bodies bool // they pass through the memory of this process
+}
+
+func (a *app) newTree(done string) *tree {
+	a.noBars = true
+	return &tree{a: a, done: done, progress: a.progress()}
+}
+
+// run works on all entries, a few at a time. work returns what is printed of an entry. An error
+// that comes with an entry is about this one; another one ends the run. where names the source
+// for people.
+func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntry, error], work func(context.Context, treeEntry) (text string, view any, err error)) error {
+	c := crew.New(ctx, treeWorkers, treeBudget)
+	defer c.Close()
+	for e, err := range entries {
+		size := int64(0)
+		if t.bodies {
+			size = min(e.info.Size, treeBody)
+		}
+		switch {
+		case err != nil && e.name == "":
+			c.Stop(err, false)
+		case err != nil:
+			c.Stop(t.report(e.name, "", nil, err), false)
+		case c.Wait(size):
+			c.Work(size, func(ctx context.Context) error {
+				text, view, err := work(ctx, e)
+				if err != nil && ctx.Err() != nil {
+					return err
+				}
+				return t.report(e.name, text, view, err)
+			})
+		}
+		if !c.Wait(0) {
+			break
+		}
+	}
+	err := c.Finish()
+	t.progress("")
+	counts := fmt.Sprintf("%d %s", t.ok, t.done)
+	if t.failed > 0 {
+		counts += fmt.Sprintf(", %d failed", t.failed)
+	}
+	switch {
+	case err != nil:
+		return stoppedBy(ctx, fmt.Errorf("%w (%s)", err, counts))
+	case t.failed > 0:
+		return &statusError{t.status, fmt.Errorf("%s: %s; those that failed are named above", where, counts)}
+	case t.ok == 0:
+		return &statusError{statusNotFound, fmt.Errorf("there is nothing below %s", where)}
+	}
+	t.a.notef("%s: %s", where, counts)
+	return nil
+}
+
+// report counts an entry, and prints what became of it. It returns an error if the run is to
+// end.
+func (t *tree) report(name, text string, view any, err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress("")
+	if err != nil {
+		t.failed++
+		t.row++
+		status := statusOf(err)
+		if t.status = cmp.Or(t.status, status); t.status != status {
+			t.status = statusFailed
+		}
+		t.a.warnf("%s: %s", name, oneLine(err))
+		if t.row == treeGivesUp {
+			return &statusError{t.status, fmt.Errorf("%d failures one after the other: gave up", t.row)}
+		}
+		return nil
+	}
+	t.ok, t.row = t.ok+1, 0
+	if t.a.json {
+		err = printable.JSON(t.a.stdout).Encode(view)
+	} else {
+		_, err = fmt.Fprintln(t.a.stdout, printable.Text(text))
+	}
+	t.progress(fmt.Sprintf("%d %s, %d failed", t.ok, t.done, t.failed))
+	return err
+}
+
+// parsePrefix takes the URL of all objects below a prefix apart: its key is empty, or ends with
+// a slash.
+func (a *app) parsePrefix(raw string, makes bool) (*objectURL, error) {
+	at, err := a.parseObject(raw, makes)
+	if err != nil && makes {
+		// A directory that is missing can become a bucket: what lies in it has such a name.
+		name := "/" + rand.Text()
+		path, query, _ := strings.Cut(raw, "?")
+		if in, inErr := a.parseObject(path+name+"?"+query, makes); inErr == nil {
+			in.given.Path, in.given.RawPath, in.given.Opaque = strings.TrimSuffix(in.given.Path, name), "", strings.TrimSuffix(in.given.Opaque, name)
+			in.key = strings.TrimPrefix(strings.TrimSuffix("/"+in.key, name), "/")
+			at, err = in, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if at.key != "" && !strings.HasSuffix(at.key, "/") {
+		at.key += "/"
+	}
+	return at, nil
+}
+
+// objectsBelow yields the objects below a prefix; with marks also those that only mark a
+// directory: they are empty, and end with a slash.
+func objectsBelow(ctx context.Context, b bucket, prefix string, marks bool) iter.Seq2[treeEntry, error] {
+	return func(yield func(treeEntry, error) bool) {
+		for info, err := range b.List(ctx, prefix, nil) {
+			if err != nil {
+				yield(treeEntry{}, err)
+				return
+			}
+			name := info.Key[len(prefix):]
+			if !marks && info.Size == 0 && (name == "" || strings.HasSuffix(name, "/")) {
+				continue
+			}
+			if !yield(treeEntry{name, info}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// filesIn yields the regular files in a directory and those below it. Of a directory it
+// holds one page of names at a time.
+func filesIn(ctx context.Context, root *os.Root, dir string) iter.Seq2[treeEntry, error] {
+	return func(yield func(treeEntry, error) bool) { eachFile(ctx, root, dir, yield) }
+}
+
+func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEntry, error) bool) bool {
+	f, err := root.Open(filepath.FromSlash(dir))
+	if err != nil {
+		return yield(treeEntry{name: dir}, err)
+	}
+	defer f.Close()
+	for {
+		names, err := f.ReadDir(treePage)
+		for _, entry := range names {
+			name := path.Join(dir, entry.Name())
+			info, infoErr := entry.Info()
+			switch {
+			case errors.Is(infoErr, fs.ErrNotExist):
+				continue // removed meanwhile
+			case infoErr != nil:
+				if !yield(treeEntry{name: name}, infoErr) {
+					return false
+				}
+			case info.IsDir():
+				if !eachFile(ctx, root, name, yield) {
+					return false
+				}
+			case !info.Mode().IsRegular():
+				if !yield(treeEntry{name: name}, errors.New("it is no regular file, and is left out")) {
+					return false
+				}
+			case !yield(treeEntry{name, object.Info{Size: info.Size()}}, nil):
+				return false
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return true
+		case err != nil:
+			return yield(treeEntry{name: dir}, err)
+		}
+	}
+}
+
+// cpTree copies recursively. from or to is the name of a directory, or empty for a URL.
+func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writeFlags, dryRun bool) error {
+	opts, err := f.options(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	var src, dst *objectURL
+	if from == "" {
+		if src, err = a.parsePrefix(args[0], false); err != nil {
+			return fmt.Errorf("the source: %w", err)
+		}
+	}
+	if to == "" {
+		if dst, err = a.parsePrefix(args[1], !dryRun); err != nil {
+			return fmt.Errorf("the destination: %w", err)
+		}
+	}
+	switch {
+	case from != "":
+		if info, err := os.Stat(from); err == nil && !info.IsDir() {
+			return usagef("%s is no directory: leave --recursive out", from)
+		}
+		err = checkApart(from, dst)
+	case to != "":
+		err = checkApart(to, src)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted(cmd.Context())
+	defer stop()
+	if from != "" {
+		return a.cpFiles(ctx, from, dst, opts, dryRun)
+	}
+	return a.withBucket(ctx, src, func(ctx context.Context, b bucket) error {
+		if to != "" {
+			return a.cpObjectsToFiles(ctx, src, b, to, dryRun)
+		}
+		return a.cpObjects(ctx, src, b, dst, opts, dryRun)
+	})
+}
+
+// cpFiles copies the files in a directory to objects.
+func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *object.WriteOptions, dryRun bool) error {
+	root, err := os.OpenRoot(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &statusError{statusNotFound, err}
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	t := a.newTree("copied")
+	if dryRun {
+		return t.run(ctx, from, filesIn(ctx, root, "."), func(_ context.Context, e treeEntry) (string, any, error) {
+			return dst.shown(e.name), removedView{dst.shown(e.name), dst.key + e.name}, nil
+		})
+	}
+	t.bodies = true
+	return a.withBucket(ctx, dst, func(ctx context.Context, b bucket) error {
+		return t.run(ctx, from, filesIn(ctx, root, "."), func(ctx context.Context, e treeEntry) (string, any, error) {
+			name := filepath.FromSlash(e.name)
+			f, err := openUntil(ctx, func() (*os.File, error) { return root.Open(name) })
+			src, err := (&source{name: filepath.Join(from, name)}).of(ctx, f, err, -1)
+			if err != nil {
+				return "", nil, err
+			}
+			defer src.Close()
+			with := *opts
+			with.Length = max(src.size, 0)
+			info, err := a.upload(ctx, b, dst.key+e.name, src, &with)
+			return b.of(dst.key + e.name), b.view(info), b.refused(err, dst.key+e.name, &with)
+		})
+	})
+}
+
+// shown is the URL of what lies below a prefix, for people.
+func (at *objectURL) shown(name string) string {
+	return strings.TrimSuffix(at.String(), "/") + "/" + (&url.URL{Path: name}).EscapedPath()
+}
+
+// cpObjectsToFiles copies the objects below a prefix to files in a directory, and none to a
+// place outside of it.
+func (a *app) cpObjectsToFiles(ctx context.Context, src *objectURL, b bucket, to string, dryRun bool) error {
+	var root *os.Root
+	defer func() {
+		if root != nil {
+			root.Close()
+		}
+	}()
+	t := a.newTree("copied")
+	return t.run(ctx, src.String(), objectsBelow(ctx, b, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
+		name, err := filepath.Localize(e.name)
+		if err != nil {
+			return "", nil, usagef("%q cannot be the name of a file in a directory", e.name)
+		}
+		shown := filepath.Join(to, name)
+		if dryRun {
+			return shown, b.view(e.info), nil
+		}
+		t.mu.Lock()
+		if root == nil { // the first object makes the directory
+			if err = os.MkdirAll(to, 0o777); err == nil {
+				root, err = os.OpenRoot(to)
+			}
+		}
+		t.mu.Unlock()
+		if err == nil {
+			err = root.MkdirAll(filepath.Dir(name), 0o777)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		dir, err := root.OpenRoot(filepath.Dir(name))
+		if err != nil {
+			return "", nil, err
+		}
+		file, err := targetIn(dir, shown)
+		if err != nil {
+			return "", nil, err
+		}
+		defer file.discard()
+		info, err := a.downloadFile(ctx, b, src.key+e.name, "", file)
+		if err == nil {
+			err = file.commit()
+		}
+		return shown, b.view(info), err
+	})
+}
+
+// cpObjects copies the objects below a prefix to another prefix.
+func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *objectURL, opts *object.WriteOptions, dryRun bool) error {
+	t := a.newTree("copied")
+	if dryRun {
+		return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(_ context.Context, e treeEntry) (string, any, error) {
+			return dst.shown(e.name), removedView{dst.shown(e.name), dst.key + e.name}, nil
+		})
+	}
+	to, err := dst.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if from.id() == to.id() && (strings.HasPrefix(src.key, dst.key) || strings.HasPrefix(dst.key, src.key)) {
+		return usagef("%s and %s: one of them lies in the other", src, dst)
+	}
+	t.bodies = from.id() != to.id()
+	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
+		key := dst.key + e.name
+		info, err := a.copyObject(ctx, from, src.key+e.name, to, key, opts)
+		return to.of(key), to.view(info), to.refused(err, key, opts)
+	})
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	f := &writeFlags{}
+	var recursive, all, dryRun, yes bool
+	cmd := &cobra.Command{
+		Use:     "rm URL",
+		Short:   "Remove an object, or all objects below a prefix",
+		GroupID: groupObjects,
+		Long: `Remove an object. Exit status 66 says that there was none, or 73 if --if-match names a version.
+
+With --recursive it removes all objects below a prefix, which ends with a slash, also if it is
+not given, and prints the name of each. On a terminal it counts them and asks first. If some could
+not be removed, the others are; the exit status is that of those that failed, or 1 if they
+failed for several reasons. For a whole bucket, which other programs may use, say --all: locks
+that are kept in it are objects, too.`,
+		Example: `  holdfast rm s3://bucket/reports/today.pdf
+  holdfast rm file:/srv/shared/state.json --if-match "$version"
+  holdfast rm --recursive s3://bucket/reports/2024 --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts, err := f.options(cmd.Flags())
+			switch {
+			case err != nil:
+				return err
+			case !recursive && (all || dryRun || yes):
+				return usagef("--all, --dry-run and --yes go with --recursive")
+			case recursive:
+				if err := refuse(cmd.Flags(), []string{"if-match"}, true); err != nil {
+					return err
+				}
+				return a.rmTree(cmd.Context(), args[0], opts, all, dryRun, yes)
+			}
+			at, err := a.target(args[0], f, false, "")
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+				if err := f.checkVersions(b, b); err != nil {
+					return err
+				}
+				return a.rm(ctx, b, at.key, opts)
+			})
+		},
+	}
+	f.conditions(cmd.Flags(), false)
+	flags := cmd.Flags()
+	flags.BoolVarP(&recursive, "recursive", "r", false, "remove all objects below a prefix")
+	flags.BoolVar(&all, "all", false, "all objects of the bucket")
+	flags.BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOptions) error {
+	nothing := false
+	if opts.IfMatch == "" {
+		_, err := b.Stat(ctx, key)
+		nothing = errors.Is(err, store.ErrNotFound) // one who may not read may still delete
+	}
+	// Also where there is nothing: a fence leaves its mark, and --force removes one.
+	if err := b.Delete(ctx, key, opts); err != nil {
+		return b.refused(err, key, opts)
+	}
+	switch {
+	case nothing:
+		return &statusError{statusNotFound, fmt.Errorf("there was no object %s", b.of(key))}
+	case a.json:
+		return a.printJSON(removedView{b.of(key), key})
+	}
+	return nil
+}
+
+func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions, all, dryRun, yes bool) error {
+	at, err := a.parsePrefix(raw, false)
+	if err != nil {
+		return err
+	}
+	if at.key == "" && !all {
+		return usagef("%s is a whole bucket: name a prefix, or add --all", at)
+	}
+	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+		t := a.newTree("removed")
+		if dryRun {
+			t.done = "would be removed"
+		} else if !yes && a.interactive() {
+			if err := a.confirmTree(ctx, t, b, at); err != nil {
+				return err
+			}
+		}
+		return t.run(ctx, at.String(), objectsBelow(ctx, b, at.key, true), func(ctx context.Context, e treeEntry) (string, any, error) {
+			key := at.key + e.name
+			var err error
+			if !dryRun {
+				err = b.refused(b.Delete(ctx, key, opts), key, opts)
+			}
+			return b.of(key), removedView{b.of(key), key}, err
+		})
+	})
+}
+
+// confirmTree counts the objects below a prefix, and asks whether they may be removed.
+func (a *app) confirmTree(ctx context.Context, t *tree, b bucket, at *objectURL) error {
+	n, size := 0, int64(0)
+	for info, err := range b.List(ctx, at.key, nil) {
+		if err != nil {
+			return err
+		}
+		n, size = n+1, size+info.Size
+		t.progress(fmt.Sprintf("%d objects counted", n))
+	}
+	t.progress("")
+	if n == 0 {
+		return nil
+	}
+	yes := make(chan bool, 1)
+	go func() { yes <- a.ask(fmt.Sprintf("Remove %d objects (%s) below %s?", n, bytesText(size), at)) }()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case ok := <-yes:
+		if !ok {
+			return &statusError{statusFailed, fmt.Errorf("nothing was removed below %s", at)}
+		}
+	}
+	return nil
+}
+
+// prefixView is a level of keys, as it is printed with --json. Its fields are stable.
+type prefixView struct {
+	URL    string `json:"url"`
+	Prefix string `json:"prefix"`
+}
+
+// lsObjects lists the objects below a prefix: one level, or all.
+func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
+	at, err := a.parsePrefix(raw, false)
+	if err != nil {
+		return err
+	}
+	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+		listing := b.ListDir(ctx, at.key)
+		if recursive {
+			listing = b.List(ctx, at.key, nil)
+		}
+		n := 0
+		for info, err := range listing {
+			if err != nil {
+				return err
+			}
+			n++
+			switch deeper := !recursive && info.Version == ""; {
+			case deeper && a.json:
+				err = printable.JSON(a.stdout).Encode(prefixView{b.of(info.Key), info.Key})
+			case deeper:
+				_, err = fmt.Fprintf(a.stdout, "-\t-\t-\t%s\n", printable.Text(info.Key))
+			default:
+				err = a.printListed(b.view(info))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			a.notef("no objects below %s", at)
+		}
+		return nil
+	})
+}
