@@ -114,7 +114,7 @@ type Swept struct {
 	Foreign    int64 // kept: their names or metadata do not tell that they belong to an item of this table
 	Young      int64 // kept: younger than the grace
 	Undated    int64 // kept: the bucket does not tell their age
-	Referenced int64 // kept: an item refers to them
+	Referenced int64 // kept: they are older than the grace, and an item refers to them
 	Unreadable int64 // kept: their item has something else there than a reference to this bucket
 	Shared     int64 // kept: named by their content alone, and not safe to remove; see [SweepOptions].Exclusive
 	Left       int64 // kept since the sweep ended before; told at its end

@@ -221,12 +221,13 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 		return object.Info{}, err
 	}
 	var line *bar
-	o := &object.DownloadOptions{IfMatch: ifMatch, Progress: func(done, total int64) {
+	o := &object.DownloadOptions{IfMatch: ifMatch}
+	o.Progress = func(done, total int64) {
 		if line == nil {
-			line = a.bar(key, total)
+			line = a.bar(key, total-o.Offset) // the rate is that of this run
 		}
-		line.set(done)
-	}}
+		line.set(done - o.Offset)
+	}
 	resumes := had.Done > 0 && (ifMatch == "" || ifMatch == had.Version)
 	if resumes {
 		o.IfMatch, o.Offset = had.Version, had.Done

@@ -141,7 +141,7 @@ type sweptItemsView struct {
 	Bytes        int64    `json:"bytes"`
 	Removed      int64    `json:"removed"` // with dry_run: would be removed
 	RemovedBytes int64    `json:"removed_bytes"`
-	Referenced   int64    `json:"referenced"`
+	Referenced   int64    `json:"referenced"` // of those that are older than the grace
 	Young        int64    `json:"young"`
 	Foreign      int64    `json:"foreign"`    // their names do not say that they are this table's
 	Undated      int64    `json:"undated"`    // the bucket does not tell their age
@@ -246,7 +246,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	if o.DryRun {
 		verb = "would be removed"
 	}
-	kept := fmt.Sprintf("%d younger than the grace, %d referenced", v.Young, v.Referenced)
+	kept := fmt.Sprintf("%d younger than the grace, %d older and referenced", v.Young, v.Referenced)
 	for _, k := range []struct {
 		n   int64
 		why string
