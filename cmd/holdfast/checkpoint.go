@@ -106,7 +106,7 @@ func (a *app) withKeeper(ctx context.Context, f *checkpointFlags, do func(contex
 		return a.withFile(ctx, f, do)
 	}
 	if a.fileEmpty {
-		return usagef("the state file is empty: name one, or leave out --file and %s for the store", variable("file"))
+		return usagef("the state file is empty: name one, or leave out --file and %s for the store", variableOf("file"))
 	}
 	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/trust"
 )
 
+// configVariable names a file in place of those below.
+const configVariable = "HOLDFAST_CONFIG"
+
 // systemConfig is the file with the stores of all users of a machine.
 const systemConfig = "/etc/holdfast.conf"
 
@@ -37,7 +40,7 @@ func storeName(name string) bool {
 // configPaths are the files that are read. The earlier file takes precedence: the user's
 // own before that of the machine. HOLDFAST_CONFIG names another file in place of both.
 func configPaths() ([]string, error) {
-	if path, set := os.LookupEnv("HOLDFAST_CONFIG"); set {
+	if path, set := os.LookupEnv(configVariable); set {
 		if path == "" {
 			return nil, usagef("HOLDFAST_CONFIG is empty: name a file, or leave it out")
 		}
@@ -136,7 +139,7 @@ func (a *app) named(given string) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, only := os.LookupEnv("HOLDFAST_CONFIG")
+	_, only := os.LookupEnv(configVariable)
 	var read []string
 	for _, path := range paths {
 		c, err := readConfig(path, only)

@@ -35,6 +35,7 @@ func (f *itemFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.layout, "layout", layoutOwn, "how objects are called and referred to: own or pynamodb_mate")
 	flags.StringVar(&f.base, "base", "", "what references call the bucket (default: its URL), the same for all programs")
 	flags.DurationVar(&f.grace, "grace", 0, "how long an object to which no item refers is kept; at least 1h (default: that of the table, which items init chooses; else 24h)")
+	_ = flags.SetAnnotation("grace", variableName, []string{variableOf("items-grace")}) // fails only for a flag that does not exist
 }
 
 const (
@@ -132,10 +133,10 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
 func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*objectURL, error) {
 	if emptyFlag(flags, "bucket") {
-		return nil, usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variable("bucket"))
+		return nil, usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variableOf("bucket"))
 	}
 	if f.bucket == "" {
-		return nil, usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variable("bucket"))
+		return nil, usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variableOf("bucket"))
 	}
 	at, err := a.parseBucket(f.bucket, makes)
 	if err != nil {
@@ -353,7 +354,7 @@ that is not there, whatever fails or dies, and get checks what it reads.
 KEY is the partition key, or PARTITION/SORT where the table has a sort key. Where a value
 has a slash, or begins with a bracket, write JSON: ["a/b","c"] or {"pk":"a/b","sk":"c"}.
 
---table and --bucket can stand in ` + variable("table") + ` and ` + variable("bucket") + `.`,
+--table and --bucket can stand in ` + variableOf("table") + ` and ` + variableOf("bucket") + `.`,
 		Example: `  holdfast items init --table 'dynamodb://pages?region=eu-central-1'
   holdfast items put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
   holdfast items get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,

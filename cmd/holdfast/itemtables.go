@@ -44,10 +44,10 @@ type tableKind interface {
 // tableURL takes the URL of the table of items apart.
 func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 	if emptyFlag(cmd.Flags(), "table") {
-		return nil, usagef("--table, or %s, is empty: name the table of the items", variable("table"))
+		return nil, usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
 	}
 	if f.table == "" {
-		return nil, usagef("name the table of the items: --table dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR, or %s", variable("table"))
+		return nil, usagef("name the table of the items: --table dynamodb://TABLE, sqlite:PATH, postgres://HOST/DATABASE or file:DIR, or %s", variableOf("table"))
 	}
 	raw, err := a.named(f.table)
 	if err != nil {

@@ -178,7 +178,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	status := 0
 	cmd, err := lookUp(argv)
 	if err == nil {
-		environment(cmd, handle, set, urls([]*storeHandle{handle}))
+		environment(cmd, f.flags, handle, set, urls([]*storeHandle{handle}))
 		var presence []presenceFiler
 		if p, ok := store.As[presenceFiler](on.st.Store); ok {
 			presence = append(presence, p)

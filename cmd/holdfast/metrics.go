@@ -37,7 +37,11 @@ var counters = []struct{ name, help string }{
 	{"holdfast_wait_seconds_total", "Seconds for which runs have waited for the lock."},
 	{"holdfast_held_seconds_total", "Seconds for which runs have held the lock."},
 	{"holdfast_last_run_timestamp_seconds", "When the last run ended that had the lock, as Unix time."},
+	{"holdfast_last_success_timestamp_seconds", "When the last run ended that had the lock and status 0, as Unix time; 0 if there was none."},
+	{lastStatus, "Exit status of the last run that had the lock."},
 }
+
+const lastStatus = "holdfast_last_exit_status"
 
 // maxMetrics is how much of a file of metrics is read at most, in bytes.
 const maxMetrics = 4 << 20
@@ -68,6 +72,10 @@ func (t *tally) add(ctx context.Context, result error) error {
 		add["holdfast_wait_seconds_total"] = t.acquired.Sub(t.began).Seconds()
 		add["holdfast_held_seconds_total"] = now.Sub(t.acquired).Seconds()
 		add["holdfast_last_run_timestamp_seconds"] = float64(now.Unix())
+		add[lastStatus] = float64(statusOf(result))
+		if result == nil {
+			add["holdfast_last_success_timestamp_seconds"] = float64(now.Unix())
+		}
 		if verdictOf(true, result) == "lost" {
 			add["holdfast_lost_total"] = 1
 		}
@@ -98,11 +106,15 @@ func (t *tally) add(ctx context.Context, result error) error {
 	for _, lock := range t.names {
 		labels := fmt.Sprintf("{lock=%s,store=%s}", quoteLabel(lock), quoteLabel(t.store))
 		for _, c := range counters {
-			value := add[c.name]
-			if c.name != "holdfast_last_run_timestamp_seconds" {
-				value += values[c.name+labels]
-			} else if value == 0 {
-				value = values[c.name+labels]
+			value, isNew := add[c.name]
+			before, isOld := values[c.name+labels]
+			switch {
+			case strings.HasSuffix(c.name, "_total"):
+				value += before
+			case !isNew && !isOld && c.name == lastStatus:
+				continue // 0 would say that it ran
+			case !isNew:
+				value = before
 			}
 			values[c.name+labels] = value
 		}

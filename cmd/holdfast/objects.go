@@ -188,7 +188,7 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 		return nil, usagef("--fence needs a token, which is at least 1")
 	case fenced && f.lock == "":
 		return nil, usagef("--fence needs --lock NAME: the lock that the token is of")
-	case !fenced && f.lock != "" && os.Getenv(variable("lock")) != f.lock:
+	case !fenced && f.lock != "" && os.Getenv(variableOf("lock")) != f.lock:
 		return nil, usagef("--lock needs --fence TOKEN: the token of that lock")
 	case fenced:
 		o.Fence = &object.Fence{Lock: f.lock, Token: f.fence}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,8 @@ type app struct {
 	onlyReads      bool // the command only shows what is there
 	toldState      sync.Once
 	wait           shownWait
-	noBars         bool // several transfers run at once, none of which has a bar of its own
+	noBars         bool  // several transfers run at once, none of which has a bar of its own
+	helpErr        error // what help was asked of does not exist
 
 	// Global flags.
 	storeURL string
@@ -54,6 +56,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.root.SetOut(stdout)
 	a.root.SetErr(stderr)
 	err := a.root.ExecuteContext(context.Background())
+	err = cmp.Or(err, a.helpErr)
 	a.wait.end(stderr, "")
 	if err == nil {
 		return statusOK
@@ -125,6 +128,9 @@ func (a *app) command() *cobra.Command {
 			a.path = cmd.CommandPath()
 			a.makes, a.onlyReads = makes[a.path], reads[a.path]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also")
+			if err := a.checkVariables(cmd); err != nil {
+				return err
+			}
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
@@ -145,6 +151,7 @@ func (a *app) command() *cobra.Command {
 	makers := a.makers()
 	if m := makers[firstCommand(a.args)]; m != nil {
 		root.AddCommand(m())
+		a.refuseUnknownHelp(root)
 		explainArguments(root)
 		return root
 	}
@@ -153,9 +160,40 @@ func (a *app) command() *cobra.Command {
 		root.AddCommand(m())
 	}
 	root.AddCommand(a.topicCommands(root)...)
+	a.refuseUnknownHelp(root)
 	explainArguments(root)
 	a.addCompletions(root)
 	return root
+}
+
+// refuseUnknownHelp makes help on what does not exist an error: "help bogus", "bogus --help".
+func (a *app) refuseUnknownHelp(root *cobra.Command) {
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasSubCommands() {
+			if a.helpErr = knownCommand(cmd, cmd.Flags().Args()); a.helpErr != nil {
+				a.started = true
+				return
+			}
+		}
+		show(cmd, args)
+	})
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() == "help" {
+			help.RunE = func(_ *cobra.Command, args []string) error {
+				cmd, rest, err := root.Find(args)
+				if err == nil {
+					err = knownCommand(cmd, rest)
+				}
+				if err != nil {
+					return err
+				}
+				cmd.InitDefaultHelpFlag()
+				return cmd.Help()
+			}
+		}
+	}
 }
 
 // makers makes the subcommands, by name. A command line that begins with a name gets that
@@ -203,8 +241,58 @@ func (a *app) resolveStore() {
 	a.storeURL = url
 }
 
+// ownVariables are the variables that belong to no flag.
+var ownVariables = []string{lockVariable, tokenVariable, locksVariable, slotVariable, hookVariable, configVariable}
+
+// checkVariables reports variables that look as if they were ours, and are not: most likely they
+// are misspelt. A program of a later version may set them for its command, so that they are no
+// error; but the default store must not take the place of one that was named. A later
+// version names the store of its command, too.
+func (a *app) checkVariables(cmd *cobra.Command) error {
+	var unknown []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, "HOLDFAST_") && !slices.Contains(ownVariables, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	drop := func(known []string) {
+		unknown = slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(known, name) })
+	}
+	if drop(variables(cmd)); len(unknown) == 0 {
+		return nil
+	}
+	all := append(variables((&app{}).command()), ownVariables...)
+	drop(all)
+	for _, name := range unknown {
+		meant := nearest(name, all)
+		if strings.HasPrefix(name, variableOf("store")) {
+			meant = variableOf("store")
+		}
+		_, store := os.LookupEnv(variableOf("store"))
+		_, config := os.LookupEnv(configVariable)
+		if !a.storeGiven && !store && (meant == variableOf("store") || meant == configVariable && !config) {
+			return usagef("%s is no variable of holdfast, and no store is named%s", name, didYouMean(meant))
+		}
+		a.notef("%s is no variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
+	}
+	return nil
+}
+
 // variable returns the name of the environment variable that sets a flag.
-func variable(flag string) string {
+func variable(f *pflag.Flag) string {
+	if name := f.Annotations[variableName]; name != nil {
+		return name[0]
+	}
+	return variableOf(f.Name)
+}
+
+// variableName gives a flag a variable of another name than that of other flags which are called
+// the same, and mean something else.
+const variableName = "holdfast_variable_name"
+
+// variableOf returns the name of the variable of the flags that are called so.
+func variableOf(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
@@ -214,12 +302,12 @@ func variable(flag string) string {
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(variable(f.Name))
+		value, ok := os.LookupEnv(variable(f))
 		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || err != nil {
 			return
 		}
 		err = flags.Set(f.Name, value)
-		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variable(f.Name)}) // fails only for a flag that does not exist
+		_ = flags.SetAnnotation(f.Name, fromVariable, []string{variable(f)}) // fails only for a flag that does not exist
 		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 			err = wrongValue(asGiven(f), wrong)
 		}
@@ -245,7 +333,7 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 	if f == nil {
 		return false
 	}
-	value, set := os.LookupEnv(variable(name))
+	value, set := os.LookupEnv(variable(f))
 	return f.Changed && f.Value.String() == "" || !f.Changed && set && value == ""
 }
 
@@ -253,7 +341,7 @@ func emptyFlag(flags *pflag.FlagSet, name string) bool {
 func notEmpty(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if emptyFlag(flags, name) {
-			return usagef("--%s, or %s, is empty: leave it out for the default", name, variable(name))
+			return usagef("--%s, or %s, is empty: leave it out for the default", name, variableOf(name))
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ blanks and without a shell. It finds the same variables, and HOLDFAST_HOOK (acqu
 release, lost), and its output goes to stderr. --on-acquire is waited for, under the lock;
 --on-release runs when the lock was released, for a minute at most; --on-lost while the
 command is ended. --metrics FILE counts runs, and seconds waited and held, by lock and
-store.
+store, and has the last exit status, and the times of the last run and of the last success.
 
 With --shared any number of readers hold the lock at the same time, and a run without it
 holds it alone; readers that come after it wait for it. With --slots N up to N commands run
@@ -213,9 +213,14 @@ type heldLock struct {
 }
 
 const (
+	lockVariable  = "HOLDFAST_LOCK"
+	tokenVariable = "HOLDFAST_TOKEN"
 	locksVariable = "HOLDFAST_LOCKS"
 	slotVariable  = "HOLDFAST_SLOT"
 )
+
+// passedOn are the flags of run and lead whose variables their command finds, too.
+var passedOn = []string{"also", "grace", "holder", "margin", "rho", "ttl", "json", "quiet", "verbose"}
 
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
@@ -276,7 +281,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	tally.acquired = time.Now()
 	clients.flush() // write these messages before the command writes
 	report.acquired(set, urls(handles))
-	environment(cmd, handles[0], set, urls(handles))
+	environment(cmd, f.flags, handles[0], set, urls(handles))
 	status, ran := 0, false
 	<-handled
 	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
@@ -634,16 +639,21 @@ func urls(handles []*storeHandle) func(*lease.Guard) string {
 
 // environment puts the held locks into the command's environment. It replaces the values of
 // an outer run.
-func environment(cmd *exec.Cmd, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
+func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *storeHandle, set *lease.Set, url func(*lease.Guard) string) {
 	locks := inheritedLocks()
-	// A report belongs to one run: an inner run would overwrite it. So does a slot.
+	// What says what this run does is not for a run inside it, which would run once in the same
+	// period, say, or as a reader. How leases are held here, and where, is for both. A slot belongs
+	// to one run, too.
+	own := map[string]bool{slotVariable: true}
+	flags.VisitAll(func(f *pflag.Flag) { own[variable(f)] = !slices.Contains(passedOn, f.Name) })
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
-		return strings.HasPrefix(e, variable("report")+"=") || strings.HasPrefix(e, slotVariable+"=")
+		name, _, _ := strings.Cut(e, "=")
+		return own[name]
 	})
 	for _, g := range set.Guards() {
 		locks = append(locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
 		if g.Handle() == first.Handle {
-			cmd.Env = append(cmd.Env, "HOLDFAST_LOCK="+g.Name(), fmt.Sprintf("HOLDFAST_TOKEN=%d", g.Token()), "HOLDFAST_STORE="+first.again)
+			cmd.Env = append(cmd.Env, lockVariable+"="+g.Name(), fmt.Sprintf("%s=%d", tokenVariable, g.Token()), variableOf("store")+"="+first.again)
 			if g.Slot() != 0 {
 				cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", slotVariable, g.Slot()))
 			}

@@ -21,6 +21,7 @@ var programs = map[string]func(){
 }
 
 func TestMain(m *testing.M) {
+	ownVariables = append(ownVariables, "HOLDFAST_TORTURE") // of the tests
 	// Under nohup the hang-up signal is ignored, and programs that the tests start
 	// would inherit that. A signal that is handled here has its default effect there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

@@ -101,7 +101,7 @@ func (a *app) parseStore(raw string) (*url.URL, error) {
 	}
 	if raw == "" {
 		if a.storeEmpty {
-			return nil, usagef("the store is empty: name one, or leave out --store and %s for the directory of this user's locks", variable("store"))
+			return nil, usagef("the store is empty: name one, or leave out --store and %s for the directory of this user's locks", variableOf("store"))
 		}
 		dir, err := defaultDir()
 		return &url.URL{Scheme: "file", Path: dir}, err
@@ -202,6 +202,9 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 // the URL that cannot hold a password.
 func unknownStore(raw string) error {
 	known := schemes()
+	if scheme, _, found := strings.Cut(raw, "//"); found && openers()[strings.ToLower(scheme)] != nil {
+		return usagef("a : is missing in the URL of a store: write %s://... (for a directory of that name file:./%s//...)", scheme, scheme)
+	}
 	if strings.ContainsAny(raw, ":@?#=%") {
 		scheme, _, _ := strings.Cut(raw, "://")
 		for i := range known {

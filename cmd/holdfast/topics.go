@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -170,15 +171,14 @@ nor HOLDFAST_STORE names a store; without one it is the directory of this user's
 says which file was used. A file that other users could change is refused, and so is one
 with a line that is none of these.`
 
-// environmentTopic lists the environment variables. It finds the variables of flags by
-// looking at the flags.
-func environmentTopic(root *cobra.Command) string {
+// variables returns the environment variables of the flags of a command and those below it.
+func variables(root *cobra.Command) []string {
 	flags := map[string]bool{}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		note := func(f *pflag.Flag) {
 			if f.Name != "help" && f.Name != "token" && f.Name != "version" && !f.Hidden {
-				flags[variable(f.Name)] = true
+				flags[variable(f)] = true
 			}
 		}
 		// Not LocalFlags: that merges the flags of all parents, in half a millisecond.
@@ -191,11 +191,12 @@ func environmentTopic(root *cobra.Command) string {
 		}
 	}
 	visit(root)
-	var names []string
-	for name := range flags {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	return slices.Sorted(maps.Keys(flags))
+}
+
+// environmentTopic lists the environment variables.
+func environmentTopic(root *cobra.Command) string {
+	names := variables(root)
 	var list strings.Builder
 	for len(names) > 0 {
 		n := min(3, len(names))
@@ -203,7 +204,13 @@ func environmentTopic(root *cobra.Command) string {
 		names = names[n:]
 	}
 	return `Each flag can be set by a variable, HOLDFAST_WAIT for --wait, and the command line counts
-more. There is none for --token: HOLDFAST_TOKEN is what run tells its command.
+more. There is none for --token: HOLDFAST_TOKEN is what run tells its command. That of the
+--grace of the commands on items is HOLDFAST_ITEMS_GRACE. run and lead keep from their command
+the variables of their own flags, but for those that say how leases are held, and where:
+HOLDFAST_TTL, _MARGIN, _GRACE, _RHO, _HOLDER and _ALSO.
+
+A variable of another name that begins with HOLDFAST_ is reported. If it may stand for
+HOLDFAST_STORE or HOLDFAST_CONFIG, and no store is named, it is an error.
 
 ` + list.String() + `
   HOLDFAST_CONFIG   the file with named stores, in place of holdfast.conf
