@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// MaxDir is how many entries of a directory of [FS] are in memory at most.
+const MaxDir = 100_000
 
 // FS returns the objects of a client as a file system for reading: for templates, for
 // [net/http.FileServerFS], for everything that takes an [fs.FS]. A slash in a key ends the
@@ -29,7 +33,9 @@ import (
 // goes on with the old state or fails, and never mixes two. Files implement [io.Seeker] and
 // [io.ReaderAt]. Opening a file is one request, which also reads it from its beginning; a
 // read after a seek, and each ReadAt, is one more. Opening a directory is two; reading one
-// is a listing ([ListDir]).
+// is a listing ([ListDir]). One of more than [MaxDir] entries can only be read a few at a time
+// ([fs.ReadDirFile] with n > 0); what follows the first MaxDir of them comes in the order of the
+// listing, and what is both a file and a directory can then come twice.
 func FS(ctx context.Context, c *Client) fs.FS { return &fileSystem{ctx: ctx, c: c} }
 
 // fileSystem is the part of a client's objects below a prefix, which is empty or ends with
@@ -156,29 +162,38 @@ func (f *fileSystem) isDir(name string) error {
 
 // list returns what is in a directory, ordered by name.
 func (f *fileSystem) list(dir string) ([]fs.DirEntry, error) {
-	below := f.below(dir)
-	var found []fileInfo
-	for info, err := range ListDir(f.ctx, f.c.bucket, below) {
-		if err == nil && info.Size == tombstoneSize {
-			info, err = f.c.Stat(f.ctx, info.Key)
-			if errors.Is(err, store.ErrNotFound) {
+	d := &directory{f: f, name: dir}
+	defer d.Close()
+	return d.read(-1)
+}
+
+// entries yields what is in a directory, as the listing has it.
+func (f *fileSystem) entries(dir string) iter.Seq2[fileInfo, error] {
+	return func(yield func(fileInfo, error) bool) {
+		below := f.below(dir)
+		for info, err := range f.c.ListDir(f.ctx, below) {
+			if err != nil {
+				yield(fileInfo{}, err)
+				return
+			}
+			name, isDir := strings.CutSuffix(info.Key[len(below):], "/")
+			if name == "." || strings.Contains(name, "/") || !fs.ValidPath(name) {
 				continue
 			}
+			entry := fileInfo{name: name}
+			if !isDir {
+				entry.info = &info
+			}
+			if !yield(entry, nil) {
+				return
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		name, isDir := strings.CutSuffix(info.Key[len(below):], "/")
-		if name == "." || strings.Contains(name, "/") || !fs.ValidPath(name) {
-			continue
-		}
-		entry := fileInfo{name: name}
-		if !isDir {
-			entry.info = &info
-		}
-		found = append(found, entry)
 	}
-	// Of a file and a directory of one name the file is first, and the other left out.
+}
+
+// sorted returns entries in the order of their names. Of a file and a directory of one name
+// the directory is left out.
+func sorted(found []fileInfo) []fs.DirEntry {
 	slices.SortFunc(found, func(a, b fileInfo) int {
 		if c := strings.Compare(a.name, b.name); c != 0 || a.IsDir() == b.IsDir() {
 			return c
@@ -192,7 +207,7 @@ func (f *fileSystem) list(dir string) ([]fs.DirEntry, error) {
 	for i, info := range found {
 		entries[i] = fs.FileInfoToDirEntry(info)
 	}
-	return entries, nil
+	return entries
 }
 
 // fileInfo describes a file, or a directory if it has no info.
@@ -339,35 +354,78 @@ func (o *file) Close() error {
 
 // directory is an open directory.
 type directory struct {
-	f      *fileSystem
-	name   string
-	rest   []fs.DirEntry // what ReadDir has not yet returned
-	listed bool
+	f    *fileSystem
+	name string
+	rest []fs.DirEntry // what ReadDir has not yet returned
+
+	next  func() (fileInfo, error, bool) // nil: the listing has not begun
+	stop  func()
+	ended bool // the listing
 }
 
 func (d *directory) Stat() (fs.FileInfo, error) { return fileInfo{name: path.Base(d.name)}, nil }
-func (d *directory) Close() error               { return nil }
+
+func (d *directory) Close() error {
+	if d.next != nil {
+		d.stop()
+	}
+	return nil
+}
 
 func (d *directory) Read([]byte) (int, error) {
 	return 0, pathError("read", d.name, errors.New("is a directory"))
 }
 
-// ReadDir implements [fs.ReadDirFile]. The directory is listed by the first call.
+// ReadDir implements [fs.ReadDirFile]. The first call lists the directory, up to [MaxDir]
+// entries.
 func (d *directory) ReadDir(n int) ([]fs.DirEntry, error) {
-	if !d.listed {
-		entries, err := d.f.list(d.name)
-		if err != nil {
-			return nil, pathError("readdir", d.name, err)
+	entries, err := d.read(n)
+	if err != io.EOF {
+		err = pathError("readdir", d.name, err)
+	}
+	return entries, err
+}
+
+func (d *directory) read(n int) ([]fs.DirEntry, error) {
+	if d.next == nil {
+		d.next, d.stop = iter.Pull2(d.f.entries(d.name))
+		if err := d.list(MaxDir + 1); err != nil { // one more finds the end
+			return nil, err
 		}
-		d.rest, d.listed = entries, true
+	}
+	if n <= 0 && !d.ended {
+		return nil, fmt.Errorf("%w: more than %d entries: read some at a time", store.ErrTooLarge, MaxDir)
+	}
+	if n > 0 && len(d.rest) == 0 {
+		if err := d.list(min(n, MaxDir)); err != nil {
+			return nil, err
+		}
+		if len(d.rest) == 0 {
+			return nil, io.EOF
+		}
 	}
 	if n <= 0 {
 		n = len(d.rest)
-	} else if len(d.rest) == 0 {
-		return nil, io.EOF
 	}
 	n = min(n, len(d.rest))
 	entries := slices.Clone(d.rest[:n])
 	d.rest = d.rest[n:]
 	return entries, nil
+}
+
+// list takes the next entries, most of them at most.
+func (d *directory) list(most int) error {
+	var found []fileInfo
+	for !d.ended && len(found) < most {
+		info, err, more := d.next()
+		switch {
+		case err != nil:
+			return err
+		case more:
+			found = append(found, info)
+		}
+		d.ended = !more
+	}
+	d.rest = sorted(found)
+	return nil
 }
