@@ -47,6 +47,7 @@ type bucket struct {
 	// Only for a bucket with an index: where its bodies are.
 	bodies       object.Bucket
 	bodiesPrefix string
+	index        string // for people
 }
 
 // id tells buckets apart.
@@ -350,7 +351,7 @@ func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodi
 	if err != nil {
 		return err
 	}
-	opened.Closer = st
+	opened.Closer, opened.index = st, st.url
 	if opened.bodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
 		return err
 	}

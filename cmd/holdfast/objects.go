@@ -42,6 +42,7 @@ type objectView struct {
 	Conditions        []conditionView `json:"conditions,omitempty"`
 	ConditionsUnknown string          `json:"conditions_unknown,omitempty"`
 	Reservations      string          `json:"reservations,omitempty"` // the table of [object.RungReservation]
+	Index             string          `json:"index,omitempty"`        // whose registers have the conditions
 }
 
 // removedView is an object that rm has removed, as it is printed with --json. Its fields are
@@ -75,6 +76,7 @@ func (v *objectView) ladder(ctx context.Context, b bucket) {
 	if b.reservations != nil {
 		v.Reservations = b.reservations.name
 	}
+	v.Index = b.index
 }
 
 // rungTexts are the rungs of the ladder for people.
@@ -87,9 +89,11 @@ var rungTexts = map[object.Rung]string{
 }
 
 // text formats the condition for people.
-func (c conditionView) text(reservations string) string {
+func (c conditionView) text(reservations, index string) string {
 	text := rungTexts[object.Rung(c.By)]
 	switch {
+	case c.By == string(object.RungCondition) && index != "":
+		text = "the condition of a register in the index " + index
 	case c.By == string(object.RungReservation) && c.Own:
 		text += " in " + reservations + ", and the store's own condition"
 	case c.By == string(object.RungReservation):
@@ -555,7 +559,7 @@ func (a *app) printStat(v objectView) error {
 		line("metadata", name+"="+v.Metadata[name])
 	}
 	for _, c := range v.Conditions {
-		line(c.Ability, c.text(v.Reservations))
+		line(c.Ability, c.text(v.Reservations, v.Index))
 	}
 	line("conditions", v.ConditionsUnknown)
 	return errors.Join(w.Flush(), to.Close())
