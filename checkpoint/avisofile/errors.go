@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -78,10 +80,10 @@ func (e *LoadError) Is(target error) bool {
 // Outcome is NotApplied.
 func (e *LoadError) Outcome() store.Outcome { return store.NotApplied }
 
-// denied makes errors for lack of rights match store.ErrDenied.
+// denied makes errors for lack of rights, and those of a read-only disk, match store.ErrDenied.
 func denied(err error) error {
-	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrDenied) {
-		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return trust.Explain(err)
 	}
 	return err
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -93,10 +95,12 @@ func openLock(name string) (*os.File, error) {
 			}
 		}
 		if err == nil {
-			if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			info, err := f.Stat()
+			if err != nil || !info.Mode().IsRegular() {
 				f.Close()
 				return nil, errors.Join(fmt.Errorf("%w: %s is not a regular file", store.ErrUnsafe, path), err)
 			}
+			keepForWriters(f, info)
 			return f, nil
 		}
 		if target, linkErr := os.Readlink(path); linkErr == nil {
@@ -113,14 +117,47 @@ func openLock(name string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A user who may write the state file must be able to lock it. If keepOwner
-		// fails, such users get a permission error.
+		// A user who may write the state file must be able to lock it, and no other: who can
+		// open the lock file, for reading too, can stop all writers. If keepOwner fails, users
+		// get a permission error.
 		if info, err := os.Stat(name); err == nil {
-			_, _ = keepOwner(f, info)
+			_, _ = keepOwner(f, lockLike{info, writersOf(path, info)})
 		}
 		return f, nil
 	}
 	return nil, fmt.Errorf("%w: another program creates and removes %s all the time", store.ErrUnsafe, path)
+}
+
+// lockLike is a state file with the mode of its lock file.
+type lockLike struct {
+	fs.FileInfo
+	mode fs.FileMode
+}
+
+func (l lockLike) Mode() fs.FileMode { return l.mode }
+
+// writersOf returns the mode that a lock file gets: that of a file, for those alone who may
+// write to it, or who may replace it since their group shares its directory.
+func writersOf(path string, file fs.FileInfo) fs.FileMode {
+	mode := file.Mode().Perm()
+	if dir, err := os.Stat(filepath.Dir(path)); err == nil && dir.Mode()&0o020 != 0 && trust.GroupOf(dir) == trust.GroupOf(file) {
+		mode |= 0o060
+	}
+	return trust.WritersOnly(mode)
+}
+
+// keepForWriters takes the right to read a lock file from users who may not write to it, where
+// another program has given it to them: that program opens it for writing, too. Only a file of
+// this user's is changed, with one name, and root changes none in the directory of a user.
+func keepForWriters(f *os.File, info fs.FileInfo) {
+	mode := info.Mode().Perm()
+	if mode == trust.WritersOnly(mode) || trust.OwnerOf(info) != os.Geteuid() || !hasOneName(info) {
+		return
+	}
+	if dir, err := os.Stat(filepath.Dir(f.Name())); err != nil || os.Geteuid() == 0 && trust.OwnerOf(dir) != 0 {
+		return
+	}
+	_ = f.Chmod(writersOf(f.Name(), info)) // it can be locked as it is, too
 }
 
 // valid reports whether the locked files are still those that other programs would lock.

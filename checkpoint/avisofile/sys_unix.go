@@ -115,6 +115,12 @@ func keepOwner(f *os.File, old os.FileInfo) (changed string, err error) {
 		was.Uid, was.Gid, old.Mode().Perm(), is.Uid, group, mode), f.Chmod(mode)
 }
 
+// hasOneName reports whether a file has no other names.
+func hasOneName(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 1
+}
+
 // cannotSync reports whether err says that this user or this file system has no way to
 // sync. A reader ignores such an error.
 func cannotSync(err error) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -124,6 +125,68 @@ func TestFileIsNotTakenAway(t *testing.T) {
 				t.Errorf("the file is %+v now, want %+v", got, tt.file)
 			}
 			assertNoLeftOvers(t, path)
+		})
+	}
+}
+
+// TestStrangersCannotLock: a user who may only read the state file cannot open its lock file,
+// and so cannot stop its writers, whichever program made it. Those who may write, or replace the
+// file since they share its directory, can lock it.
+func TestStrangersCannotLock(t *testing.T) {
+	const group, nobody, stranger = 65534, 65534, 12345
+	for name, tt := range map[string]struct {
+		dir    owned
+		setgid os.FileMode
+		peer   bool // the other program makes the lock file
+		want   os.FileMode
+	}{
+		"ours":              {owned{alice, alice, 0o755}, 0, false, 0o600},
+		"theirs":            {owned{alice, alice, 0o755}, 0, true, 0o600},
+		"ours, of a group":  {owned{0, group, 0o775}, os.ModeSetgid, false, 0o660},
+		"theirs of a group": {owned{0, group, 0o775}, os.ModeSetgid, true, 0o660},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "state.json")
+			theirs, ours := asUser(t, t.TempDir(), "peer", alice), asUser(t, t.TempDir(), "store", alice)
+			for _, cmd := range []*exec.Cmd{theirs, ours} {
+				cmd.SysProcAttr.Credential.Groups = []uint32{group}
+			}
+			do(t, os.Chmod(filepath.Dir(dir), 0o755))
+			do(t, os.Chown(dir, int(tt.dir.uid), int(tt.dir.gid)))
+			do(t, os.Chmod(dir, tt.dir.mode|tt.setgid))
+			if tt.peer {
+				old := syscall.Umask(0o022)
+				p := start(t, theirs)
+				syscall.Umask(old)
+				p.want("ok", "open %s", path)
+				p.want("ok", "put a 1 null")
+			} else {
+				do(t, os.WriteFile(path, []byte(none), 0o600))
+				do(t, os.Chown(path, alice, int(tt.dir.gid)))
+				do(t, os.Chmod(path, 0o644))
+			}
+			s := start(t, ours)
+			s.want("ok", "open %s", path)
+			s.want("advanced", "put a 2 null")
+			if got := ownerOf(t, path+".lock"); got.mode != tt.want || got.gid != group {
+				t.Errorf("the lock file is %+v, want mode %o", got, tt.want)
+			}
+			reads := func(uid uint32, groups []uint32, file string) bool {
+				cmd := exec.Command("sh", "-c", `: < "$0"`, file)
+				cmd.Dir = "/"
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: groups}}
+				return cmd.Run() == nil
+			}
+			if !reads(stranger, nil, path) {
+				t.Error("a stranger cannot read the state file")
+			}
+			if reads(stranger, nil, path+".lock") {
+				t.Error("a stranger can open the lock file")
+			}
+			if tt.setgid != 0 && !reads(nobody, []uint32{group}, path+".lock") {
+				t.Error("a member of the group cannot open the lock file")
+			}
 		})
 	}
 }
