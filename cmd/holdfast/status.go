@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/avisofile"
@@ -105,6 +107,8 @@ func statusOf(err error) int {
 		{store.ErrConflict, statusCondition},
 		{store.ErrNotFound, statusNotFound},
 		{store.ErrDenied, statusDenied},
+		{fs.ErrPermission, statusDenied}, // of a file that is no store: a report, what get writes
+		{syscall.EROFS, statusDenied},
 		{store.ErrUnsafe, statusUnsafe},
 		{store.ErrCorrupt, statusUnsafe},
 		{store.ErrMisconfigured, statusUnsafe},

@@ -94,7 +94,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	}
 	if !fileOpts.ReadOnly {
 		if err := makeDirs(dir); err != nil {
-			return nil, fmt.Errorf("dirbucket: %w", err)
+			return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
 		}
 	}
 	if err := trust.CheckNames(fileOpts.Unsafe); err != nil {
@@ -102,7 +102,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 	}
 	root, info, err := trust.OpenDir(dir, fileOpts.ReadOnly, fileOpts.Unsafe)
 	if err != nil {
-		return nil, fmt.Errorf("dirbucket: %w", err)
+		return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
 	}
 	defer root.Close()
 	for _, sub := range []string{"data", "index"} {
@@ -110,7 +110,7 @@ func Open(dir string, opts *Options) (*Bucket, error) {
 			break
 		}
 		if err := makeLike(root, sub, inheritedFrom(info)); err != nil {
-			return nil, fmt.Errorf("dirbucket: %w", err)
+			return nil, fmt.Errorf("dirbucket: %w", trust.Explain(err))
 		}
 	}
 	data, index := filepath.Join(dir, "data"), filepath.Join(dir, "index")

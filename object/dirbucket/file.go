@@ -43,7 +43,7 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 	}
 	f, err := b.create(name)
 	if err != nil {
-		return 0, err
+		return 0, trust.Explain(err)
 	}
 	if err = b.inherited.apply(f, 0o666); err == nil {
 		size, err = io.Copy(f, body)
@@ -60,7 +60,7 @@ func (b *files) Write(ctx context.Context, name string, body io.Reader, o object
 	}
 	if err != nil {
 		b.Remove(ctx, name)
-		return 0, err
+		return 0, trust.Explain(err)
 	}
 	o.Progress.Tell(size, size)
 	return size, nil
@@ -83,6 +83,8 @@ func (b *files) Open(_ context.Context, name string, size, offset, length int64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, trust.Explain(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	case stat.Size() != size:
@@ -286,7 +288,7 @@ func (b *files) Sweep(_ context.Context, name string) error {
 		return err
 	}
 	if err := b.root.Remove(path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return trust.Explain(err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -10,40 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of the system into one that says what to do, and that matches
-// the sentinels of package store. It states no outcome: the callers know whether
-// something was written.
-func explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w: the file system is read-only: %w", store.ErrDenied, err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
-	case full(err):
-		return fmt.Errorf("%w: the disk, or this user's share of it, is full: %w", store.ErrUnavailable, err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), trust.Escapes(err):
-		return fmt.Errorf("%w: something else lies where a directory of the store should be: %w", store.ErrCorrupt, err)
-	case errors.Is(err, trust.ErrReplaced):
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case errors.Is(err, syscall.EIO):
-		return fmt.Errorf("%w: the disk reports a fault: %w", store.ErrUnavailable, err)
-	}
-	return err
-}
-
-// full reports whether an error says that there is no room.
-func full(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
-}
+// explain is [trust.Explain]. It states no outcome: the callers know whether something was
+// written.
+func explain(err error) error { return trust.Explain(err) }
 
 // refused reports whether an error of a write says that nothing was written and
 // nothing will be.
 func refused(err error) bool {
-	return full(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+	return trust.Full(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // notApplied marks an error that occurred before anything was written.

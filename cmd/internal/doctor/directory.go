@@ -90,7 +90,7 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 func (p *directory) begin(ctx context.Context, e *examination) error {
 	p.e = e
 	if err := p.makeDirs(); err != nil {
-		return explain(err)
+		return trust.Explain(err)
 	}
 	var err error
 	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
@@ -106,17 +106,17 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		return nil
 	}
 	if err != nil {
-		return explain(err)
+		return trust.Explain(err)
 	}
 	// Only this user can enter our directory, so no other user can put anything into it.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
-		return explain(err)
+		return trust.Explain(err)
 	}
 	defer root.Close()
 	name := dirPrefix + trial.Name(time.Now())
 	if p.own, err = trust.Private(root, name); err != nil {
-		return explain(err)
+		return trust.Explain(err)
 	}
 	p.dir = filepath.Join(p.root, name)
 	var handles []store.Store
@@ -158,14 +158,6 @@ func (p *directory) makeDirs() error {
 		}
 	}
 	return nil
-}
-
-// explain gives an error of the system the matching sentinel of package store.
-func explain(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
-	}
-	return err
 }
 
 // clean removes our directory. It also removes the directories above it that doctor made,

@@ -1,0 +1,39 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Explain turns an error of the system into one that says what to do, and that matches
+// the sentinels of package store.
+func Explain(err error) error {
+	switch {
+	case err == nil, errors.Is(err, store.ErrDenied):
+		return err
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: the file system is read-only: %w", store.ErrDenied, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: give this user the right to read and write the directory, or choose another: %w", store.ErrDenied, err)
+	case Full(err):
+		return fmt.Errorf("%w: the disk, or this user's share of it, is full: %w", store.ErrUnavailable, err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), Escapes(err):
+		return fmt.Errorf("%w: something else lies where a directory of the store should be: %w", store.ErrCorrupt, err)
+	case errors.Is(err, ErrReplaced):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case errors.Is(err, syscall.EIO):
+		return fmt.Errorf("%w: the disk reports a fault: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
+// Full reports whether an error says that there is no room.
+func Full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
