@@ -18,7 +18,12 @@ func faulty(t *testing.T, schedule string) (s *faultstore.Store, m *memstore.Sto
 	t.Helper()
 	m = memstore.New()
 	s = faultstore.New(m, faultstore.MustParse(schedule))
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() {
+		if unmet := s.Unmet(); len(unmet.Rules) > 0 {
+			t.Errorf("no call has met %q", unmet)
+		}
+		_ = s.Close()
+	})
 	return s, m
 }
 

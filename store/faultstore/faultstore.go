@@ -17,7 +17,8 @@
 // A [Schedule] chooses the calls that get a fault by operation, key and number, or by a
 // seed and probabilities. It is a value with a textual form. The store records the faults
 // that it injected: [Store.Produced] returns a schedule without chances that repeats
-// them. So a test that failed under a seed can print a schedule to replay.
+// them. So a test that failed under a seed can print a schedule to replay. [Store.Unmet]
+// returns the rules that no call has met: a test with such a rule should fail.
 //
 // # Time
 //
@@ -52,6 +53,7 @@ type Store struct {
 	mu       sync.Mutex
 	schedule Schedule
 	matched  []int            // for each rule, the number of calls that its Op and Key have matched
+	met      []bool           // for each rule, whether a call was its to decide
 	calls    map[identity]int // the number of calls so far
 	produced []Rule
 	late     []*lateWrite // not started yet, oldest first
@@ -105,6 +107,7 @@ func (s *Store) Set(schedule Schedule) {
 func (s *Store) set(schedule Schedule) {
 	s.schedule = schedule
 	s.matched = make([]int, len(schedule.Rules))
+	s.met = make([]bool, len(schedule.Rules))
 	s.calls = make(map[identity]int)
 	s.produced = nil
 }
@@ -116,6 +119,22 @@ func (s *Store) Produced() Schedule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Schedule{Rules: slices.Clone(s.produced)}
+}
+
+// Unmet returns the rules that could inject nothing since the schedule was set: no call had
+// their operation, key and number, or another rule's fault came first. A test whose schedule
+// has such a rule, with a misspelt key say, shows less than it seems to: let it fail. A rule
+// that only its chance kept from a fault is not among them.
+func (s *Store) Unmet() Schedule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unmet := Schedule{Seed: s.schedule.Seed}
+	for i, r := range s.schedule.Rules {
+		if !s.met[i] {
+			unmet.Rules = append(unmet.Rules, r)
+		}
+	}
+	return unmet
 }
 
 // call carries out an operation with the faults that are due.
@@ -226,6 +245,7 @@ func (s *Store) plan(op *store.Op) plan {
 		if !delays && p.fault.Action != "" {
 			continue
 		}
+		s.met[i] = true
 		exact, ok := s.schedule.decide(i, who, n)
 		if !ok {
 			continue

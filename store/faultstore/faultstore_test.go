@@ -31,6 +31,25 @@ func open(t *testing.T, schedule string) (*faultstore.Store, *memstore.Store) {
 	return s, m
 }
 
+// TestUnmet: a rule that nothing has met is told, and no other.
+func TestUnmet(t *testing.T) {
+	s := faultstore.New(memstore.New(), faultstore.MustParse(
+		"put job #1 lose; put jbo lose; get job fail; put job #9 drop; put job %1e-9 fail; put * #1 fail; put job delay 1ns; seed 7"))
+	defer s.Close()
+	for range 2 {
+		_, _ = s.Put(t.Context(), "job", "", []byte("x"))
+	}
+	// The first rule takes the first put, so that nothing is left for the fault of "put * #1".
+	if got, want := s.Unmet().String(), "put jbo lose; get job fail; put job #9 drop; put * #1 fail; seed 7"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s.Set(faultstore.MustParse("get job fail"))
+	_, _, _ = s.Get(t.Context(), "job")
+	if got := s.Unmet(); len(got.Rules) > 0 {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
 func create(t *testing.T, s store.Store, key, value string) store.Version {
 	t.Helper()
 	v, err := s.Put(t.Context(), key, "", []byte(value))
