@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,9 @@ func startKeeper(path, grant string, until process) (*keeper, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, "renew", keeperName, path, grant, strconv.Itoa(until.pid), until.start)
-	cmd.Dir = os.TempDir() // so that it keeps no other directory busy
+	// The root of its file system, so that it keeps no other directory busy. It is there
+	// even where no directory for temporary files is.
+	cmd.Dir = filepath.VolumeName(self) + string(filepath.Separator)
 	detachProcess(cmd)
 	// The handle says what the keeper has to do. Holdfast's variables in the environment
 	// are for other commands.

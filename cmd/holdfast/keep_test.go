@@ -124,6 +124,15 @@ func TestLockIsKeptUntilItsProcessEnds(t *testing.T) {
 	}
 }
 
+// What keeps a lock needs no directory for temporary files.
+func TestKeeperWithoutTemporaryDirectory(t *testing.T) {
+	p, store := newPlaceOfFiles(t)
+	t.Setenv("TMPDIR", filepath.Join(p.dir, "missing"))
+	kept := p.take(t, store, "job", "--handle", "h.json", "--keep", "unlock")
+	p.must(t, store, "unlock", "h.json")
+	gone(t, kept.Keeper)
+}
+
 // unlock ends what keeps a lock, and so does the loss of the lock. The handle of another
 // grant in the same place is not touched.
 func TestKeeperEndsWithItsLock(t *testing.T) {
