@@ -7,5 +7,6 @@ FROM scratch
 ARG TARGETARCH
 COPY ca-certificates.crt /etc/ssl/certs/
 COPY $TARGETARCH/holdfast /holdfast
+COPY $TARGETARCH/LICENSE $TARGETARCH/THIRD-PARTY-LICENSES /licenses/
 USER 65532:65532
 ENTRYPOINT ["/holdfast"]

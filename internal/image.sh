@@ -25,6 +25,9 @@ for arch in amd64 arm64; do
   mkdir -p "$context/$arch"
   tar -xzOf "dist/$folder.tar.gz" "$folder/holdfast" >"$context/$arch/holdfast"
   chmod 755 "$context/$arch/holdfast"
+  for text in LICENSE THIRD-PARTY-LICENSES; do
+    tar -xzOf "dist/$folder.tar.gz" "$folder/$text" >"$context/$arch/$text"
+  done
 done
 install -m644 "$certificates" "$context/ca-certificates.crt"
 cp Dockerfile "$context/"

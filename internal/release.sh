@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the packages of a release into dist/: static binaries for each system, as tar
-# archives and Debian packages, with man pages and completions, a list of what is in
-# them (SPDX), and checksums. The same commit and the same Go give the same bytes, on
-# any machine and in any directory.
+# archives and Debian packages, with man pages, completions and the licences of what is
+# linked, a list of what is in them (SPDX), and checksums. The same commit gives the same
+# bytes, on any machine and in any directory: it names the Go that builds it, too.
 #
 #   internal/release.sh v0.1.0
 #
@@ -36,6 +36,8 @@ done
 umask 022
 export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export CGO_ENABLED=0 GOFLAGS=-trimpath TZ=UTC LC_ALL=C
+# The Go of the release, which another Go fetches. Raise it with each release of Go.
+export GOTOOLCHAIN=go1.26.8
 dist=$PWD/dist
 rm -rf "$dist"
 mkdir -p "$dist"
@@ -45,6 +47,8 @@ trap 'rm -rf "$work"' EXIT
 build() { # OS ARCH FILE
   GOOS=$1 GOARCH=$2 go build -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$3" ./cmd/holdfast
 }
+
+GOWORK=off GOFLAGS= go build -o "$work/sbom" ./internal/sbom
 
 echo "== documentation"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/holdfast"
@@ -59,7 +63,7 @@ archive() { # FOLDER
   tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$1" | gzip -n9 >"$dist/$1.tar.gz"
 }
 
-debian() { # ARCH BINARY
+debian() { # ARCH BINARY LICENSES
   local root=$work/deb-$1
   install -Dm755 "$2" "$root/usr/bin/holdfast"
   for page in "$work"/man/*.[157]; do
@@ -74,6 +78,7 @@ debian() { # ARCH BINARY
   install -Dm644 "$work/completions/holdfast.zsh" "$root/usr/share/zsh/vendor-completions/_holdfast"
   install -Dm644 "$work/completions/holdfast.fish" "$root/usr/share/fish/vendor_completions.d/holdfast.fish"
   install -Dm644 LICENSE "$root/usr/share/doc/holdfast/copyright"
+  install -m644 "$3" "$root/usr/share/doc/holdfast/THIRD-PARTY-LICENSES"
   install -d "$root/DEBIAN"
   cat >"$root/DEBIAN/control" <<EOF
 Package: holdfast
@@ -103,14 +108,14 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wi
   [ "$os" = windows ] && name=holdfast.exe
   build "$os" "$arch" "$work/$folder/$name"
   cp -r LICENSE README.md CHANGELOG.md docs "$work/man" "$work/completions" "$work/$folder/"
+  "$work/sbom" licenses "$work/$folder/$name" >"$work/$folder/THIRD-PARTY-LICENSES"
   archive "$folder"
   if [ "$os" = linux ] && command -v dpkg-deb >/dev/null; then
-    debian "$arch" "$work/$folder/$name"
+    debian "$arch" "$work/$folder/$name" "$work/$folder/THIRD-PARTY-LICENSES"
   fi
 done
 
 echo "== software bill of materials"
-GOWORK=off GOFLAGS= go build -o "$work/sbom" ./internal/sbom
 (cd "$work" && ./sbom "$version" holdfast_*/holdfast holdfast_*/holdfast.exe) >"$dist/holdfast_$number.spdx.json"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)

@@ -3,6 +3,9 @@
 // the modules in it with their versions and hashes.
 //
 //	sbom VERSION BINARY...
+//
+// With "licenses" in place of the version it prints the licences of Go and of these modules,
+// from the module cache that the binaries were built from.
 package main
 
 import (
@@ -82,9 +85,12 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) < 2 {
-		return errors.New("usage: sbom VERSION BINARY, with any number of binaries")
+		return errors.New("usage: sbom VERSION BINARY, or sbom licenses BINARY, with any number of binaries")
 	}
 	version := args[0]
+	if version == "licenses" {
+		return printLicenses(args[1:], out)
+	}
 	created := time.Unix(0, 0)
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		created = time.Unix(seconds, 0)
@@ -140,13 +146,7 @@ func (d *document) addBinary(path, version string) (modules []part, err error) {
 	library.LicenseDeclared = "BSD-3-Clause"
 	library.ExternalRefs = purl("stdlib", library.VersionInfo)
 	modules = append(modules, library)
-	for _, dep := range info.Deps {
-		if dep.Replace != nil {
-			dep = dep.Replace
-		}
-		if strings.HasPrefix(dep.Path, "github.com/holdfast-go/") {
-			continue // of this repository, released together
-		}
+	for _, dep := range linked(info) {
 		m := newPart(dep.Path, dep.Version, "LIBRARY")
 		m.ExternalRefs = purl(dep.Path, dep.Version)
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(dep.Sum, "h1:"))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,33 @@ func TestNamesWhatIsInIt(t *testing.T) {
 	if count < 10 {
 		t.Errorf("%d modules, want more", count)
 	}
+	// The licences of all of them, and of Go, each with a text.
+	var licenses bytes.Buffer
+	if err := run([]string{"licenses", path}, &licenses); err != nil {
+		t.Fatal(err)
+	}
+	for _, dep := range linked(info) {
+		if !strings.Contains(licenses.String(), "\n==== "+dep.Path+" "+dep.Version+": ") {
+			t.Errorf("the licence of %s is missing", dep.Path)
+		}
+	}
+	for _, text := range []string{"==== Go: LICENSE\n\nCopyright 2009 The Go Authors.", "Apache License", "SQLite"} {
+		if !strings.Contains(licenses.String(), text) {
+			t.Errorf("the licences lack %q", text)
+		}
+	}
 	if err := run([]string{"v0.0.1", "main.go"}, &first); err == nil {
 		t.Error("a file that is no binary got a list")
+	}
+}
+
+// TestReleaseNamesItsGo: the Go that builds a release is part of its commit.
+func TestReleaseNamesItsGo(t *testing.T) {
+	script, err := os.ReadFile("../release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^export GOTOOLCHAIN=go1\.\d+\.\d+$`).Match(script) {
+		t.Error("internal/release.sh names no exact version of Go")
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Python returns an interpreter that has the packages of a file of requirements, which names
-// exact versions. Like a server that cannot be had, packages that cannot be had fail the
+// exact versions and their hashes. Like a server that cannot be had, packages that cannot be had fail the
 // test; without Python the test is skipped, unless CI is "true".
 func Python(t testing.TB, requirements string) string {
 	t.Helper()
@@ -29,7 +29,7 @@ func Python(t testing.TB, requirements string) string {
 			if err := runWithProgress(exec.CommandContext(ctx, python, "-m", "venv", temp), "making an environment of Python"); err != nil {
 				return err
 			}
-			install := exec.CommandContext(ctx, filepath.Join(temp, "bin", "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", requirements)
+			install := exec.CommandContext(ctx, filepath.Join(temp, "bin", "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes", "-r", requirements)
 			return runWithProgress(install, "installing "+requirements)
 		})
 		return filepath.Join(dir, "bin", "python"), err
