@@ -40,6 +40,7 @@ func classifySQLite(err error) error {
 		{"database is locked", ErrBusy},
 		{"database table is locked", ErrBusy},
 		{"no such table", store.ErrMisconfigured},
+		{"no such function", store.ErrMisconfigured}, // in an old version
 		{"no such column", store.ErrMisconfigured},
 		{"constraint failed", store.ErrInvalid},
 		{"datatype mismatch", store.ErrInvalid},

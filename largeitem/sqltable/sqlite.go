@@ -25,7 +25,7 @@ func (sqlite) text(argument string) string { return argument }
 func (sqlite) null(*column) string { return "NULL" }
 
 func (sqlite) cell(c *column) string {
-	return fmt.Sprintf(`CASE typeof(%[1]s) WHEN 'null' THEN NULL WHEN 'text' THEN CASE WHEN length(CAST(%[1]s AS BLOB)) > %[2]d THEN 'x' WHEN instr(%[1]s, char(0)) THEN 'z' ELSE 't' || %[1]s END`+
+	return fmt.Sprintf(`CASE typeof(%[1]s) WHEN 'null' THEN NULL WHEN 'text' THEN CASE WHEN octet_length(%[1]s) > %[2]d THEN 'x' WHEN instr(%[1]s, char(0)) THEN 'z' ELSE 't' || %[1]s END`+
 		` WHEN 'blob' THEN CASE WHEN length(%[1]s) > %[2]d / 2 THEN 'x' ELSE 'b' || hex(%[1]s) END ELSE 'n' || quote(%[1]s) END`,
 		quote(c.name), maxCell)
 }

@@ -1,5 +1,5 @@
 // Package sqltable keeps items as rows of a table of a database that is reached through
-// [database/sql]: PostgreSQL (12 and later) or SQLite (3.35 and later). It imports no
+// [database/sql]: PostgreSQL (12 and later) or SQLite (3.43 and later). It imports no
 // driver: the caller opens the database, with any driver.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib

@@ -1,18 +1,12 @@
 package sqlstore
 
-import (
-	"fmt"
-
-	"github.com/holdfast-go/holdfast/store/engine"
-)
-
 // Dialect names the language of a database.
 type Dialect string
 
 // The dialects.
 const (
 	PostgreSQL Dialect = "postgresql" // 9.5 and later
-	SQLite     Dialect = "sqlite"     // 3.35 and later
+	SQLite     Dialect = "sqlite"     // 3.43 and later
 )
 
 // texts are the statements of a dialect. The comments name the parameters, then the
@@ -28,10 +22,6 @@ type texts struct {
 	all    string // list with tombstones
 	remove string // key
 }
-
-// selectRecord begins the statement read. What another program has put there is bounded
-// before it is read: engine.MaxText and one character more.
-var selectRecord = fmt.Sprintf(`SELECT substr(version, 1, 100), substr(record, 1, %d) FROM `, engine.MaxText+1)
 
 func (d Dialect) texts(table string) texts {
 	if d == SQLite {

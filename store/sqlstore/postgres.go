@@ -1,6 +1,10 @@
 package sqlstore
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store/engine"
+)
 
 // postgresTexts are the statements of PostgreSQL. A write notifies waiters in its own
 // statement, so that they learn of it only once it has committed.
@@ -12,7 +16,7 @@ func postgresTexts(table string) texts {
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
 			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`},
-		read:   selectRecord + table + ` WHERE key = $1`,
+		read:   fmt.Sprintf(`SELECT substr(version, 1, 100), substr(record, 1, %d) FROM %s WHERE key = $1`, engine.MaxText+1, table),
 		insert: fmt.Sprintf(written, insert, table),
 		update: fmt.Sprintf(written, update, table),
 		list:   `SELECT key FROM ` + table + list + ` AND NOT deleted ORDER BY key LIMIT $3`,
