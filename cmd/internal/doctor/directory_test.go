@@ -16,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -279,30 +278,4 @@ func TestNoHelper(t *testing.T) {
 	t.Parallel()
 	r := examine(t, doctor.Directory(t.TempDir(), &doctor.DirectoryOptions{Kind: local}), nil)
 	found(doctor.NotProven, "append=not-tested presence=not-tested").check(t, r)
-}
-
-// TestBadDirectory: what is no directory, and one without rights, are errors that say
-// so.
-func TestBadDirectory(t *testing.T) {
-	t.Parallel()
-	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := doctor.Run(t.Context(), doctor.Directory(plain, nil), nil); err == nil {
-		t.Errorf("a file: %v", r)
-	}
-	if os.Geteuid() == 0 {
-		return // root may do everything
-	}
-	if _, err := doctor.Run(t.Context(), doctor.Directory("/proc/nope", nil), nil); err == nil {
-		t.Error("/proc: no error")
-	}
-	closed := t.TempDir()
-	if err := os.Chmod(closed, 0o500); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := doctor.Run(t.Context(), doctor.Directory(closed, nil), nil); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("a directory without rights: %v", err)
-	}
 }
