@@ -89,14 +89,15 @@ type WriteOptions struct {
 	// IfAbsent: only if there is no object.
 	IfAbsent bool
 
-	// IfMatch: only if the object is in this state. After a lost reply the client can
-	// recognise its own write, but it cannot always tell that the write was not applied;
-	// Base is better.
+	// IfMatch: only if the object is in this state. It costs a Stat: the object names the
+	// writes before this one, so that their writers find them. Base is better.
 	IfMatch Version
 
 	// Base: only if the object is in this state, which was returned by Get, Stat, or a
 	// write. Base also has the ids of the writes before ([Info].Stamp). So a lost reply
-	// costs no outcome, and the fence is checked without another request.
+	// costs no outcome, and the fence is checked without another request. Where equal bodies
+	// have equal versions ([Traits].UniqueVersions is false), Base does not protect metadata:
+	// the store takes a write of the same body with other metadata for the same state.
 	Base *Info
 
 	// SourceIfMatch: only if the source of a Copy or Rename is in this state.
@@ -314,9 +315,9 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 //   - [store.UnknownError]: the write may have been applied, or may still be. Its Version
 //     is the id of the write, for [Client.Settle].
 //
-// With a condition, a put that is answered is one request. On a bucket with unique
-// versions, IfMatch and an unconditional put cost a Stat more, which looks for the fence;
-// Base and IfAbsent do not. A conflict costs a Stat, which looks whose write was faster.
+// With Base or IfAbsent, a put that is answered is one request. IfMatch costs a Stat more,
+// and so does a put without a condition on a bucket with unique versions, where it looks for
+// the fence. A conflict costs a Stat, which looks whose write was faster.
 //
 // The client sends a write again while the object certainly still is in the state that the
 // write names. It needs the body again for that: it seeks back where body is an

@@ -26,7 +26,7 @@ func TestRequests(t *testing.T) {
 			_, err := c.Put(ctx, "a", body("x"), &object.WriteOptions{Base: &base})
 			return err
 		}},
-		{"replace a version", 2, 1, func(c *object.Client, base object.Info) error {
+		{"replace a version", 2, 2, func(c *object.Client, base object.Info) error {
 			_, err := c.Put(ctx, "a", body("x"), &object.WriteOptions{IfMatch: base.Version})
 			return err
 		}},

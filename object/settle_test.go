@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -109,11 +111,11 @@ func TestEqualBodiesAreNotTheSameState(t *testing.T) {
 					t.Error(err)
 				}
 			}}
-			c := newClient(t, objecttest.NewFaulty(undo, objecttest.Nth(1, objecttest.Lose)), fast())
-			o := &object.WriteOptions{IfMatch: start.Version}
+			o, request := &object.WriteOptions{IfMatch: start.Version}, 2 // the first is a Stat
 			if base == "Base" {
-				o = &object.WriteOptions{Base: &start}
+				o, request = &object.WriteOptions{Base: &start}, 1
 			}
+			c := newClient(t, objecttest.NewFaulty(undo, objecttest.Nth(request, objecttest.Lose)), fast())
 			_, err = c.Put(t.Context(), "a", body("1"), o)
 			if got := content(t, other, "a"); store.OutcomeOf(err) != store.Unknown || got != "0" {
 				t.Errorf("got %v (%v), and the object holds %s", err, store.OutcomeOf(err), got)
@@ -276,6 +278,64 @@ func TestLateWithoutTheStoresCondition(t *testing.T) {
 		b.Deliver()
 		if content(t, other, "a") == "other" {
 			t.Errorf("%s: it did not come", op)
+		}
+	}
+}
+
+// repeating is a proxy that repeats the first put: f runs between the two copies, and the
+// caller gets the second answer.
+type repeating struct {
+	object.Bucket
+	f func()
+}
+
+func (b *repeating) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	f := b.f
+	if f == nil {
+		return b.Bucket.Put(ctx, key, body, opts)
+	}
+	b.f = nil
+	all, err := io.ReadAll(body)
+	if err != nil {
+		return object.Info{}, err
+	}
+	if _, err := b.Bucket.Put(ctx, key, strings.NewReader(string(all)), opts); err != nil {
+		return object.Info{}, err
+	}
+	f()
+	return b.Bucket.Put(ctx, key, strings.NewReader(string(all)), opts)
+}
+
+func (b *repeating) Traits() object.Traits { return object.TraitsOf(b.Bucket) }
+
+// TestVersionKeepsTheHistory: a write with IfMatch names the writes before it, so that an
+// update that it follows, and whose request was repeated, is not made again.
+func TestVersionKeepsTheHistory(t *testing.T) {
+	add := func(n int) func([]byte, object.Info) ([]byte, error) {
+		return func(body []byte, _ object.Info) ([]byte, error) {
+			now, err := strconv.Atoi(string(body))
+			return strconv.AppendInt(nil, int64(now+n), 10), err
+		}
+	}
+	for kind, open := range buckets() {
+		below := open()
+		other := newClient(t, below, nil)
+		if _, err := other.Put(t.Context(), "a", body("0"), nil); err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(t, &repeating{below, func() {
+			text, info, err := other.ReadAll(t.Context(), "a", 10, nil)
+			if err != nil || string(text) != "10" {
+				t.Fatalf("%s, %v", text, err)
+			}
+			text, _ = add(1)(text, info)
+			if _, err := other.Put(t.Context(), "a", body(string(text)), &object.WriteOptions{IfMatch: info.Version}); err != nil {
+				t.Error(err)
+			}
+		}}, fast())
+		_, err := c.Update(t.Context(), "a", add(10), nil)
+		if got := content(t, other, "a"); err != nil || got != "11" {
+			t.Errorf("%s: 0 + 10 + 1 = %s, %v", kind, got, err)
 		}
 	}
 }

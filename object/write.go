@@ -153,7 +153,14 @@ func (w *write) expected(ctx context.Context, met *state) (state, error) {
 	case w.o.IfMatch != "":
 		on = stateOf(Info{Version: w.o.IfMatch})
 	}
-	if w.c.fencing && !on.absent && !on.info.Stamp.known {
+	// The stamp is needed for the fence, and so that the stamp of this write names the
+	// writes before it. A delete leaves none.
+	if !on.absent && !on.info.Stamp.known && (w.c.fencing || w.o.IfMatch != "" && w.choose != nil) {
+		if w.choose != nil {
+			if _, err := w.choose(ctx, on.condition()); err != nil {
+				return on, err
+			}
+		}
 		now, err := w.c.current(ctx, w.key)
 		if err != nil {
 			return on, err
