@@ -115,15 +115,16 @@ type Ability string
 
 // The abilities that the operations of this package ask for.
 const (
-	PutIfAbsent   Ability = "put-if-absent"    // [PutOptions].IfAbsent
-	PutIfMatch    Ability = "put-if-match"     // [PutOptions].IfMatch
-	DeleteIfMatch Ability = "delete-if-match"  // [DeleteOptions].IfMatch
-	PlainCopy     Ability = "copy"             // [Copier]
-	CopySource    Ability = "copy-source"      // [CopyOptions].SourceIfMatch
-	CopyIfAbsent  Ability = "copy-if-absent"   // [CopyOptions].IfAbsent
-	CopyIfMatch   Ability = "copy-if-match"    // [CopyOptions].IfMatch
-	PartsIfAbsent Ability = "upload-if-absent" // IfAbsent of a body so large that it is uploaded in parts
-	PartsIfMatch  Ability = "upload-if-match"  // IfMatch of such a body
+	PutIfAbsent    Ability = "put-if-absent"             // [PutOptions].IfAbsent
+	PutIfMatch     Ability = "put-if-match"              // [PutOptions].IfMatch
+	DeleteIfMatch  Ability = "delete-if-match"           // [DeleteOptions].IfMatch
+	DeleteOrAbsent Ability = "delete-if-match-or-absent" // [DeleteOptions].IfMatch with OrAbsent
+	PlainCopy      Ability = "copy"                      // [Copier]
+	CopySource     Ability = "copy-source"               // [CopyOptions].SourceIfMatch
+	CopyIfAbsent   Ability = "copy-if-absent"            // [CopyOptions].IfAbsent
+	CopyIfMatch    Ability = "copy-if-match"             // [CopyOptions].IfMatch
+	PartsIfAbsent  Ability = "upload-if-absent"          // IfAbsent of a body so large that it is uploaded in parts
+	PartsIfMatch   Ability = "upload-if-match"           // IfMatch of such a body
 )
 
 // These abilities are not tried, and not among [Abilities].
@@ -136,7 +137,7 @@ const (
 // Abilities returns all abilities.
 func Abilities() []Ability {
 	return []Ability{
-		PutIfAbsent, PutIfMatch, DeleteIfMatch, PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch,
+		PutIfAbsent, PutIfMatch, DeleteIfMatch, DeleteOrAbsent, PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch,
 		PartsIfAbsent, PartsIfMatch,
 	}
 }

@@ -224,6 +224,10 @@ type DeleteOptions struct {
 	// IfMatch: only if the object is in this state. If there is none, that is a
 	// conflict that knows so.
 	IfMatch Version
+
+	// OrAbsent, with IfMatch: an object that is not there counts as deleted. Some servers
+	// that honour IfMatch answer so, and cannot tell the two apart.
+	OrAbsent bool
 }
 
 // ListOptions are the options of [Bucket.List].

@@ -137,8 +137,10 @@ type WriteOptions struct {
 	Progress Progress
 	Keep     func(Upload)
 
-	own  map[string]string // of this package: goes to Stamp.own
-	from *Origin           // of Rename and Copy
+	own      map[string]string // of this package: goes to Stamp.own
+	from     *Origin           // of Rename and Copy
+	rename   string            // of Rename: goes to Origin.Rename
+	orAbsent bool              // of a delete: an object that is not there counts as deleted
 
 	// stamp is what the write gets in place of a stamp of its own: of a [Log], and of an
 	// upload that is resumed.
@@ -194,7 +196,7 @@ type Client struct {
 	bucket  Bucket
 	o       Options
 	fencing bool // versions identify states, so that fences can be checked
-	learned learned
+	learned *learned
 }
 
 // New returns a client of the objects of b. It sends nothing. All clients of a bucket
@@ -211,8 +213,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("object: %w", err)
 	}
 	c := &Client{bucket: b, o: o, fencing: TraitsOf(b).UniqueVersions || o.DistinctBodies}
-	c.learned.slot = make(chan struct{}, 1)
-	c.learned.found = make(map[Ability]error)
+	c.learned = &learned{slot: make(chan struct{}, 1), found: make(map[Ability]error)}
 	for a, has := range o.Abilities {
 		c.learned.found[a] = nil
 		if !has {

@@ -63,7 +63,7 @@ func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {
 		if err != nil {
 			return store.MarkNotApplied(err)
 		}
-		err = c.remove(ctx, key, on)
+		err = c.remove(ctx, key, on, o.orAbsent)
 		if !conditional && store.OutcomeOf(err) == store.Unknown {
 			// Without a condition it is done once the object is gone.
 			if now, lookErr := c.current(ctx, key); lookErr == nil && (now.absent || now.info.Stamp.Deleted) {
@@ -87,24 +87,27 @@ func (c *Client) bury(ctx context.Context, key string, o WriteOptions) (Info, er
 	return w.run(ctx)
 }
 
-// remove removes the state on, and settles what became of that.
-func (c *Client) remove(ctx context.Context, key string, on state) error {
-	by, err := c.wayOfDelete(ctx, on.condition())
+// remove removes the state on, and settles what became of that. With orAbsent it succeeds,
+// too, where there is no object.
+func (c *Client) remove(ctx context.Context, key string, on state, orAbsent bool) error {
+	by, err := c.wayOfDelete(ctx, on.condition(), orAbsent)
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
 	if by.rung != RungReservation {
-		return c.removeBy(ctx, ctx, key, on, by)
+		return c.removeBy(ctx, ctx, key, on, by, orAbsent)
 	}
-	return c.reserve(ctx, key, on, func(reserved context.Context) error { return c.removeBy(ctx, reserved, key, on, by) })
+	return c.reserve(ctx, key, on, func(reserved context.Context) error {
+		return c.removeBy(ctx, reserved, key, on, by, orAbsent)
+	})
 }
 
 // removeBy sends the delete until its outcome is known, or cannot become known. It sends
 // within the context sending, and finds out within ctx, which may last longer.
-func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by way) error {
+func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by way, orAbsent bool) error {
 	var opts *DeleteOptions
 	if by.own && !on.any {
-		opts = &DeleteOptions{IfMatch: on.version()}
+		opts = &DeleteOptions{IfMatch: on.version(), OrAbsent: orAbsent}
 	}
 	var lost error
 	failed := func(err error) error {
@@ -128,7 +131,7 @@ func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by
 		}
 		if !busy {
 			var again bool
-			if again, err = c.removed(ctx, key, on, by, err, lost); !again {
+			if again, err = c.removed(ctx, key, on, by, orAbsent, err, lost); !again {
 				return err
 			}
 		}
@@ -140,7 +143,7 @@ func (c *Client) removeBy(ctx, sending context.Context, key string, on state, by
 
 // removed finds out what became of a delete that failed with cause. It reports whether the
 // delete is to be sent again.
-func (c *Client) removed(ctx context.Context, key string, on state, by way, cause, lost error) (again bool, err error) {
+func (c *Client) removed(ctx context.Context, key string, on state, by way, orAbsent bool, cause, lost error) (again bool, err error) {
 	if on.any {
 		return true, cause
 	}
@@ -151,6 +154,8 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, caus
 		return false, store.MarkUnknown(fmt.Errorf("the store refused it; reading back why: %w", err))
 	case err != nil:
 		return false, unknown(fmt.Errorf("reading back what became of it: %w", err))
+	case orAbsent && now.absent:
+		return false, nil
 	case c.same(now, on) && (by.own || !by.conditional):
 		return true, cause
 	case c.same(now, on):

@@ -66,10 +66,15 @@ type ConflictError struct {
 	// that there was no object.
 	Known   bool
 	Version Version
+
+	// RenamedTo is where a rename that was faster moves the object, or has moved it.
+	RenamedTo string
 }
 
 func (e *ConflictError) Error() string {
 	switch {
+	case e.RenamedTo != "":
+		return fmt.Sprintf("a rename of %q to %q was faster", e.Key, e.RenamedTo)
 	case !e.Known:
 		return fmt.Sprintf("%q is not in the state that the request named", e.Key)
 	case e.Version == "":

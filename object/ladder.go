@@ -76,7 +76,7 @@ func (c *Client) Ladder(ctx context.Context) ([]Step, error) {
 	}{
 		{PutIfAbsent, func() (way, error) { return c.wayOfPut(ctx, condition{ifAbsent: true}, true) }},
 		{PutIfMatch, func() (way, error) { return c.wayOfPut(ctx, condition{ifMatch: "v"}, true) }},
-		{DeleteIfMatch, func() (way, error) { return c.wayOfDelete(ctx, condition{ifMatch: "v"}) }},
+		{DeleteIfMatch, func() (way, error) { return c.wayOfDelete(ctx, condition{ifMatch: "v"}, false) }},
 		{CopyIfAbsent, func() (way, error) { return c.wayOfCopy(ctx, condition{ifAbsent: true}) }},
 		{CopyIfMatch, func() (way, error) { return c.wayOfCopy(ctx, condition{ifMatch: "v"}) }},
 	} {
@@ -141,11 +141,15 @@ func (c *Client) wayOfPut(ctx context.Context, on condition, small bool) (way, e
 	}
 }
 
-func (c *Client) wayOfDelete(ctx context.Context, on condition) (way, error) {
+func (c *Client) wayOfDelete(ctx context.Context, on condition, orAbsent bool) (way, error) {
 	if on.ifMatch == "" {
 		return way{rung: RungCondition, own: true}, nil
 	}
-	err := c.has(ctx, DeleteIfMatch)
+	ability := DeleteIfMatch
+	if orAbsent {
+		ability = DeleteOrAbsent
+	}
+	err := c.has(ctx, ability)
 	switch {
 	case err != nil && !errors.Is(err, errors.ErrUnsupported):
 		return way{}, err

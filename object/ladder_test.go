@@ -54,7 +54,10 @@ func (b *lacking) Put(ctx context.Context, key string, body io.Reader, opts *obj
 }
 
 func (b *lacking) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
-	b.needs(opts != nil && opts.IfMatch != "", object.DeleteIfMatch)
+	if opts != nil && opts.IfMatch != "" {
+		b.needs(!opts.OrAbsent, object.DeleteIfMatch)
+		b.needs(opts.OrAbsent, object.DeleteOrAbsent)
+	}
 	return b.Bucket.Delete(ctx, key, opts)
 }
 
@@ -71,7 +74,8 @@ func (b *lacking) Copy(ctx context.Context, source, destination string, opts *ob
 func TestLadder(t *testing.T) {
 	ctx := t.Context()
 	all := []object.Ability{object.PutIfAbsent, object.PutIfMatch, object.DeleteIfMatch, object.CopyIfAbsent, object.CopyIfMatch}
-	conditions := append(slices.Clone(all), object.PartsIfAbsent, object.PartsIfMatch)
+	notParts := append(slices.Clone(all), object.DeleteOrAbsent)
+	conditions := append(slices.Clone(notParts), object.PartsIfAbsent, object.PartsIfMatch)
 	rungs := func(of ...object.Rung) []object.Rung { return of }
 	for _, c := range []struct {
 		name    string
@@ -81,10 +85,10 @@ func TestLadder(t *testing.T) {
 	}{
 		{"everything", nil, false, rungs("condition", "condition", "condition", "condition", "condition")},
 		{"everything, with a reserver", nil, true, rungs("reservation", "reservation", "reservation", "reservation", "reservation")},
-		{"no condition on deletes", []object.Ability{object.DeleteIfMatch}, false, rungs("condition", "condition", "none", "condition", "condition")},
+		{"no condition on deletes", []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}, false, rungs("condition", "condition", "none", "condition", "condition")},
 		{"no condition on puts", []object.Ability{object.PutIfAbsent, object.PutIfMatch}, false, rungs("parts", "parts", "condition", "condition", "condition")},
 		{"no condition on copies", []object.Ability{object.CopyIfAbsent, object.CopyIfMatch}, false, rungs("condition", "condition", "condition", "upload", "upload")},
-		{"no condition but on parts", all, false, rungs("parts", "parts", "none", "parts", "parts")},
+		{"no condition but on parts", notParts, false, rungs("parts", "parts", "none", "parts", "parts")},
 		{"no copies", []object.Ability{object.PlainCopy}, false, rungs("condition", "condition", "condition", "upload", "upload")},
 		{"no condition on the source", []object.Ability{object.CopySource}, false, rungs("condition", "condition", "condition", "upload", "upload")},
 		{"nothing", conditions, false, rungs("none", "none", "none", "none", "none")},

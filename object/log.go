@@ -417,5 +417,5 @@ func (a *appending) judgeBelow(ctx context.Context, mine bool) (store.Fate, erro
 
 // remove removes the object at a number below the floor.
 func (l *Log) remove(ctx context.Context, number uint64) error {
-	return l.c.remove(ctx, l.key(number), state{any: true})
+	return l.c.remove(ctx, l.key(number), state{any: true}, false)
 }

@@ -100,13 +100,13 @@ func TestProbe(t *testing.T) {
 		{"if-match ignored", &changed{onPut: func(o *object.PutOptions) { o.IfMatch = "" }}, []object.Ability{object.PutIfMatch, object.PartsIfMatch}},
 		{"all conditional puts refused, and done", &changed{putErr: refuse}, []object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}},
 		{"conditional puts are unsupported", &changed{putErr: &object.UnsupportedError{Found: "501"}}, []object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}},
-		{"delete ignores", &changed{onDelete: func(o *object.DeleteOptions) { o.IfMatch = "" }}, []object.Ability{object.DeleteIfMatch}},
-		{"delete refuses, and deletes", &changed{onDelete: func(o *object.DeleteOptions) { o.IfMatch = "" }, deleteErr: refuse}, []object.Ability{object.DeleteIfMatch}},
-		{"delete refuses always", &changed{deleteErr: refuse}, []object.Ability{object.DeleteIfMatch}},
+		{"delete ignores", &changed{onDelete: func(o *object.DeleteOptions) { o.IfMatch = "" }}, []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}},
+		{"delete refuses, and deletes", &changed{onDelete: func(o *object.DeleteOptions) { o.IfMatch = "" }, deleteErr: refuse}, []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}},
+		{"delete refuses always", &changed{deleteErr: refuse}, []object.Ability{object.DeleteIfMatch, object.DeleteOrAbsent}},
 		{"copy ignores if-absent", &changed{onCopy: func(o *object.CopyOptions) { o.IfAbsent = false }}, []object.Ability{object.CopyIfAbsent}},
 		{"copy ignores if-match", &changed{onCopy: func(o *object.CopyOptions) { o.IfMatch = "" }}, []object.Ability{object.CopyIfMatch}},
 		{"copy ignores the source", &changed{onCopy: func(o *object.CopyOptions) { o.SourceIfMatch = "" }}, []object.Ability{object.CopySource}},
-		{"one version for all", &changed{oneVersion: true}, []object.Ability{object.PutIfMatch, object.PartsIfMatch, object.DeleteIfMatch, object.CopySource, object.CopyIfMatch}},
+		{"one version for all", &changed{oneVersion: true}, []object.Ability{object.PutIfMatch, object.PartsIfMatch, object.DeleteIfMatch, object.DeleteOrAbsent, object.CopySource, object.CopyIfMatch}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -69,8 +69,8 @@ func (p *prober) probe(a Ability) error {
 		return p.putIfAbsent()
 	case PutIfMatch, PartsIfMatch:
 		return p.putIfMatch()
-	case DeleteIfMatch:
-		return p.deleteIfMatch()
+	case DeleteIfMatch, DeleteOrAbsent:
+		return p.deleteIfMatch(a == DeleteOrAbsent)
 	case PlainCopy, CopySource, CopyIfAbsent, CopyIfMatch:
 		return p.copying(a)
 	}
@@ -117,26 +117,29 @@ func (p *prober) putIfMatch() error {
 	return refused(err, "it let a write that named a version create what was not there")
 }
 
-func (p *prober) deleteIfMatch() error {
+func (p *prober) deleteIfMatch(orAbsent bool) error {
 	key, old, v, err := p.twoStates()
 	if err != nil {
 		return err
 	}
-	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: old})
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: old, OrAbsent: orAbsent})
 	if err := refused(err, "it let a delete through that named an old version"); err != nil {
 		return err
 	}
 	if err := p.checkState(key, v, "it answered that a delete with an old version failed, and deleted"); err != nil {
 		return err
 	}
-	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v, OrAbsent: orAbsent})
 	if err := accepted(err, "it refused a delete that named the current version"); err != nil {
 		return err
 	}
 	if err := p.checkState(key, "", "it answered that a delete was done, and did not delete"); err != nil {
 		return err
 	}
-	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v})
+	err = p.b.Delete(p.ctx, key, &DeleteOptions{IfMatch: v, OrAbsent: orAbsent})
+	if orAbsent {
+		return accepted(err, "it refused a delete of what was gone")
+	}
 	return refused(err, "it let a delete through that named a version of what was gone")
 }
 

@@ -49,7 +49,7 @@ func TestRequests(t *testing.T) {
 			_, err := c.Copy(ctx, "a", "b", &object.WriteOptions{IfAbsent: true})
 			return err
 		}},
-		{"rename", 3, 3, func(c *object.Client, _ object.Info) error {
+		{"rename", 6, 6, func(c *object.Client, _ object.Info) error {
 			_, err := c.Rename(ctx, "a", "b", &object.WriteOptions{IfAbsent: true})
 			return err
 		}},

@@ -67,6 +67,10 @@ type Origin struct {
 	Key     string
 	Version Version
 	Write   string // [Stamp].Write of that state
+
+	// Rename names the mark of the [Client.Rename] that made the copy; it is empty if a
+	// [Client.Copy] did.
+	Rename string
 }
 
 // Is reports whether this is the state of the object at key.
@@ -98,6 +102,7 @@ const (
 	nameFrom        = "from"
 	nameFromVersion = "from-version"
 	nameFromWrite   = "from-write"
+	nameFromRename  = "from-rename"
 )
 
 // after returns the ids that a stamp names whose write replaces the state s.
@@ -136,6 +141,7 @@ func (s Stamp) metadata(users map[string]string) map[string]string {
 		set(nameFrom, s.From.Key)
 		set(nameFromVersion, string(s.From.Version))
 		set(nameFromWrite, s.From.Write)
+		set(nameFromRename, s.From.Rename)
 	}
 	return m
 }
@@ -195,7 +201,7 @@ func parseStamp(own map[string]string) Stamp {
 		s.Fence = &Fence{Lock: name, Token: n}
 	}
 	s.Deleted = take(nameDeleted) != ""
-	from := Origin{Key: take(nameFrom), Version: Version(take(nameFromVersion)), Write: take(nameFromWrite)}
+	from := Origin{Key: take(nameFrom), Version: Version(take(nameFromVersion)), Write: take(nameFromWrite), Rename: take(nameFromRename)}
 	if from.Key != "" {
 		s.From = &from
 	}

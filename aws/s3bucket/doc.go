@@ -60,7 +60,8 @@
 // s3:prefix: a request for an object has none, and would get 403 again. Registers
 // need no s3:DeleteObject on Amazon S3; on other servers the probe of conditions
 // removes what it made with it. Other objects need s3:DeleteObject to
-// delete (with a condition, s3:GetObject as well) and s3:AbortMultipartUpload to
+// delete (with a condition, s3:GetObject as well), a rename s3:GetObject, s3:PutObject and
+// s3:DeleteObject below .holdfast/rename/, and all of them s3:AbortMultipartUpload to
 // clean up after failed uploads. To resume an upload needs s3:ListMultipartUploadParts,
 // and a sweep of uploads that as well as s3:ListBucketMultipartUploads on the bucket. A
 // copy needs s3:GetObject of its source. SSE-KMS needs kms:GenerateDataKey and kms:Decrypt

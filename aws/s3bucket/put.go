@@ -229,10 +229,17 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 		}
 		return b.opError("delete", key, err)
 	}
-	if err = b.require(ctx, object.DeleteIfMatch); err == nil {
+	ability := object.DeleteIfMatch
+	if o.OrAbsent {
+		ability = object.DeleteOrAbsent
+	}
+	if err = b.require(ctx, ability); err == nil {
 		err = b.deleteOnce(ctx, key, o)
 	}
-	return b.opError("delete", key, about(key, o.IfMatch, object.DeleteIfMatch, err))
+	if o.OrAbsent && errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return b.opError("delete", key, about(key, o.IfMatch, ability, err))
 }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOptions) error {

@@ -256,6 +256,8 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 		return err
 	}
 	switch {
+	case conflict.RenamedTo != "":
+		err = fmt.Errorf("another rename, to %s, was faster", b.of(conflict.RenamedTo))
 	case conflict.Key != key: // the source of a copy
 		err = fmt.Errorf("the source %q is not, or no longer, in the state that is wanted", conflict.Key)
 	case conflict.Known && conflict.Version == "":
@@ -265,7 +267,7 @@ func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
 	case conflict.Known:
 		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
 	case o.IfAbsent:
-		err = fmt.Errorf("%s exists already", b.of(key))
+		err = fmt.Errorf("the store refuses to create %s, although no object is there now: another program has just removed it, or the store takes a deleted version for an object (as versitygw does with versions; then remove its versions, or write without --if-absent)", b.of(key))
 	default:
 		err = fmt.Errorf("%s has changed", b.of(key))
 	}
@@ -574,8 +576,11 @@ func (a *app) mvCommand() *cobra.Command {
 		Long: `Rename an object within its bucket. It prints the version of the object at its new place.
 No store renames in one step: it is a copy, and then a delete of the source if it still
 is what was copied. After a crash both may be there: the same command finishes the
-rename. Between two buckets use cp, and then rm --if-match. The conditions are those of
-put, on the destination.`,
+rename. Of several renames of one object to different names at most one succeeds; the
+others end with 73. A small object below .holdfast/rename/ decides that. One that was begun
+by a program that died keeps other names from the object for a minute, and a second more
+for each MiB. Between two buckets use cp, and then rm --if-match. The conditions are those
+of put, on the destination.`,
 		Example: `  holdfast mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

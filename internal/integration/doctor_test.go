@@ -93,7 +93,7 @@ func TestDoctor(t *testing.T) {
 func doctorS3(t *testing.T, holdfast string) {
 	// What a server lacks, measured: anything else is news.
 	lacks := map[string]map[string]string{
-		"minio":     {"delete-if-match": "warning", "copy-if-absent": "warning", "copy-if-match": "warning"},
+		"minio":     {"delete-if-match": "warning", "delete-if-match-or-absent": "warning", "copy-if-absent": "warning", "copy-if-match": "warning"},
 		"versitygw": {"delete-if-match": "warning", "copy-if-absent": "warning", "copy-if-match": "warning"},
 	}
 	for name, start := range s3Servers() {

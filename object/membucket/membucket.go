@@ -182,7 +182,8 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if current := b.objects[key].info.Version; o.IfMatch != "" && current != o.IfMatch {
+	current := b.objects[key].info.Version
+	if o.IfMatch != "" && current != o.IfMatch && !(o.OrAbsent && current == "") {
 		return opError("delete", key, &object.ConflictError{Key: key, Known: true, Version: current})
 	}
 	delete(b.objects, key)

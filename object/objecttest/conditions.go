@@ -78,6 +78,7 @@ func conditionCases() []testCase {
 			e.expect("b", v, body)
 		}},
 		{"DeleteIfMatch", "A delete with IfMatch removes the state it names and no other; it does so in one step.", caseDeleteIfMatch},
+		{"DeleteOrAbsent", "A delete with IfMatch and OrAbsent removes no state but that which it names, and succeeds where there is no object.", caseDeleteOrAbsent},
 		{"Contradiction", "Two conditions at once are refused with ErrInvalid.", func(e *env) {
 			v := e.put("a", "one", nil)
 			err := e.tryPut("a", "two", &object.PutOptions{IfAbsent: true, IfMatch: v})
@@ -126,6 +127,20 @@ func caseDeleteIfMatch(e *env) {
 	e.conflict("a second delete of the same version", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2}))
 }
 
+func caseDeleteOrAbsent(e *env) {
+	e.needs(object.DeleteOrAbsent)
+	v1 := e.put("a", "one", nil)
+	v2 := e.put("a", "two", nil)
+	e.conflict("a delete with an old version", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v1, OrAbsent: true}))
+	e.expect("a", v2, "two")
+	for range 2 {
+		if err := e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2, OrAbsent: true}); err != nil {
+			e.errorf("delete: %v", err)
+		}
+		e.expectAbsent("a")
+	}
+}
+
 // caseUnsupported tries every ability that the bucket lacks, where its condition
 // holds: refusing must not depend on that.
 func caseUnsupported(e *env) {
@@ -135,6 +150,9 @@ func caseUnsupported(e *env) {
 		object.PutIfAbsent:   func(context.Context) error { return e.tryPut("b", "x", &object.PutOptions{IfAbsent: true}) },
 		object.PutIfMatch:    func(context.Context) error { return e.tryPut("a", "x", &object.PutOptions{IfMatch: v}) },
 		object.DeleteIfMatch: func(ctx context.Context) error { return e.b.Delete(ctx, "a", &object.DeleteOptions{IfMatch: v}) },
+		object.DeleteOrAbsent: func(ctx context.Context) error {
+			return e.b.Delete(ctx, "a", &object.DeleteOptions{IfMatch: v, OrAbsent: true})
+		},
 		object.PartsIfAbsent: func(ctx context.Context) error {
 			_, err := e.b.Put(ctx, "b", large(), &object.PutOptions{IfAbsent: true})
 			return err

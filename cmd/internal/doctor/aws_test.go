@@ -54,8 +54,8 @@ func TestS3(t *testing.T) {
 		{"refuses and writes", broken(awstest.S3Broken{RefuseAndWrite: true}),
 			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe create-twice=any create-race=any swap-race=any wrong-version=any missing-key=any delete-version=any recreate=any equal-values=any")},
 		{"no conditions", broken(awstest.S3Broken{NoConditions: true}),
-			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe delete-if-match=warning copy-source=any upload-if-absent=warning upload-if-match=warning deleted-object=not-tested create-twice=not-tested create-race=not-tested swap-race=not-tested wrong-version=not-tested missing-key=not-tested delete-version=not-tested recreate=not-tested equal-values=not-tested read-after-write=not-tested large-value=not-tested list-registers=not-tested latency=not-tested"+copies)},
-		{"ignores conditions of DELETE", broken(awstest.S3Broken{IgnoreOnDelete: true}), found(doctor.Safe, "delete-if-match=warning")},
+			found(doctor.NotSafe, "put-if-absent=unsafe put-if-match=unsafe delete-if-match=warning delete-if-match-or-absent=warning copy-source=any upload-if-absent=warning upload-if-match=warning deleted-object=not-tested create-twice=not-tested create-race=not-tested swap-race=not-tested wrong-version=not-tested missing-key=not-tested delete-version=not-tested recreate=not-tested equal-values=not-tested read-after-write=not-tested large-value=not-tested list-registers=not-tested latency=not-tested"+copies)},
+		{"ignores conditions of DELETE", broken(awstest.S3Broken{IgnoreOnDelete: true}), found(doctor.Safe, "delete-if-match=warning delete-if-match-or-absent=warning")},
 		{"deletes what is gone", broken(awstest.S3Broken{IgnoreDeleteGone: true}), found(doctor.Safe, "delete-if-match=warning")},
 		{"ignores conditions of COPY", broken(awstest.S3Broken{IgnoreOnCopy: true}), found(doctor.Safe, copies)},
 		{"ignores the source of COPY", broken(awstest.S3Broken{IgnoreCopySource: true}), found(doctor.Safe, "copy-source=warning")},
@@ -65,7 +65,7 @@ func TestS3(t *testing.T) {
 			s.Versioning, s.Lifecycle, s.Broken.MarkerExists = "Enabled", awstest.ExpireOld, true
 		}, found(doctor.Safe, "deleted-object=warning")},
 		{"ETags of sizes", broken(awstest.S3Broken{EqualETags: true}),
-			found(doctor.NotSafe, "put-if-match=unsafe equal-bodies=unsafe delete-if-match=any copy-source=any copy-if-match=any upload-if-match=any create-twice=any create-race=any swap-race=any wrong-version=any delete-version=any equal-values=any recreate=any read-after-write=any")},
+			found(doctor.NotSafe, "put-if-match=unsafe equal-bodies=unsafe delete-if-match=any delete-if-match-or-absent=any copy-source=any copy-if-match=any upload-if-match=any create-twice=any create-race=any swap-race=any wrong-version=any delete-version=any equal-values=any recreate=any read-after-write=any")},
 		{"listings lag", broken(awstest.S3Broken{StaleList: true}), found(doctor.Safe, "list-objects=warning list-registers=warning")},
 		{"a cache", broken(awstest.S3Broken{Cached: true}), found(doctor.Safe, "clock=warning")},
 		{"no Date", broken(awstest.S3Broken{NoDate: true}), found(doctor.Safe, "clock=warning")},
@@ -213,7 +213,7 @@ func TestNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
 	r := examine(t, doctor.S3(s.Client(), "bucket", "", nil), nil)
-	found(doctor.Safe, "right-s3:DeleteObject=not-tested objects=not-tested delete-if-match=not-tested deleted-object=not-tested").check(t, r)
+	found(doctor.Safe, "right-s3:DeleteObject=not-tested objects=not-tested delete-if-match=not-tested delete-if-match-or-absent=not-tested deleted-object=not-tested").check(t, r)
 	if len(r.Left) != 1 || !strings.Contains(r.Left[0], "s3:DeleteObject") {
 		t.Errorf("left: %q", r.Left)
 	}

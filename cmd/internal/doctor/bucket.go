@@ -210,7 +210,8 @@ type ability struct {
 var abilities = [...]ability{
 	{object.PutIfAbsent, "PUT if absent (If-None-Match)", true, "two programs could hold one lock; leases are refused here"},
 	{object.PutIfMatch, "PUT if unchanged (If-Match)", true, "two programs could hold one lock; leases are refused here"},
-	{object.DeleteIfMatch, "DELETE if unchanged", false, "conditional rm and mv of objects are refused; leases do not need it"},
+	{object.DeleteIfMatch, "DELETE if unchanged", false, "conditional rm of objects is refused; leases do not need it"},
+	{object.DeleteOrAbsent, "DELETE if unchanged, or absent", false, "mv of objects is refused; leases do not need it"},
 	{object.CopySource, "COPY if the source is unchanged", false, "conditional cp and mv of objects are refused; leases do not need it"},
 	{object.CopyIfAbsent, "COPY if the destination is absent", false, ""},
 	{object.CopyIfMatch, "COPY if the destination is unchanged", false, ""},

@@ -245,6 +245,10 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	if err == nil {
 		err = b.delete(ctx, key, condition{ifMatch: o.IfMatch})
 	}
+	var conflict *object.ConflictError
+	if o.OrAbsent && errors.As(err, &conflict) && conflict.Known && conflict.Version == "" {
+		err = nil
+	}
 	return b.opError("delete", key, err)
 }
 

@@ -1,0 +1,509 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// # The protocol of a rename
+//
+// No store moves an object in one step. Of several renames of one state of an object to
+// different destinations at most one succeeds, because one small object, the mark, decides.
+// Its key is a hash of the source: of its key, version, write id and time. Its body names
+// the destination and has a nonce, so no two bodies are equal, and a condition on its version
+// identifies a state, on S3 as well. The mark stands beside the source for that reason:
+// metadata in the source itself would not change its ETag, and the conditions of two renames
+// would both hold.
+//
+//  1. Stat the source.
+//  2. Create the mark: "begun". Where there is one, see below.
+//  3. Copy, conditional on the state of the source and as the caller says. The copy names
+//     the mark in its metadata. A copy of the same mark that is there already is as good. If
+//     there is certainly none, remove the mark that this call has created, and end.
+//  4. Replace the mark by "copied", if it still is the own one. This decides, for good.
+//  5. Delete the source, if it still is what was copied.
+//  6. Delete the mark.
+//
+// A call that meets a mark
+//
+//   - "copied": does steps 5 and 6 for the other. It has lost, or succeeds if it has the
+//     same destination.
+//   - "begun", of the same destination: an earlier call was stopped, or is slow. It replaces
+//     the mark by its own, and goes on with step 3.
+//   - "begun", of another destination: has lost, unless the mark is older than a copy of this
+//     size should take ([markAge]). Then it looks at that destination. If the copy is there,
+//     it does steps 4 to 6 for the other, and has lost. Otherwise it displaces the other: it
+//     replaces the mark by its own, and goes on with step 3.
+//
+// To displace a rename is safe at any time: it cannot do step 4 any more. The age only keeps
+// renames from disturbing each other. Its copy may be there, or appear until the source is
+// deleted, or even later. So the new mark names the destination that was displaced. After
+// step 5 the copy there is removed, and step 6 leaves such a mark: it tells a displaced
+// rename that wakes up late, or is called again, that it has lost. A copy is removed only once
+// the mark says "copied", since until then a call with its destination can still win.
+//
+// A call that finds no source succeeds if the destination is the copy of a rename, and its
+// mark is gone, or names that destination.
+//
+// What goes wrong between two steps:
+//
+//   - A stop after 2, 3, 4 or 5: a call with the same destination finishes at once, one with
+//     another destination at once after 4, and after a while before.
+//   - A lost reply of 2: the next try takes the mark over. Of 3: unknown, and the next call
+//     finds out. Of 4: the id of the write tells; otherwise unknown, and the next call finds
+//     out. Of 5 and 6: nothing, since the rename has won already.
+//   - The source is written to: before 3, a conflict; between 3 and 5, the new state stays.
+
+const (
+	// markPrefix starts the keys of marks.
+	markPrefix = ".holdfast/rename/"
+
+	// markAge is how old the mark of a rename must be before one to another destination
+	// displaces it; there is a second more for each MiB of the object.
+	markAge = time.Minute
+
+	// maxMark is the largest mark that is read, in bytes.
+	maxMark = 1 << 20
+)
+
+// mark is the body of the object that decides about the renames of one state of a source.
+type mark struct {
+	Source      string // for people
+	Destination string
+	Nonce       string
+	Copied      bool     `json:",omitempty"` // the rename to Destination has won
+	Displaced   []string `json:",omitempty"` // other destinations, where a copy may be
+}
+
+// markOf returns the name of the mark of a state. The time tells an object that was made
+// again with the same bytes, by another program, from the first one.
+func markOf(from Info) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d", from.Key, from.Version, from.Stamp.Write, from.Modified.Unix()))
+	return base32.StdEncoding.EncodeToString(sum[:])[:idSize]
+}
+
+// Renamed is what [Client.Rename] has done.
+type Renamed struct {
+	// Info is the object at the destination.
+	Info Info
+
+	// Resumed says that an earlier rename to the same destination had copied the object
+	// already.
+	Resumed bool
+
+	// SourceGone says that the source had been deleted already.
+	SourceGone bool
+}
+
+// Rename moves an object: it copies it, then deletes the source. It is not atomic: between
+// the two steps both objects exist, and a crash leaves both. Call Rename again with the same
+// destination: it finishes what was begun. Of several renames of one object to different
+// destinations at most one succeeds; the others are conflicts that know so
+// ([ConflictError].RenamedTo). The copy counts once Rename has returned nil: one that is seen
+// earlier may be removed again.
+//
+// A small object below .holdfast/rename/ marks a rename in progress. A rename that was begun
+// and not copied keeps others from the object for a minute, and a second for each MiB. Where
+// equal bodies have equal versions, a source that another program deletes and makes again
+// with the same bytes while it is being renamed cannot be told from the first one.
+//
+// The copy is conditional on the state of the source, and on that of the destination as
+// opts says; the delete is conditional on the state that was copied. Where the store does
+// not honour that, the delete runs under a reservation ([Options].Reserver). Without one,
+// Rename refuses with an [UnsupportedError] before it does anything. The fence of opts is
+// that of both objects.
+//
+//   - nil: the object is at the destination, and the source is deleted.
+//   - not applied: nothing was changed. [store.ErrConflict]: a condition did not hold, or
+//     another rename was faster; [store.ErrNotFound]: neither the source exists nor a copy that
+//     a rename has made of it.
+//   - unknown: the copy or the delete may have been applied, or may still be.
+//     [RenameError]: the copy was made, and the source was not deleted, or perhaps not.
+//
+// It is six requests: stat, mark, copy, mark, delete, and removal of the mark.
+func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (Renamed, error) {
+	done, err := c.rename(ctx, source, destination, options(opts))
+	return done, opError("rename", source, err)
+}
+
+func (c *Client) rename(ctx context.Context, source, destination string, o WriteOptions) (Renamed, error) {
+	for try := 1; ; try++ {
+		from, err := c.source(ctx, source, destination, o)
+		var changed *ConflictError
+		if errors.Is(err, store.ErrNotFound) || errors.As(err, &changed) && changed.Known && changed.Version == "" {
+			return c.renamed(ctx, source, destination, o, err)
+		}
+		if err != nil {
+			return Renamed{}, store.MarkNotApplied(err)
+		}
+		r := &renaming{c: c, from: from, name: markOf(from), o: o, mark: mark{Source: source, Destination: destination}}
+		done, err := r.run(ctx)
+		if !r.again {
+			return done, err
+		}
+		if try >= c.o.Tries || !sleep(ctx, c.o.Pause, try) {
+			return Renamed{}, err
+		}
+	}
+}
+
+// renaming is one rename of the state from.
+type renaming struct {
+	c     *Client
+	marks *Client // of marks, whose versions are unique
+	from  Info
+	name  string // of the mark
+	o     WriteOptions
+
+	mark    mark
+	held    Info // the mark as it stands
+	created bool // by this call
+	again   bool // begin again: the marks have changed
+}
+
+// prepare checks that the rename can be what it should be.
+func (r *renaming) prepare(ctx context.Context) (err error) {
+	// The source must be deletable before anything is copied.
+	if r.o.Fence == nil {
+		if _, err := r.c.wayOfDelete(ctx, condition{ifMatch: r.from.Version}, true); err != nil {
+			return err
+		}
+	}
+	if r.c.fencing && !r.o.Force {
+		if err := r.from.Stamp.allows(r.from.Key, r.o.Fence); err != nil {
+			return err
+		}
+	}
+	if r.marks, err = r.c.ofMarks(ctx); err != nil {
+		return err
+	}
+	for _, on := range []condition{{ifAbsent: true}, {ifMatch: "v"}} {
+		if _, err := r.marks.wayOfPut(ctx, on, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofMarks returns the client that writes marks. It asks no Reserver where the store has the
+// conditions, since no other program writes marks.
+func (c *Client) ofMarks(ctx context.Context) (*Client, error) {
+	m := *c
+	m.fencing = true // no two marks are equal
+	lacks, err := c.lacking(ctx, PutIfAbsent, PutIfMatch)
+	if lacks == nil {
+		m.o.Reserver = nil
+	}
+	return &m, err
+}
+
+func (r *renaming) run(ctx context.Context) (Renamed, error) {
+	if err := r.prepare(ctx); err != nil {
+		return Renamed{}, store.MarkNotApplied(err)
+	}
+	switch err := r.write(ctx, WriteOptions{IfAbsent: true}); {
+	case err == nil:
+		r.created = true
+	case store.OutcomeOf(err) != store.NotApplied:
+		// No copy follows a mark whose fate is unknown. Another try takes it over.
+		r.again = !store.Permanent(err)
+		return Renamed{}, store.MarkNotApplied(err)
+	case !errors.Is(err, store.ErrConflict):
+		return Renamed{}, err
+	default:
+		done, over, err := r.meet(ctx)
+		if over || err != nil {
+			return done, err
+		}
+	}
+	done, err := r.copy(ctx)
+	if err != nil {
+		if r.created && store.OutcomeOf(err) == store.NotApplied {
+			r.withdraw(ctx)
+		}
+		return Renamed{}, err
+	}
+	r.mark.Copied = true
+	switch err := r.write(ctx, WriteOptions{Base: &r.held}); {
+	case err == nil:
+	case store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrConflict):
+		return r.overtaken(ctx, done)
+	default:
+		return done, r.half(err)
+	}
+	return r.finish(ctx, done)
+}
+
+// write writes the mark. If another call has replaced it since, that is a conflict.
+func (r *renaming) write(ctx context.Context, o WriteOptions) error {
+	r.mark.Nonce = newID()
+	body, err := json.Marshal(r.mark)
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	o.ContentType = "application/json"
+	held, err := r.marks.put(ctx, markPrefix+r.name, bytes.NewReader(body), o)
+	if err == nil && held.Version == "" {
+		return &ConflictError{Key: markPrefix + r.name}
+	}
+	if err == nil {
+		r.held = held
+	}
+	return err
+}
+
+// readMark reads the mark of this name.
+func (c *Client) readMark(ctx context.Context, name string) (mark, Info, error) {
+	key := markPrefix + name
+	body, info, err := ReadAll(ctx, c.bucket, key, maxMark, nil)
+	if err != nil {
+		return mark{}, Info{}, bare(err)
+	}
+	var m mark
+	if err := json.Unmarshal(body, &m); err != nil || m.Destination == "" {
+		return mark{}, Info{}, fmt.Errorf("%w: %q is no mark of a rename; if none is in progress, remove it", store.ErrCorrupt, key)
+	}
+	return m, stamped(info), nil
+}
+
+// half returns the error of a rename that has copied.
+func (r *renaming) half(err error) error {
+	return &RenameError{Source: r.from.Key, Destination: r.mark.Destination, Err: err}
+}
+
+// faster returns the error of a rename that has lost to one to this destination.
+func (r *renaming) faster(destination string) error {
+	return &ConflictError{Key: r.from.Key, RenamedTo: destination}
+}
+
+// meet handles the mark that another call has made. It reports whether this call is over;
+// otherwise the mark is now its own.
+func (r *renaming) meet(ctx context.Context) (done Renamed, over bool, err error) {
+	own := r.mark.Destination
+	met, held, err := r.c.readMark(ctx, r.name)
+	if errors.Is(err, store.ErrNotFound) {
+		r.again = true // the other one is done, or has copied nothing
+		return done, true, store.MarkNotApplied(fmt.Errorf("%w: the store refuses to create %q, although nothing is there", store.ErrUnavailable, markPrefix+r.name))
+	}
+	if err != nil {
+		return done, true, store.MarkNotApplied(err)
+	}
+	other := met.Destination
+	if other != own && !met.Copied && age(held) < markAge+time.Duration(r.from.Size>>20)*time.Second {
+		return done, true, r.faster(other)
+	}
+	var now state
+	if other != own || met.Copied {
+		if now, err = r.c.current(ctx, other); err != nil {
+			return done, true, store.MarkNotApplied(err)
+		}
+	}
+	r.mark, r.held = met, held
+	if !met.Copied {
+		if other != own && now.copiedBy(r.name) {
+			r.mark.Copied = true
+		} else if other != own {
+			r.mark.Destination = own
+			r.mark.Displaced = append(slices.DeleteFunc(met.Displaced, func(d string) bool { return d == own }), other)
+		}
+		if err := r.write(ctx, WriteOptions{Base: &held}); err != nil {
+			if r.again = store.OutcomeOf(err) == store.NotApplied && errors.Is(err, store.ErrConflict); r.again {
+				return done, true, r.faster(other)
+			}
+			r.again = store.OutcomeOf(err) == store.Unknown && !store.Permanent(err)
+			return done, true, store.MarkNotApplied(err)
+		}
+	}
+	if !r.mark.Copied {
+		return done, false, nil
+	}
+	done, err = r.finish(ctx, Renamed{Info: now.info, Resumed: true})
+	if other != own || err == nil && !now.copiedBy(r.name) { // the copy was changed or removed since
+		return Renamed{}, true, r.faster(other)
+	}
+	return done, true, err
+}
+
+// age returns how old a state is, by the store's clock if that is known.
+func age(info Info) time.Duration {
+	if info.Now.IsZero() {
+		return time.Since(info.Modified)
+	}
+	return info.Now.Sub(info.Modified)
+}
+
+// copiedBy reports whether this is a copy that a rename with this mark has made.
+func (s state) copiedBy(name string) bool {
+	from := s.info.Stamp.From
+	return !s.absent && !s.info.Stamp.Deleted && from != nil && from.Rename == name
+}
+
+// copy makes the copy, unless an earlier call with the same destination has made it.
+func (r *renaming) copy(ctx context.Context) (Renamed, error) {
+	o := r.o
+	o.rename = r.name
+	info, err := r.c.copy(ctx, r.from, r.mark.Destination, o)
+	if errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied {
+		if now, lookErr := r.c.current(ctx, r.mark.Destination); lookErr == nil && now.copiedBy(r.name) {
+			return Renamed{Info: now.info, Resumed: true}, nil
+		}
+	}
+	return Renamed{Info: info}, err
+}
+
+// discard removes the copy that a rename with this mark has made.
+func (c *Client) discard(ctx context.Context, name, key string) error {
+	now, err := c.current(ctx, key)
+	if err != nil || !now.copiedBy(name) {
+		return err
+	}
+	return c.delete(ctx, key, WriteOptions{Base: &now.info, Fence: now.info.Stamp.Fence, orAbsent: true})
+}
+
+// withdraw removes the mark of a rename that has copied nothing, also if the context has
+// ended. A mark that stays is displaced in time.
+func (r *renaming) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	if err := r.c.delete(ctx, r.held.Key, WriteOptions{Base: &r.held, orAbsent: true}); err != nil {
+		r.c.o.Log.Debug("the mark of a rename that has copied nothing stays for a while", "key", r.held.Key, "error", err)
+	}
+}
+
+// overtaken handles a rename that has copied, and whose mark another call has changed.
+func (r *renaming) overtaken(ctx context.Context, done Renamed) (Renamed, error) {
+	own := r.mark.Destination
+	met, held, err := r.c.readMark(ctx, r.name)
+	for try := 1; err == nil && met.Destination == own && !met.Copied && try <= r.c.o.Tries; try++ {
+		// Another call with the same destination, which finds this copy.
+		r.mark = met
+		r.mark.Copied = true
+		if err := r.write(ctx, WriteOptions{Base: &held}); err == nil {
+			return r.finish(ctx, done)
+		} else if store.OutcomeOf(err) != store.NotApplied || !errors.Is(err, store.ErrConflict) {
+			return done, r.half(err)
+		}
+		met, held, err = r.c.readMark(ctx, r.name)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		// Only a call with the same destination can have removed it, having done the rest.
+		now, err := r.c.current(ctx, own)
+		if err != nil || !now.copiedBy(r.name) {
+			return done, r.half(errors.Join(errors.New("the mark of the rename is gone, and so is the copy"), err))
+		}
+		done.SourceGone = true
+		return done, nil
+	case err != nil:
+		return done, r.half(err)
+	case met.Destination == own && met.Copied:
+		r.mark, r.held = met, held
+		return r.finish(ctx, done)
+	case !met.Copied:
+		return done, r.half(fmt.Errorf("a rename of it to %q has taken its place, and is not done", met.Destination))
+	}
+	if err := r.c.discard(ctx, r.name, own); err != nil {
+		return done, r.half(fmt.Errorf("a rename of it to %q has taken its place; removing the copy: %w", met.Destination, err))
+	}
+	if !r.o.IfAbsent {
+		return Renamed{}, store.MarkUnknown(fmt.Errorf("a rename of it to %q has taken its place; what was at %q before is overwritten", met.Destination, own))
+	}
+	return Renamed{}, r.faster(met.Destination)
+}
+
+// finish deletes the source and the mark of a rename that has won.
+func (r *renaming) finish(ctx context.Context, done Renamed) (Renamed, error) {
+	source := r.from.Key
+	err := r.c.delete(ctx, source, WriteOptions{Base: &r.from, Fence: r.o.Fence, Force: r.o.Force, orAbsent: true})
+	if err != nil {
+		now, lookErr := r.c.current(ctx, source)
+		switch {
+		case lookErr != nil, !now.absent && !now.info.Stamp.Deleted && now.version() == r.from.Version && now.info.Stamp.Write == r.from.Stamp.Write:
+			return done, r.half(err)
+		case now.absent || now.info.Stamp.Deleted:
+			done.SourceGone, err = true, nil
+		default:
+			err = r.half(err) // another state, which stays
+		}
+	}
+	r.c.clean(ctx, r.name, r.mark)
+	return done, err
+}
+
+// clean removes what displaced renames have copied, and the mark, unless displaced renames
+// may need it.
+func (c *Client) clean(ctx context.Context, name string, m mark) {
+	for _, key := range m.Displaced {
+		if err := c.discard(ctx, name, key); err != nil {
+			c.o.Log.Debug("the copy of a rename that was displaced stays", "key", key, "error", err)
+		}
+	}
+	if len(m.Displaced) > 0 {
+		return
+	}
+	// Without a condition: no call changes a mark that says "copied".
+	if err := c.bucket.Delete(ctx, markPrefix+name, nil); err != nil {
+		c.o.Log.Debug("the mark of a rename that is done stays", "key", markPrefix+name, "error", err)
+	}
+}
+
+// renamed answers for a rename whose source is gone: an earlier one to this destination may
+// have won.
+func (c *Client) renamed(ctx context.Context, source, destination string, o WriteOptions, absent error) (Renamed, error) {
+	now, err := c.current(ctx, destination)
+	if err != nil {
+		return Renamed{}, store.MarkNotApplied(err)
+	}
+	from := now.info.Stamp.From
+	if now.absent || now.info.Stamp.Deleted || from == nil || from.Rename == "" || from.Key != folded(source) ||
+		o.SourceIfMatch != "" && from.Version != Version(folded(string(o.SourceIfMatch))) {
+		return Renamed{}, store.MarkNotApplied(absent)
+	}
+	m, _, err := c.readMark(ctx, from.Rename)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return Renamed{}, store.MarkNotApplied(err)
+	case m.Destination == destination:
+		c.clean(ctx, from.Rename, m)
+	default:
+		if m.Copied {
+			if err := c.discard(ctx, from.Rename, destination); err != nil {
+				c.o.Log.Debug("the copy of a rename that was displaced stays", "key", destination, "error", err)
+			}
+		}
+		return Renamed{}, store.MarkNotApplied(absent)
+	}
+	return Renamed{Info: now.info, Resumed: true, SourceGone: true}, nil
+}
+
+// RenameError says that a rename has made its copy, and has not deleted the source, or
+// does not know whether it has. Its outcome is Unknown; call Rename again, which finishes.
+type RenameError struct {
+	Source, Destination string
+	Err                 error // of the delete
+}
+
+func (e *RenameError) Error() string {
+	return fmt.Sprintf("it was copied to %q, but %q was not deleted: %v", e.Destination, e.Source, e.Err)
+}
+
+// Unwrap returns Err, unless that is a conflict: an error of unknown outcome matches none.
+func (e *RenameError) Unwrap() error {
+	if errors.Is(e.Err, store.ErrConflict) {
+		return nil
+	}
+	return e.Err
+}
+
+// Outcome is Unknown.
+func (e *RenameError) Outcome() store.Outcome { return store.Unknown }
