@@ -2,11 +2,17 @@ package s3bucket_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -71,5 +77,31 @@ func resumes(t *testing.T, body string, replies, other bool, want store.Outcome)
 	if err != nil || now.Size != int64(len(body)) || now.Metadata["a"] != "b" || now.Version != info.Version ||
 		now.Stamp.Write == "" || now.Stamp.Write != unfinished.Upload.Metadata["holdfast-write"] || now.Stamp.Before[0] != base.Stamp.Write {
 		t.Errorf("got %+v, %v", now, err)
+	}
+}
+
+// TestQuietSDK: the SDK writes nothing to the log of a program that has not asked for it, as
+// the default log is standard error.
+func TestQuietSDK(t *testing.T) {
+	for mode, wants := range map[aws.ClientLogMode]bool{0: false, aws.LogRequest: true} {
+		wrote := ""
+		f := awstest.NewS3("bucket")
+		b, err := s3bucket.New(f.Client(func(o *s3.Options) {
+			o.ClientLogMode = mode
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenSupported
+			o.Logger = logging.LoggerFunc(func(class logging.Classification, format string, v ...any) {
+				wrote += fmt.Sprintf(string(class)+" "+format+"\n", v...)
+			})
+		}), "bucket", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Put("bucket", "k", []byte("without a checksum"))
+		if _, _, err := object.ReadAll(t.Context(), b, "k", 1<<10, nil); err != nil {
+			t.Fatal(err)
+		}
+		if wants != (wrote != "") {
+			t.Errorf("mode %v: it wrote %q", mode, wrote)
+		}
 	}
 }

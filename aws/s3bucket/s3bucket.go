@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/holdfast-go/holdfast/aws/internal/awscall"
 	"github.com/holdfast-go/holdfast/aws/internal/endpoint"
@@ -268,9 +269,13 @@ func (b *Bucket) send(ctx context.Context, c *awscall.Call, timeout time.Duratio
 	return nil
 }
 
-// once switches off retries and lets c watch the request.
+// once switches off retries and lets c watch the request. A program that has asked for no log
+// gets none: by default the SDK would write to standard error that an answer has no checksum.
 func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 	return func(o *s3.Options) {
+		if o.ClientLogMode == 0 {
+			o.Logger = logging.Nop{}
+		}
 		o.Retryer = aws.NopRetryer{}
 		o.HTTPClient = c.Watch(b.http)
 	}
