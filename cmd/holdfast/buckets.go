@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
@@ -315,7 +316,7 @@ func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err err
 	if err == nil && p[paramIndex] != "" {
 		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
 	} else if err == nil {
-		opened.Client, err = object.New(remembering{b, remembered}, opts)
+		opened.Client, err = object.New(remembering{b, remembered, new(sync.Map)}, opts)
 	}
 	if err != nil {
 		return bucket{}, errors.Join(err, opened.Close())
@@ -426,6 +427,7 @@ func (o abilitiesOf) forget() {
 type remembering struct {
 	*s3bucket.Bucket
 	abilitiesOf
+	lacking *sync.Map // what this run has found out, by ability: an error
 }
 
 // Unwrap implements [object.As].
@@ -436,6 +438,9 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 	for _, a := range abilities {
 		if r.noConditionalPut && slices.Contains([]object.Ability{object.PutIfAbsent, object.PutIfMatch, object.PartsIfAbsent, object.PartsIfMatch}, a) {
 			return &object.UnsupportedError{Ability: a, Found: "the URL says conditional_put=disabled"}
+		}
+		if found, ok := r.lacking.Load(a); ok {
+			return found.(error)
 		}
 		if r.lacks(a).is() {
 			return &object.UnsupportedError{Ability: a, Found: "an earlier run found so, which holdfast doctor makes forgotten"}
@@ -451,6 +456,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 			}
 		case errors.Is(err, errors.ErrUnsupported):
 			r.lacks(a).note()
+			r.lacking.Store(a, err)
 		}
 		if err != nil {
 			return err

@@ -19,6 +19,8 @@ import (
 // else has conditions),
 // copies (it ignores the conditions on the destination of a copy, and honours them where an
 // upload in parts is completed, as MinIO and versitygw do),
+// gone (a delete on a condition succeeds where there is no object, as on versitygw),
+// marker (with versions, what was deleted is in the way of a create, as on versitygw),
 // lose=OP (the reply to the first one is lost), break (every other GET breaks off), hang=OP (no answer comes).
 func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 	stand := awstest.NewS3("bucket", "other")
@@ -34,6 +36,10 @@ func cmdS3(ts *testscript.TestScript, neg bool, args []string) {
 			stand.Broken = awstest.S3Broken{NoConditions: true, IgnoreCopySource: false, CopyHeader: "X-If-Absent", CopyRefused: 409}
 		case "copies":
 			stand.Broken.IgnoreOnCopy = true
+		case "gone":
+			stand.Broken.IgnoreDeleteGone = true
+		case "marker":
+			stand.Versioning, stand.Broken.MarkerExists = "Enabled", true
 		case "silent":
 			silent := false
 			stand.AddWhen(func(r awstest.Request) bool {
