@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -142,6 +143,9 @@ func (o *objectClient) call(ctx context.Context) {
 		o.puts++
 		op.body = fmt.Sprintf("%d.%d", o.id, o.puts)
 		opts := &object.WriteOptions{Base: o.base, IfAbsent: o.base == nil}
+		if choice > 7 && o.base != nil {
+			opts = &object.WriteOptions{IfMatch: o.base.Version}
+		}
 		if choice == 4 && o.deletes {
 			opts, op.any = nil, true
 		}
@@ -174,6 +178,17 @@ func read(ctx context.Context, c *object.Client) ([]byte, object.Info, error) {
 	return body, info, nil
 }
 
+// slow is a bucket whose puts take a moment, in which others come between the two copies of a
+// request that is repeated.
+type slow struct{ object.Bucket }
+
+func (b slow) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	time.Sleep(rand.N(200 * time.Microsecond))
+	return b.Bucket.Put(ctx, key, body, opts)
+}
+
+func (b slow) Unwrap() object.Bucket { return b.Bucket }
+
 // Several clients put, replace and delete one object, while one request in four fails,
 // loses its reply, is repeated, or comes late. What they were told can be explained by one
 // object. The rounds in which requests are repeated are short, and nothing is deleted or
@@ -198,15 +213,20 @@ func TestObjectHistories(t *testing.T) {
 			count := make(map[store.Outcome]int)
 			for round := range rounds {
 				seed, deletes, calls := rand.Uint64(), round%2 == 0, 16
-				if !deletes {
-					calls = 2
-				}
 				below, err := open()
 				if err != nil {
 					t.Fatal(err)
 				}
+				if !deletes {
+					calls = 3
+					below = slow{below}
+				}
 				faulty := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
-					fault := objecttest.Fault(rand.New(rand.NewPCG(seed, uint64(c.N))).IntN(16))
+					rnd := rand.New(rand.NewPCG(seed, uint64(c.N)))
+					fault := objecttest.Fault(rnd.IntN(16))
+					if !deletes && rnd.IntN(3) == 0 {
+						fault = objecttest.Repeat
+					}
 					if fault > objecttest.Late || fault == objecttest.Repeat && deletes {
 						return objecttest.Pass
 					}
