@@ -39,3 +39,22 @@ func TestTransferShowsItsProgress(t *testing.T) {
 	term = onTerminal(t, p.dir, p.bin, "get", store)
 	term.expect(strings.ReplaceAll("standard output is a terminal", " ", `\s+`))
 }
+
+// On a terminal doctor shows each step, and leaves a line for each that took long; in a pipe it
+// says at the beginning that it takes long where every write waits.
+func TestDoctorShowsItsSteps(t *testing.T) {
+	p := newPlace(t)
+	store, _ := serveS3(t, func(s *awstest.S3) { s.Versioning = "Enabled" })
+	store = strings.Replace(store, "s3://", "s3+versioned://", 1) + "&life=300ms"
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	term := onTerminal(t, p.dir, p.bin, "--store", store, "doctor")
+	term.expect(`each write waits for a pause`)
+	term.expect(`looking at settings of the bucket \.\.\.`)
+	term.expect(`looking at \d+ more rules of a register at once \.\.\.`)
+	term.expect(`looked at \d+ more rules of a register at once \(\d+s\)\r?\n`)
+	term.expect(`leases are safe on this store`)
+	if err := term.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -10,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
@@ -96,10 +99,8 @@ func (a *app) doctor(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	show := a.progress()
-	report, err := doctor.Run(ctx, target, &doctor.Options{
-		Progress: func(what string) { show("looking at " + what + " ...") },
-	})
+	show := a.steps()
+	report, err := doctor.Run(ctx, target, &doctor.Options{Progress: show})
 	show("")
 	if err != nil {
 		for _, left := range report.Left {
@@ -136,6 +137,27 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	return doctorStatus(report.Verdict)
+}
+
+// steps returns a function that shows on a terminal what doctor looks at. A step that took a
+// second or more leaves a line. An empty text is the end. In a pipe the function shows nothing.
+func (a *app) steps() func(what string) {
+	f, ok := a.stderr.(*os.File)
+	if a.quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(string) {}
+	}
+	var last string
+	var began time.Time
+	return func(what string) {
+		line := "\r\x1b[K"
+		if took := time.Since(began); last != "" && took >= time.Second {
+			line += fmt.Sprintf("looked at %s (%v)\n", last, took.Round(time.Second))
+		}
+		if last, began = what, time.Now(); what != "" {
+			line += "looking at " + what + " ..."
+		}
+		fmt.Fprint(a.stderr, line)
+	}
 }
 
 // interrupted is the cause of a context that a signal ended.
@@ -179,7 +201,9 @@ func (a *app) patient(ctx context.Context) (_ *doctor.Target, leave func(), err 
 	case "s3":
 		target, leave, err = a.s3Patient(ctx, raw)
 	case s3verstore.Scheme:
-		target, err = versionedPatient(ctx, raw)
+		if target, err = versionedPatient(ctx, raw); err == nil {
+			a.notef("each write waits for a pause on this store: doctor takes a minute or two")
+		}
 	case "dynamodb":
 		target, err = dynamoPatient(ctx, raw)
 	default:

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,6 +155,10 @@ type examination struct {
 	// remembers does not hide what the store does.
 	handles [2]store.Store
 
+	// atOnce says that the rules of registers are tried at the same time: every write waits
+	// for a pause. Each rule has keys of its own.
+	atOnce bool
+
 	mu      sync.Mutex
 	keys    map[string]struct{} // of registers that may have been made
 	objects map[string]struct{} // of objects
@@ -209,11 +214,14 @@ func (e *examination) examine(ctx context.Context) {
 		steps = e.target.steps(e)
 	}
 	steps = append(steps, (&registers{e}).steps()...)
-	for _, s := range steps {
-		if ctx.Err() != nil {
-			return
+	for len(steps) > 0 && ctx.Err() == nil {
+		n := 1
+		// Not the first rule, which shows missing rights, nor the last, which measures.
+		if e.atOnce && steps[0].id == firstAtOnce {
+			n = len(steps) - 1
 		}
-		checks := e.step(ctx, s)
+		checks := e.together(ctx, steps[:n])
+		steps = steps[n:]
 		e.report.Checks = append(e.report.Checks, checks...)
 		stop := false
 		for _, c := range checks {
@@ -229,10 +237,25 @@ func (e *examination) examine(ctx context.Context) {
 	}
 }
 
+// together runs steps at the same time.
+func (e *examination) together(ctx context.Context, steps []step) (checks []Check) {
+	what := steps[0].what
+	if len(steps) > 1 {
+		what = fmt.Sprintf("%d more rules of a register at once", len(steps))
+	}
+	e.progress(what)
+	found := make([][]Check, len(steps))
+	var wg sync.WaitGroup
+	for i, s := range steps {
+		wg.Go(func() { found[i] = e.step(ctx, s) })
+	}
+	wg.Wait()
+	return slices.Concat(found...)
+}
+
 // step runs one step within its time. A step that does not end is left running: a system
 // call that hangs cannot be stopped.
 func (e *examination) step(ctx context.Context, s step) []Check {
-	e.progress(s.what)
 	ctx, cancel := context.WithTimeout(ctx, e.o.StepTime)
 	defer cancel()
 	done := make(chan []Check, 1)

@@ -26,10 +26,13 @@ const (
 // registers are the checks of every store: the contract of a register.
 type registers struct{ *examination }
 
+// firstAtOnce is the first rule that can be tried beside those that follow it, but for the last.
+const firstAtOnce = "create-race"
+
 func (r *registers) steps() []step {
 	return []step{
 		r.rule("create-twice", "create-if-absent twice", (*registerrules.Space).CreateTwice, "the second was refused"),
-		r.rule("create-race", fmt.Sprintf("create-if-absent by %d at once", r.o.Racers), (*registerrules.Space).RaceCreate, oneWon, r.o.Rounds, r.o.Rounds),
+		r.rule(firstAtOnce, fmt.Sprintf("create-if-absent by %d at once", r.o.Racers), (*registerrules.Space).RaceCreate, oneWon, r.o.Rounds, r.o.Rounds),
 		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", r.o.Racers), (*registerrules.Space).RaceSwap, oneWon, r.o.Rounds, r.o.Rounds),
 		r.wrongVersion(),
 		r.rule("missing-key", "a write that names a version of what is not there", (*registerrules.Space).PutAbsent, "refused, and nothing was made"),

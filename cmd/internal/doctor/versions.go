@@ -18,7 +18,7 @@ type versions struct {
 }
 
 // VersionedS3 is a bucket with versions on S3, of whose server no conditions are asked.
-// Each write there waits for a pause, so that the examination takes minutes.
+// Each write there waits for a pause, so that the examination takes a minute or two.
 func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Options) *Target {
 	p := &versions{}
 	return &Target{
@@ -33,7 +33,7 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 				}
 				handles, p.st = append(handles, st), st
 			}
-			e.o.Rounds, e.o.Samples = 1, min(e.o.Samples, 3)
+			e.o.Rounds, e.o.Samples, e.atOnce = 1, min(e.o.Samples, 3), true
 			e.o.StepTime = max(e.o.StepTime, 30*p.st.Pause())
 			if err := e.use(true, handles...); err != nil {
 				return err

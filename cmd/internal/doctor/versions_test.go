@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
@@ -57,7 +58,13 @@ func TestVersionedS3(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				began := time.Now() // in the bubble: with pauses of 6 s and requests that take no time
 				tt.check(t, examine(t, doctor.VersionedS3(b, "app", nil), quick()))
+				took := time.Since(began)
+				t.Logf("it takes %v", took)
+				if took > 100*time.Second {
+					t.Errorf("it takes %v", took)
+				}
 				if left := len(s.Keys("bucket")); left != before {
 					t.Errorf("%d objects are left, %d were there: %q", left, before, s.Keys("bucket"))
 				}
