@@ -16,6 +16,7 @@ var plain = []string{
 	"SECURITY.md",
 	"docs/adding-a-store.md",
 	"docs/checkpoints.md",
+	"docs/large-items.md",
 	"docs/migrating.md",
 	"docs/performance.md",
 	"docs/quickstart.md",
