@@ -95,7 +95,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		return err
 	}
 	if a.json {
-		return a.printJSON(viewOf(lease.Info{Record: rec}, st.url))
+		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
 	others := fmt.Sprintf("others can take it when its holder has stopped, and at the latest %v after its last renewal", rec.TTL)
 	if now {

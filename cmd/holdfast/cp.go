@@ -121,7 +121,7 @@ func localName(arg string) (string, error) {
 	switch {
 	case arg == "":
 		return "", usagef("the name is empty")
-	case isURL && openers()[strings.ToLower(scheme)] != nil, strings.Contains(arg, "://"):
+	case missesColon(arg), isURL && openers()[strings.ToLower(scheme)] != nil, strings.Contains(arg, "://"):
 		return "", nil
 	case isURL && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
 		if _, err := os.Lstat(arg); err != nil {

@@ -60,7 +60,7 @@ func TestLongNamesKeepTheColumns(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
 	long := strings.Repeat("n", 200)
 	p.must(t, store, "run", long, "--", "true")
-	if out := p.must(t, store, "ls"); !strings.Contains(out, long) {
+	if out := p.must(t, store, "ls", "--all"); !strings.Contains(out, long) {
 		t.Errorf("a pipe gets %s", out)
 	}
 }

@@ -24,7 +24,7 @@ func TestJSONGolden(t *testing.T) {
 		Name: "jobs/nightly", State: lease.Held, Token: 1795220270042, Holder: "ada@db1 pid 4711",
 		TTL: 30 * time.Second, Granted: at, Renewed: at.Add(10 * time.Second), Data: []byte("step 3"),
 	}
-	lock := viewOf(lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
+	lock := viewOf(nil, lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
 	member := lease.Member{Session: "S", Grant: "S.1", TTL: 30 * time.Second, Since: at, Token: 1795220270042}
 	reader, slot, waiter := member, member, member
 	reader.Mode, slot.Mode, slot.Slot, waiter.Mode, waiter.Token = lease.ModeShared, lease.ModeSlot, 2, lease.ModeExclusive, 0
@@ -55,9 +55,9 @@ func TestJSONGolden(t *testing.T) {
 	for name, v := range map[string]any{
 		"lock": lock,
 
-		"readers":   viewOf(lease.Info{Record: read}, "file:/x"),
-		"slots":     viewOf(lease.Info{Record: slots}, "file:/x"),
-		"insession": viewOf(lease.Info{Record: under}, "file:/x"),
+		"readers":   viewOf(nil, lease.Info{Record: read}, "file:/x"),
+		"slots":     viewOf(nil, lease.Info{Record: slots}, "file:/x"),
+		"insession": viewOf(nil, lease.Info{Record: under}, "file:/x"),
 
 		"watch": watchLine{Time: at, lockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
@@ -68,7 +68,7 @@ func TestJSONGolden(t *testing.T) {
 		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
 		"seen":        seen,
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
-		"candidates":  viewOf(lease.Info{Record: line}, "file:/x"),
+		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Verdict: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
 		"askreaders":  viewOfAsked(lease.Asked{Ask: lease.Ask{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),

@@ -29,12 +29,17 @@ type leaseFlags struct {
 }
 
 func (f *leaseFlags) add(flags *pflag.FlagSet) {
-	f.flags = flags
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long a lease lasts without a renewal (default 30s)")
 	flags.DurationVar(&f.margin, "margin", 0, "kept for timers that are late (default: a tenth of the TTL)")
 	flags.DurationVar(&f.grace, "grace", 0, "time between TERM and KILL when the lease is lost; negative for none (default: TTL/4, at most 5s)")
-	flags.Float64Var(&f.rho, "rho", 0, "assumed bound of the error of a clock's rate (default 0.01)")
+	f.addRho(flags)
 	flags.StringVar(&f.holder, "holder", "", "who holds the lock, for people (default: user, host and process)")
+}
+
+// addRho adds the flag of the commands that judge how long a lock is not renewed, or take it.
+func (f *leaseFlags) addRho(flags *pflag.FlagSet) {
+	f.flags = flags
+	flags.Float64Var(&f.rho, "rho", 0, "assumed bound of the error of a clock's rate (default 0.01)")
 }
 
 // explain names the flags with the values that a client of leases refuses.

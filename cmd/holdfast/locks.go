@@ -46,6 +46,8 @@ type lockView struct {
 	Asked   *askedView   `json:"asked,omitempty"`     // to give way
 	Linger  int64        `json:"linger_ms,omitempty"` // for how long its holder keeps it after its work
 
+	watched time.Duration // for which a waiter watches it before it takes it
+
 	over bool // its session was closed or fenced
 	now  bool // it was broken so that others may take it at once
 }
@@ -135,16 +137,16 @@ func (v *lockView) handedTo() string {
 const handedOver = "session "
 
 // under adds what the records of sessions say of their lock.
-func (v *lockView) under(read map[string]lease.Info) {
+func (v *lockView) under(client *lease.Client, read map[string]lease.Info) {
 	info := read[v.Session]
 	switch r := info.Record; {
 	case r.Name == "":
 	case v.State == string(lease.Held):
 		v.Liveness, v.over = lived(info), r.State != lease.Held
-		v.Renewed, v.Expires, v.Expired = renewal(info)
+		v.Renewed, v.Expires, v.Expired = renewal(client, info)
 	case v.State == string(lease.Broken) && !v.now:
 		v.over = r.State != lease.Held
-		_, v.Expires, _ = renewal(info)
+		_, v.Expires, _ = renewal(client, info)
 	}
 	if info, known := read[v.handedTo()]; known {
 		v.Holder = info.Record.Holder
@@ -154,7 +156,7 @@ func (v *lockView) under(read map[string]lease.Info) {
 			m := &members[i]
 			info = read[m.Session]
 			m.Holder, m.Liveness = info.Record.Holder, lived(info)
-			_, _, m.Expired = renewal(info)
+			_, _, m.Expired = renewal(client, info)
 		}
 	}
 }
@@ -167,14 +169,14 @@ func underAll(ctx context.Context, client *lease.Client, views ...*lockView) err
 	}
 	read, err := sessionsOf(ctx, client, ids)
 	for _, v := range views {
-		v.under(read)
+		v.under(client, read)
 	}
 	return err
 }
 
 // renewal returns when a lease was renewed, when it ends unless it is renewed again, and what
 // is known of its having expired.
-func renewal(info lease.Info) (renewed, expires *time.Time, expired string) {
+func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time, expired string) {
 	r := info.Record
 	if r.Renewed.IsZero() {
 		return nil, nil, ""
@@ -184,7 +186,7 @@ func renewal(info lease.Info) (renewed, expires *time.Time, expired string) {
 		end := r.Renewed.Add(r.TTL)
 		expires = &end
 	}
-	over := time.Duration(float64(r.TTL) * expiryFactor)
+	over := watched(client, r.TTL)
 	switch {
 	case r.State != lease.Held || info.Liveness != store.LivenessUnknown:
 	case info.Age >= over:
@@ -195,10 +197,17 @@ func renewal(info lease.Info) (renewed, expires *time.Time, expired string) {
 	return renewed, expires, expired
 }
 
-// expiryFactor is the allowance for clocks that waiters add to a holder's TTL, by default.
-const expiryFactor = (1 + lease.DefaultRho) / (1 - lease.DefaultRho)
+// watched returns for how long a waiter with the options of the client watches a lock of that TTL
+// before it takes it: an allowance for clocks is added. A nil client has the defaults.
+func watched(client *lease.Client, ttl time.Duration) time.Duration {
+	rho := lease.DefaultRho
+	if client != nil {
+		rho = client.Options().Rho
+	}
+	return time.Duration(float64(ttl) * (1 + rho) / (1 - rho))
+}
 
-func viewOf(info lease.Info, url string) lockView {
+func viewOf(client *lease.Client, info lease.Info, url string) lockView {
 	r := info.Record
 	v := lockView{
 		Name: r.Name, State: string(r.State), Token: r.Token, Holder: r.Holder,
@@ -208,7 +217,8 @@ func viewOf(info lease.Info, url string) lockView {
 		v.Granted = &r.Granted
 	}
 	v.now = r.State == lease.Broken && r.Now
-	v.Renewed, v.Expires, v.Expired = renewal(info)
+	v.Renewed, v.Expires, v.Expired = renewal(client, info)
+	v.watched = watched(client, r.TTL)
 	if r.Session != "" { // its session is renewed, and this record is not
 		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
@@ -235,7 +245,7 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 	if err != nil {
 		return lockView{}, err
 	}
-	v := viewOf(info, url)
+	v := viewOf(client, info, url)
 	if files, ok := store.As[interface {
 		Orphans(ctx context.Context, announcement string) ([]int, bool)
 	}](st); ok && info.Liveness == store.Alive {
@@ -248,13 +258,16 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 
 func (a *app) lsCommand() *cobra.Command {
 	var state string
-	var recursive bool
+	var recursive, all bool
+	f := &leaseFlags{}
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Short:   "List locks: who holds what, since when",
 		GroupID: groupLocks,
 		Long: `List locks: who holds what, since when, with which token. With a prefix those of that
-name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old.
+name and below it: jobs is jobs, jobs/a and jobs/b, but not jobs-old. A lock that is free is left
+out, unless clients wait for it, it is not free yet, or has a last run; --all, --state free and
+--json list those, too.
 
 "held (alive)" is said where the store can tell that the holder's process lives,
 "held (dead)" where it can tell that it does not, and "held (orphans)" where it is dead
@@ -281,6 +294,9 @@ With --recursive it lists all.`,
 					if state != "" {
 						return usagef("--state is of locks, and %s is the URL of objects", args[0])
 					}
+					if all {
+						return usagef("--all is of locks, and %s is the URL of objects", args[0])
+					}
 					return a.lsObjects(cmd.Context(), args[0], recursive)
 				}
 				prefix = strings.TrimSuffix(args[0], "/")
@@ -293,16 +309,18 @@ With --recursive it lists all.`,
 			default:
 				return usagef("--state is held, shared, free, broken or unreadable, not %q", state)
 			}
-			return a.ls(cmd.Context(), prefix, state)
+			return a.ls(cmd.Context(), f, prefix, state, all || state != "")
 		},
 	}
+	f.addRho(cmd.Flags())
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also the locks that are free")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "of objects, list all levels")
 	cmd.Flags().StringVar(&state, "state", "", "only locks in this state: held, shared, free, broken or unreadable")
 	return cmd
 }
 
-func (a *app) ls(ctx context.Context, prefix, state string) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all bool) error {
+	client, st, err := a.client(ctx, a.storeURL, f)
 	if err != nil {
 		return err
 	}
@@ -315,9 +333,19 @@ func (a *app) ls(ctx context.Context, prefix, state string) error {
 	if a.json {
 		return errors.Join(a.printJSON(views), err)
 	}
+	free := 0
+	if !all {
+		listed := len(views)
+		views = slices.DeleteFunc(views, (*lockView).idle)
+		free = listed - len(views)
+	}
 	if len(views) == 0 {
 		if err != nil {
 			return err
+		}
+		if free > 0 {
+			a.notef("no locks in use on %s; --all lists the free ones (%d)", st.url, free)
+			return nil
 		}
 		below, that := "", ""
 		if prefix != "" {
@@ -428,6 +456,11 @@ func (v *lockView) whose() string {
 	return strings.Join(names, ", ")
 }
 
+// idle reports whether no client uses the lock, and there is nothing to tell of it but its token.
+func (v *lockView) idle() bool {
+	return v.State == string(lease.Free) && len(v.Queue) == 0 && v.LastRun == nil && (v.After == nil || v.After.Before(time.Now()))
+}
+
 // plainState returns the state, and what is known of the holder's process.
 func (v *lockView) plainState() string {
 	switch {
@@ -450,8 +483,7 @@ func (v *lockView) plainState() string {
 
 // explained explains a state that is not plain.
 func (v *lockView) explained() string {
-	ttl := time.Duration(v.TTL) * time.Millisecond
-	waited := time.Duration(float64(ttl) * expiryFactor).Round(time.Millisecond)
+	waited := v.watched.Round(time.Millisecond)
 	switch {
 	case v.Expired == "certain":
 		return fmt.Sprintf("its holder has not renewed it for longer than its TTL, by the store's clock: the next one that asks can take it, or has to watch it for %v first", waited)
@@ -485,7 +517,7 @@ func holdersOf(ctx context.Context, client *lease.Client, r lease.Record) string
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namesWithin)
 	defer cancel()
 	r.Queue = nil
-	v := viewOf(lease.Info{Record: r}, "")
+	v := viewOf(client, lease.Info{Record: r}, "")
 	all := v.Holders
 	v.Holders = all[:min(mostNamed, len(all))]
 	_ = underAll(ctx, client, &v) // else they are named by their sessions
@@ -555,11 +587,13 @@ func (a *app) printJSON(v any) error {
 }
 
 func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{
+	f := &leaseFlags{}
+	cmd := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show one lock",
 		GroupID: groupLocks,
-		Long: `Show one lock: its state, its token, and who holds it or held it last.
+		Long: `Show one lock: its state, its token, and who holds it or held it last. When others may take it
+depends on their --rho: give the same one here.
 
 The exit status is 66 if there is no lock of that name: no holder has ever taken it, or gc
 has removed it.`,
@@ -567,9 +601,11 @@ has removed it.`,
   holdfast show nightly --json | jq .token`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), args[0])
+			return a.show(cmd.Context(), f, args[0])
 		},
 	}
+	f.addRho(cmd.Flags())
+	return cmd
 }
 
 // areOf returns "1 is", or "2 are" with another number.
@@ -618,8 +654,8 @@ func (v *askedView) line(plain bool) string {
 	return text
 }
 
-func (a *app) show(ctx context.Context, name string) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
+	client, st, err := a.client(ctx, a.storeURL, f)
 	if err != nil {
 		return err
 	}

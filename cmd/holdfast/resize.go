@@ -51,7 +51,7 @@ func (a *app) resize(ctx context.Context, name string, slots int) error {
 		return err
 	}
 	if a.json {
-		return a.printJSON(viewOf(lease.Info{Record: rec}, st.url))
+		return a.printJSON(viewOf(client, lease.Info{Record: rec}, st.url))
 	}
 	a.notef("%q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
 	return nil

@@ -198,11 +198,18 @@ func (a *app) missing(u *url.URL, standard bool) (opened, error) {
 	return opened{}, nil
 }
 
+// missesColon reports whether a text is most likely a URL whose colon is missing, as in s3//BUCKET.
+func missesColon(raw string) bool {
+	scheme, _, found := strings.Cut(raw, "//")
+	return found && openers()[strings.ToLower(scheme)] != nil
+}
+
 // unknownStore is the error for a store whose scheme is unknown. It repeats only parts of
 // the URL that cannot hold a password.
 func unknownStore(raw string) error {
 	known := schemes()
-	if scheme, _, found := strings.Cut(raw, "//"); found && openers()[strings.ToLower(scheme)] != nil {
+	if missesColon(raw) {
+		scheme, _, _ := strings.Cut(raw, "//")
 		return usagef("a : is missing in the URL of a store: write %s://... (for a directory of that name file:./%s//...)", scheme, scheme)
 	}
 	if strings.ContainsAny(raw, ":@?#=%") {

@@ -27,6 +27,7 @@ type watchLine struct {
 func (a *app) watchCommand() *cobra.Command {
 	var renewals bool
 	var poll time.Duration
+	f := &leaseFlags{}
 	cmd := &cobra.Command{
 		Use:     "watch [PREFIX]",
 		Short:   "Tell of every change to a lock, or to all locks below a prefix",
@@ -46,16 +47,17 @@ It begins with the state as it is. States that come and go quickly may be missed
 			if poll <= 0 {
 				return usagef("--poll is longer than zero")
 			}
-			return a.watch(cmd.Context(), prefix, renewals, poll)
+			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
 	}
+	f.addRho(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "tell of renewals, too")
 	cmd.Flags().DurationVar(&poll, "poll", 2*time.Second, "how often to look for new locks")
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, prefix string, renewals bool, poll time.Duration) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals bool, poll time.Duration) error {
+	client, st, err := a.client(ctx, a.storeURL, f)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 		if ctx.Err() != nil {
 			return
 		}
-		line := watchLine{Time: time.Now(), lockView: viewOf(info, url)}
+		line := watchLine{Time: time.Now(), lockView: viewOf(client, info, url)}
 		state := stateOf(info.Record)
 		switch {
 		case err != nil:
@@ -162,7 +164,7 @@ func (a *app) watchLine(line watchLine) error {
 	if a.json {
 		return printable.JSON(a.stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.by))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.told(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
