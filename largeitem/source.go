@@ -36,6 +36,10 @@ type Source struct {
 	// ContentType is a MIME type; empty means application/octet-stream.
 	ContentType string
 
+	// Headers are what browsers and caches are sent beside it. They are those of the
+	// upload: content that has not changed keeps what it has; see Always.
+	Headers object.Headers
+
 	// StorageClass and Tags are those of [object.PutOptions], for the object that is
 	// uploaded. Content that has not changed is not uploaded, and keeps what it has; see
 	// Always. A bucket without them refuses with an [object.UnsupportedError]: then
@@ -79,7 +83,7 @@ func newBody(attr string, src Source) (*body, error) {
 	if src.Size < 0 {
 		return nil, fmt.Errorf("%w: the large attribute %q has the size %d", ErrInvalid, attr, src.Size)
 	}
-	if _, err := object.CheckPut("k", &object.PutOptions{StorageClass: src.StorageClass, Tags: src.Tags}, object.StorageClass, object.Tags); err != nil {
+	if _, err := object.CheckPut("k", &object.PutOptions{Headers: src.Headers, StorageClass: src.StorageClass, Tags: src.Tags}, object.StorageClass, object.Tags); err != nil {
 		return nil, fmt.Errorf("%w: the large attribute %q: %w", ErrInvalid, attr, err)
 	}
 	if src.Size > 0 {

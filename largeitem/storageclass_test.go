@@ -33,13 +33,14 @@ func (c *classes) Put(ctx context.Context, key string, body io.Reader, opts *obj
 
 func (c *classes) Unwrap() object.Bucket { return c.Bucket }
 
-// TestStorageClassAndTags: they go with the upload of their attribute. A bucket without them
+// TestStorageClassAndTags: they go, with the headers, with the upload of their attribute. A bucket without them
 // refuses, and then nothing is left.
 func TestStorageClassAndTags(t *testing.T) {
 	w := newWorld(t, nil)
 	src := func() large {
 		archive := largeitem.Text("archived")
 		archive.StorageClass, archive.Tags, archive.ContentType = "STANDARD_IA", map[string]string{"team": "a b"}, "text/plain"
+		archive.Headers = object.Headers{CacheControl: "max-age=60", ContentEncoding: "gzip"}
 		return large{"archive": archive, "body": largeitem.Text("plain")}
 	}
 	_, err := w.store.Create(t.Context(), key("p"), nil, src(), nil)
@@ -59,10 +60,11 @@ func TestStorageClassAndTags(t *testing.T) {
 	if _, err := s.Create(t.Context(), key("p"), nil, src(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.puts) != 1 || c.puts[0].StorageClass != "STANDARD_IA" || !maps.Equal(c.puts[0].Tags, map[string]string{"team": "a b"}) || c.puts[0].ContentType != "text/plain" {
+	if len(c.puts) != 1 || c.puts[0].StorageClass != "STANDARD_IA" || !maps.Equal(c.puts[0].Tags, map[string]string{"team": "a b"}) || c.puts[0].ContentType != "text/plain" ||
+		c.puts[0].Headers != (object.Headers{CacheControl: "max-age=60", ContentEncoding: "gzip"}) {
 		t.Errorf("got %+v", c.puts)
 	}
-	for _, bad := range []largeitem.Source{{StorageClass: "A B"}, {Tags: map[string]string{"": "x"}}} {
+	for _, bad := range []largeitem.Source{{Headers: object.Headers{ContentLanguage: "a\nb"}}, {StorageClass: "A B"}, {Tags: map[string]string{"": "x"}}} {
 		bad.Body = strings.NewReader("x")
 		if _, err := s.Create(t.Context(), key("q"), nil, large{"body": bad}, nil); !errors.Is(err, largeitem.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("%+v: %v", bad, err)

@@ -183,7 +183,7 @@ func (us *uploads) put(ctx context.Context, b *body, u *upload) error {
 	u.ref.Object = name
 	u.nothing = false
 	info, err := s.bucket.Put(ctx, name, sum, &object.PutOptions{
-		ContentType: b.src.ContentType, StorageClass: b.src.StorageClass, Tags: b.src.Tags, Metadata: metadata, Length: max(0, b.size), Progress: us.progressOf(b.attr),
+		ContentType: b.src.ContentType, Headers: b.src.Headers, StorageClass: b.src.StorageClass, Tags: b.src.Tags, Metadata: metadata, Length: max(0, b.size), Progress: us.progressOf(b.attr),
 	})
 	u.replied = sysclock.Read()
 	switch {

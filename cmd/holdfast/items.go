@@ -405,6 +405,8 @@ func (f *itemFlags) writes(flags *pflag.FlagSet) {
 type putFlags struct {
 	attrs, remove, types         []string
 	classes, tags, metadata      []string
+	caches, dispositions         []string
+	encodings, languages         []string
 	set                          string
 	typed, repair                bool
 	ifAbsent, ifExists, replaces bool
@@ -413,6 +415,9 @@ type putFlags struct {
 func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.attrs, "attr", nil, "`NAME=@FILE`: a large attribute; may be given several times")
 	flags.StringArrayVar(&w.types, "content-type", nil, "`NAME=TYPE`: MIME type of a large attribute")
+	for flag, to := range map[string]*[]string{"cache-control": &w.caches, "content-disposition": &w.dispositions, "content-encoding": &w.encodings, "content-language": &w.languages} {
+		flags.StringArrayVar(to, flag, nil, "`NAME=VALUE`: this header of the object of a large attribute")
+	}
 	flags.StringArrayVar(&w.metadata, "metadata", nil, "`NAME:KEY=VALUE` to keep with the object of a large attribute")
 	flags.StringArrayVar(&w.classes, "storage-class", nil, "`NAME=CLASS`: storage class of a large attribute on S3")
 	flags.StringArrayVar(&w.tags, "tag", nil, "`NAME:KEY=VALUE`: tag of the object of a large attribute on S3")
@@ -505,6 +510,10 @@ func (w *putFlags) describe(large largeitem.Large) error {
 		set   func(s *largeitem.Source, key, value string) (twice bool)
 	}{
 		{"content-type", w.types, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.ContentType, value) }},
+		{"cache-control", w.caches, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.CacheControl, value) }},
+		{"content-disposition", w.dispositions, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentDisposition, value) }},
+		{"content-encoding", w.encodings, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentEncoding, value) }},
+		{"content-language", w.languages, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentLanguage, value) }},
 		{"storage-class", w.classes, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.StorageClass, value) }},
 		{"metadata", w.metadata, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Metadata, key, value) }},
 		{"tag", w.tags, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Tags, key, value) }},
