@@ -298,7 +298,10 @@ func (k *StoreKeeper) List(ctx context.Context, prefix string) iter.Seq2[Checkpo
 		batch := make([]string, 0, listBatch)
 		for register, err := range store.List(ctx, k.st, below) {
 			if err != nil {
-				yield(Checkpoint{}, wrap("list", prefix, err))
+				// What was listed before: a directory lists what can be read beside what is damaged.
+				if k.readAll(ctx, batch, yield) {
+					yield(Checkpoint{}, wrap("list", prefix, err))
+				}
 				return
 			}
 			batch = append(batch, register[len(k.opts.KeyPrefix)+1:])

@@ -225,3 +225,44 @@ func TestTwoUsersAndRoot(t *testing.T) {
 		return nil
 	}))
 }
+
+// TestListingsBesideDamage: a listing shows what can be read, and then says what cannot, with 78.
+// A sweep removes nothing then.
+func TestListingsBesideDamage(t *testing.T) {
+	bin := holdfastBinary(t)
+	base := t.TempDir()
+	locks, bucket := filepath.Join(base, "locks"), filepath.Join(base, "bucket")
+	run := func(args ...string) (int, string) {
+		cmd := exec.Command(bin, args...)
+		cmd.Dir, cmd.Stdin = base, strings.NewReader("body")
+		cmd.Env = append(os.Environ(), "HOME="+base, "HOLDFAST_STORE=file:"+locks)
+		return exitOf(t, cmd)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		for _, args := range [][]string{{"run", name, "--", "true"}, {"checkpoint", "advance", name, "1"}, {"put", "-", "file:" + bucket + "/" + name}} {
+			if status, out := run(args...); status != 0 {
+				t.Fatalf("%q: %d: %s", args, status, out)
+			}
+		}
+	}
+	const segment = "000000000001"
+	for _, dir := range []string{locks + "/k/lock+", locks + "/k/checkpoint+", bucket + "/index/k/k+"} {
+		for name, damage := range map[string]func(string) error{
+			"b": os.Remove, // an empty directory
+			"c": func(file string) error { return os.Truncate(file, 20) },
+		} {
+			if err := damage(filepath.Join(dir+name, segment)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, args := range [][]string{{"ls"}, {"checkpoint", "ls"}, {"objects", "file:" + bucket}} {
+		status, out := run(append(args, "--json")...)
+		if status != statusUnsafe || !strings.Contains(out, `"a"`) || !strings.Contains(out, `"d"`) || strings.Count(out, "unreadable") < 2 {
+			t.Errorf("%q: %d: %s", args, status, out)
+		}
+	}
+	if status, out := run("sweep", "file:"+bucket); status != statusUnsafe {
+		t.Errorf("sweep: %d: %s", status, out)
+	}
+}

@@ -220,17 +220,21 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	return b.info(e, v), nil
 }
 
-// List implements [object.Bucket]. It reads the register of each key.
+// List implements [object.Bucket]. It reads the register of each key. Registers that are damaged
+// are an error at its end: the others are listed all the same.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
 	var after string
 	if opts != nil {
 		after = opts.After
 	}
 	return func(yield func(object.Info, error) bool) {
+		var bad []error
 		for e, err := range b.entries(ctx) {
 			if err != nil {
-				yield(object.Info{}, b.opError("list", prefix, err))
-				return
+				if len(bad) < maxBad {
+					bad = append(bad, err)
+				}
+				continue
 			}
 			if !strings.HasPrefix(e.Key, prefix) || after != "" && e.Key <= after {
 				continue
@@ -241,10 +245,17 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 				return
 			}
 		}
+		if len(bad) > 0 {
+			yield(object.Info{}, b.opError("list", prefix, errors.Join(bad...)))
+		}
 	}
 }
 
-// entries yields all entries of the index.
+// maxBad is how many damaged registers a listing names.
+const maxBad = 100
+
+// entries yields all entries of the index, and an error for each register that is damaged. Any
+// other error ends it.
 func (b *Bucket) entries(ctx context.Context) iter.Seq2[current, error] {
 	return func(yield func(current, error) bool) {
 		for key, err := range store.List(ctx, b.index, "") {
@@ -260,7 +271,7 @@ func (b *Bucket) entries(ctx context.Context) iter.Seq2[current, error] {
 					}
 				}
 			}
-			if !yield(e, plain(err)) || err != nil {
+			if !yield(e, plain(err)) || err != nil && !errors.Is(err, store.ErrCorrupt) {
 				return
 			}
 		}
