@@ -266,3 +266,37 @@ func TestListingsBesideDamage(t *testing.T) {
 		t.Errorf("sweep: %d: %s", status, out)
 	}
 }
+
+// TestConfigOfOthers: a file of stores that other users can change is refused, before it says
+// where locks lie.
+func TestConfigOfOthers(t *testing.T) {
+	suitetest.NeedRoot(t, "files of another user")
+	bin := holdfastBinary(t)
+	for name, prepare := range map[string]func(dir, file string) error{
+		"its file":           func(_, file string) error { return os.Chmod(file, 0o666) },
+		"its directory":      func(dir, _ string) error { return os.Chmod(dir, 0o777) },
+		"a group's":          func(dir, _ string) error { return os.Chmod(dir, 0o770) },
+		"another user's":     func(_, file string) error { return os.Chown(file, stranger, stranger) },
+		"in another's place": func(dir, _ string) error { return os.Chown(dir, stranger, stranger) },
+		"a link":             func(_, file string) error { return errors.Join(os.Rename(file, file+"2"), os.Symlink(file+"2", file)) },
+		"":                   func(string, string) error { return nil },
+	} {
+		home := t.TempDir()
+		dir := filepath.Join(home, ".config")
+		file := filepath.Join(dir, "holdfast.conf")
+		text := "store there = file:" + home + "/there\ndefault = there\n"
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(file, []byte(text), 0o600), prepare(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(bin, "run", "job", "--", "true")
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		status, out := exitOf(t, cmd)
+		want := statusUnsafe
+		if name == "" {
+			want = 0
+		}
+		if _, err := os.Stat(home + "/there"); status != want || (err == nil) != (want == 0) {
+			t.Errorf("%s: status %d, want %d (%v): %s", name, status, want, err, out)
+		}
+	}
+}
