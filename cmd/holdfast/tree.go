@@ -243,7 +243,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 		}
 	}
 	if to == "" {
-		if dst, err = a.parsePrefix(args[1], !dryRun); err != nil {
+		if dst, err = a.parsePrefix(args[1], true); err != nil {
 			return fmt.Errorf("the destination: %w", err)
 		}
 	}
@@ -447,6 +447,8 @@ func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOp
 		return b.refused(err, key, opts)
 	}
 	switch {
+	case nothing && opts.Fence != nil:
+		return &statusError{statusNotFound, fmt.Errorf("there was no object %s; the mark of the fence refuses lower tokens there", b.of(key))}
 	case nothing:
 		return &statusError{statusNotFound, fmt.Errorf("there was no object %s", b.of(key))}
 	case a.json:

@@ -218,6 +218,31 @@ func TestTerminalBreakAsks(t *testing.T) {
 	}
 }
 
+// rm of a prefix counts on a terminal, and asks.
+func TestTerminalRemoveAsks(t *testing.T) {
+	p, files := newPlaceOfFiles(t)
+	if err := os.WriteFile(filepath.Join(p.dir, "f"), []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"d/a", "d/b", "keep"} {
+		p.must(t, files, "put", filepath.Join(p.dir, "f"), "file:"+p.dir+"/bucket//"+key)
+	}
+	at := "file:" + p.dir + "/bucket/d"
+	for _, answer := range []string{"\n", "y\n"} {
+		term := onTerminal(t, p.dir, p.bin, "rm", "--recursive", at)
+		term.expect(`Remove 2 objects \(6 bytes\) below file:.*/bucket/d\? \[y/N\] `)
+		term.send(answer)
+		if answer == "y\n" {
+			term.expect("2 removed")
+		} else {
+			term.expect("nothing was removed")
+		}
+	}
+	if left := p.must(t, files, "ls", "--recursive", "file:"+p.dir+"/bucket"); strings.Count(left, "\n") != 1 || !strings.Contains(left, "keep") {
+		t.Errorf("left: %q", left)
+	}
+}
+
 // checkpoint reset shows on a terminal what stands, and asks; what was shown has to be
 // there still when it is answered.
 func TestTerminalResetAsks(t *testing.T) {
