@@ -34,6 +34,9 @@ func (h *hold) temporaries() (dir, base string) {
 	return filepath.Dir(file), "." + filepath.Base(file) + ".holdfast-"
 }
 
+// maxSweep is how many files one sweep removes. The next sweep removes the others.
+const maxSweep = 10_000
+
 // sweep removes the temporary files of killed writers. The holder of the lock is the only
 // writer, so no file of such a name is in use.
 func (h *hold) sweep() error {
@@ -47,7 +50,7 @@ func (h *hold) sweep() error {
 	err = trust.EachName(d, ".", math.MaxInt, func(name string) {
 		random, ok := strings.CutPrefix(name, base)
 		random, ok2 := strings.CutSuffix(random, temporarySuffix)
-		if ok && ok2 && trust.IsRandom(random) {
+		if ok && ok2 && trust.IsRandom(random) && len(names) < maxSweep {
 			names = append(names, name)
 		}
 	})

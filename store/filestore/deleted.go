@@ -225,8 +225,9 @@ func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed in
 	return removed, nil
 }
 
-// removeDeleted moves the logs of deleted registers into a stage, makes that durable, and
-// removes them: in that order, or a power cut could leave half of a log.
+// removeDeleted moves the logs of deleted registers to the temporaries, makes that durable, and
+// removes them: in that order, or a power cut could leave half of a log. What a killed process
+// leaves there is swept.
 func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Duration) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
@@ -235,29 +236,28 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 		return 0, err
 	}
 	defer s.end()
-	st, err := s.tmpStage()
-	if err != nil {
+	if _, err := s.mkdirTop(tmpDir); err != nil {
 		return 0, err
 	}
-	defer st.remove()
-	moved, err := s.moveAll(ctx, keys, st, age)
+	s.sweepTmp()
+	moved, err := s.moveAll(ctx, keys, age)
 	if len(moved) > 0 {
 		if err := s.syncNames(s.root, keysDir); err != nil {
 			return 0, err
 		}
 	}
-	for _, name := range moved {
-		if dir, _, err := trust.OpenBelow(st.dir, name); err == nil {
+	for _, path := range moved {
+		if dir, _, err := trust.OpenBelow(s.root, path); err == nil {
 			removeLeftovers(dir, 1)
 			dir.Close()
-			_ = st.dir.Remove(name) // what stays is swept with the temporaries
+			_ = s.root.Remove(path)
 		}
 	}
 	return len(moved), err
 }
 
-// moveAll moves the logs of deleted registers into a stage, and returns their names there.
-func (s *Store) moveAll(ctx context.Context, keys []string, st *stage, age time.Duration) (moved []string, err error) {
+// moveAll moves the logs of deleted registers away, and returns their paths then.
+func (s *Store) moveAll(ctx context.Context, keys []string, age time.Duration) (moved []string, err error) {
 	floor, err := s.lockFloor(ctx, true)
 	if err != nil {
 		return nil, err
@@ -267,9 +267,9 @@ func (s *Store) moveAll(ctx context.Context, keys []string, st *stage, age time.
 		l := s.logs.pin(key)
 		select {
 		case l.slot <- struct{}{}:
-			var name string
-			if name, err = s.moveDeleted(ctx, l, st, floor, age); name != "" {
-				moved = append(moved, name)
+			var path string
+			if path, err = s.moveDeleted(ctx, l, floor, age); path != "" {
+				moved = append(moved, path)
 			}
 			l.unlock()
 		default: // it is in use, perhaps by a writer of this process that waits for the floor
@@ -282,10 +282,10 @@ func (s *Store) moveAll(ctx context.Context, keys []string, st *stage, age time.
 	return moved, err
 }
 
-// moveDeleted moves the log of a deleted register away, and returns its name in the stage.
-// The name is empty where the log stays: it is in use again, too young, not this user's to
+// moveDeleted moves the log of a deleted register to the temporaries, and returns its path there.
+// The path is empty where the log stays: it is in use again, too young, not this user's to
 // move, or has more in its directory than a log.
-func (s *Store) moveDeleted(ctx context.Context, l *log, st *stage, floor *floor, age time.Duration) (name string, err error) {
+func (s *Store) moveDeleted(ctx context.Context, l *log, floor *floor, age time.Duration) (path string, err error) {
 	if old, err := s.isOldDeleted(ctx, l, age); !old {
 		return "", err
 	}
@@ -306,8 +306,8 @@ func (s *Store) moveDeleted(ctx context.Context, l *log, st *stage, floor *floor
 	if err := l.seg.seal(); err != nil || !l.seg.state.Deleted {
 		return "", err
 	}
-	name = random()
-	switch err := st.s.root.Rename(l.dir(), st.name+"/"+name); {
+	path = tmpDir + "/" + random()
+	switch err := s.root.Rename(l.dir(), path); {
 	case refused(err), notExist(err):
 		return "", nil // it stays, and continues in the next segment; or a person has removed it
 	case err != nil:
@@ -325,7 +325,7 @@ func (s *Store) moveDeleted(ctx context.Context, l *log, st *stage, floor *floor
 	if notExist(err) {
 		err = nil
 	}
-	return name, err
+	return path, err
 }
 
 // isOldDeleted reads a log, and reports whether its register was deleted long ago. A log that

@@ -1,6 +1,7 @@
 package filestore_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -130,6 +131,27 @@ func TestSweepDeleted(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("the temporaries: %v, %v", left, err)
+	}
+}
+
+// TestKilledSweepLeavesNothing: logs that a killed sweep has moved away are swept with the
+// temporaries, however many they are.
+func TestKilledSweepLeavesNothing(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	for i := range 10 {
+		key := fmt.Sprint(i)
+		if err := s.Delete(t.Context(), key, put(t, s, key, "", "1")); err != nil {
+			t.Fatal(err)
+		}
+		log, then := filepath.Join(dir, "k", key), time.Now().Add(-2*time.Hour)
+		if err := errors.Join(os.Chtimes(log, then, then), os.Rename(log, filepath.Join(dir, "tmp", rand.Text()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, open(t, dir, nil), "key", "", "1")
+	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
