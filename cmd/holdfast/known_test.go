@@ -3,9 +3,29 @@ package main
 import (
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/aws/awstest"
 )
+
+// TestFirstRun: what a run costs on a server that this user has never used, a new lock and its
+// release included, and what the next one costs.
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	for versioning, most := range map[string]int{"": 8, "Enabled": 9} {
+		p := newPlace(t)
+		store, stand := serveS3(t, func(s *awstest.S3) { s.Versioning = versioning })
+		for _, most := range []int{most, 2} {
+			stand.Reset()
+			p.must(t, store, "run", "job", "--", "true")
+			if got := stand.Ops(); len(got) > most {
+				t.Errorf("versioning %q: %d requests, at most %d are allowed: %s", versioning, len(got), most, strings.Join(got, " "))
+			}
+		}
+	}
+}
 
 func TestKnown(t *testing.T) {
 	dir := t.TempDir()

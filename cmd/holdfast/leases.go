@@ -99,7 +99,10 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Manual:     f.detached,
 		NoPresence: f.detached,
 		// A new lock costs two more reads. That is worth it where reads are nearly free.
-		Floor:  store.TraitsOf(st.Store).Local,
+		Floor: store.TraitsOf(st.Store).Local,
+		// The first run on a server pays for a probe, and most often makes a new lock: it does
+		// not read first.
+		Fresh:  !store.TraitsOf(st.Store).Trusted,
 		Tuning: lease.Tuning{Margin: f.margin, Rho: f.rho},
 	}
 	var client *lease.Client
