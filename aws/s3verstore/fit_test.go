@@ -251,6 +251,7 @@ func TestTwoKindsOfStore(t *testing.T) {
 	}{
 		{"the first lock was versioned", versioned, "lock/job", "app", true},
 		{"the first lock was plain", plain, "lock/job", "app", true},
+		{"a session, plain", plain, "lock.session/x", "app", true},
 		{"a checkpoint, versioned", versioned, "checkpoint/job", "app", true},
 		{"a checkpoint, plain", plain, "checkpoint/job", "app", true},
 		{"a long name, versioned", versioned, "lock/" + strings.Repeat("%", 450), "app", true},

@@ -164,13 +164,13 @@ func first(name string) string {
 }
 
 // Shared returns the registers of the other kind of store that have this very prefix, and not
-// a longer one: locks or checkpoints, those with long names, and those that share the first
+// a longer one: locks, sessions or checkpoints, those with long names, and those that share the first
 // segment of the key. Without a key that is not looked at.
 func (f *Found) Shared(key string) (objects []string) {
 	for _, object := range f.Other {
 		name := strings.TrimPrefix(object, f.prefix)
 		switch segment := first(name); segment {
-		case "lock", "checkpoint", long[f.kind], first(key), first(key) + string(f.kind):
+		case "lock", "lock.session", "checkpoint", long[f.kind], first(key), first(key) + string(f.kind):
 			objects = append(objects, object)
 		}
 	}
