@@ -100,7 +100,7 @@ type Renamed struct {
 	// already.
 	Resumed bool
 
-	// SourceGone says that the source had been deleted already.
+	// SourceGone says that the source had been deleted already. Not every store tells.
 	SourceGone bool
 }
 

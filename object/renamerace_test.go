@@ -166,13 +166,12 @@ func renameHistory(t *testing.T, r renamer, seed uint64) (won, unknown int) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	told := map[string][]error{"final": nil}
+	told := map[string][]error{"final": nil, "w0": nil, "w1": nil, "w2": nil, "w3": nil}
 	var faulty []*objecttest.Faulty
 	var wg sync.WaitGroup
 	for i := range programs {
 		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
 		destination := fmt.Sprint("w", rnd.IntN(programs))
-		told[destination] = nil
 		for life := range 1 + rnd.IntN(3) {
 			dies := rnd.IntN(20) // at this request
 			b := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
@@ -192,6 +191,7 @@ func renameHistory(t *testing.T, r renamer, seed uint64) (won, unknown int) {
 			faulty = append(faulty, b)
 			c := newClient(t, b, r.opts)
 			calls, pause := 1+rnd.IntN(3), time.Duration(rnd.IntN(120))*time.Second
+			delivers := rnd.IntN(2) == 0
 			start := time.Duration(rnd.IntN(2)) * time.Duration(rnd.IntN(100)) * time.Second
 			wg.Go(func() {
 				time.Sleep(start)
@@ -200,7 +200,7 @@ func renameHistory(t *testing.T, r renamer, seed uint64) (won, unknown int) {
 					mu.Lock()
 					told[destination] = append(told[destination], err)
 					mu.Unlock()
-					if rnd.IntN(2) == 0 {
+					if delivers {
 						b.Deliver()
 					}
 					time.Sleep(pause)
