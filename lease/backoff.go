@@ -32,25 +32,35 @@ func (b *backoff) wait(ctx context.Context) error { return sleep(ctx, b.pause())
 func (c *Client) crowding() *backoff { return c.backoff(5*time.Millisecond, 200*time.Millisecond) }
 
 // crowd spreads the writes of many who change one record: each write that is applied makes
-// those of the others conflict.
+// those of the others conflict. The holder's own write comes first: after a conflict the others
+// pause for longer than it takes to find out what stands there and to write over that, and twice
+// as long after each further one.
 type crowd struct {
-	pause     *backoff
+	h         *Handle
+	pause     time.Duration
 	conflicts int
+	free      int // conflicts after which the next try does not wait
 }
 
-// freeConflicts is after how many conflicts in a row the next try waits.
+// freeConflicts is after how many conflicts in a row the next try of a holder's write waits, where
+// no time is short: the holder's session is renewed elsewhere.
 const freeConflicts = 2
 
-// met notes a conflict. After some it pauses, and returns what stands in the record then: what
-// the conflict told is old.
-func (c *crowd) met(ctx context.Context, h *Handle) (*seen, error) {
-	if c.conflicts++; c.conflicts <= freeConflicts {
+// renewalTakes is how many times as long as one write a renewal takes that conflicts, with an
+// allowance: the write, a read, and the write over what was read.
+const renewalTakes = 4
+
+// met notes a conflict. It pauses, and returns what stands in the
+// record then: what the conflict told is old.
+func (c *crowd) met(ctx context.Context) (*seen, error) {
+	if c.conflicts++; c.conflicts <= c.free {
 		return nil, nil
 	}
-	if err := c.pause.wait(ctx); err != nil {
+	c.pause = min(max(2*c.pause, renewalTakes*c.h.c.calls.takes(), time.Millisecond), c.h.c.set.MaxPoll)
+	if err := sleep(ctx, c.pause+time.Duration(c.h.c.random()*float64(c.pause))); err != nil {
 		return nil, err
 	}
-	return h.reread(ctx)
+	return c.h.reread(ctx)
 }
 
 // pollJitter is by how much of itself a pause between two polls is shortened at random.

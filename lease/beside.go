@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -19,8 +20,31 @@ import (
 // stood by the store's clock, negative if that is not known.
 func (r *Record) beside(age time.Duration) Record {
 	next := *r
+	if r.Mark == "" {
+		next.Beside = 0
+	}
 	next.Mark, next.Stood, next.Nonce = r.mark(), r.stoodFor(age), rand.Text()
+	next.Beside = min(next.Beside+1, math.MaxInt32)
 	return next
+}
+
+// maxBeside bounds how often others write between two writes of a holder.
+const maxBeside = 1000
+
+// isRenewed reports whether the holder renews the record itself, and not that of a session.
+func (r *Record) isRenewed() bool { return r != nil && r.State == Held && r.Session == "" }
+
+// isCrowded reports whether others have written so often since the holder's own last write that a
+// renewal which met one after the other of these writes might come too late, if a request takes that
+// long. Then those who would write wait for the holder's next write. So no number of them, nor the
+// instants at which they come, keeps a holder from its renewals. Where the record's holder renews it
+// elsewhere nothing is late.
+func (r *Record) isCrowded(took time.Duration) bool {
+	if !r.isRenewed() || r.Mark == "" {
+		return false
+	}
+	most := r.TTL / latencyPerTTL / max(2*took, time.Millisecond)
+	return r.Beside >= int(min(max(most, 1), maxBeside))
 }
 
 // alter writes what change makes of the state base, and returns it when it is applied. Between
@@ -29,11 +53,18 @@ func (r *Record) beside(age time.Duration) Record {
 // [ErrUnresolved] if it could not be found out whether the write was applied.
 func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Record, error)) (*Record, error) {
 	h.known() // what was seen earlier goes on to count
-	t := h.over(base.version, base.rec)
+	t, others, began := h.over(base.version, base.rec), crowd{h: h}, h.c.clock.monotonic()
 	for pause := h.c.settling(); ; {
 		rec, err := change(base)
 		if rec == nil || err != nil {
 			return nil, err
+		}
+		if rec.State != Broken && base.rec.isCrowded(h.c.calls.takes()) && h.c.clock.monotonic().Sub(began) < h.c.set.expiry(rec.TTL) {
+			if base, err = h.later(ctx, base); err != nil {
+				return nil, err
+			}
+			t = h.over(base.version, base.rec)
+			continue
 		}
 		f := t.send(ctx, rec, h.c.clock.look())
 		switch {
@@ -47,13 +78,25 @@ func (h *Handle) alter(ctx context.Context, base *seen, change func(*seen) (*Rec
 				return nil, fmt.Errorf("%w: %w: %w", f.err, ErrUnresolved, err)
 			}
 		case f.now != nil:
-			base, t = f.now, h.over(f.now.version, f.now.rec)
+			if base, err = others.met(ctx); err != nil {
+				return nil, store.MarkNotApplied(fmt.Errorf("%w: %w", f.err, err))
+			}
+			t = h.over(base.version, base.rec)
 		case f.fate == store.FateNever:
 			return nil, f.err
 		default:
 			return nil, fmt.Errorf("%w: %w", ErrUnresolved, f.err)
 		}
 	}
+}
+
+// later returns what stands in place of base a part of its TTL later, where others have to wait for
+// the holder's next write.
+func (h *Handle) later(ctx context.Context, base *seen) (*seen, error) {
+	if err := sleep(ctx, h.c.set.lookAgain(base.rec.TTL)); err != nil {
+		return nil, store.MarkNotApplied(fmt.Errorf("%s: others write into its record, and its holder comes first: %w", h, err))
+	}
+	return h.reread(ctx)
 }
 
 // isBeside reports whether r is what others have written since the grant's own holder wrote

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -40,6 +41,17 @@ type calls struct {
 
 	mu   sync.Mutex
 	left map[string]int // calls that were left behind and have not returned, by what they were for
+
+	took atomic.Int64 // see takes
+}
+
+// takes is about how long a request takes: the slow ones of the last few count.
+func (c *calls) takes() time.Duration { return time.Duration(c.took.Load()) }
+
+// note notes how long a request took that was answered.
+func (c *calls) note(took time.Duration) {
+	old := c.took.Load()
+	c.took.Store(max(int64(took), old-old/4))
 }
 
 // outliving marks the contexts of requests that the end of the client does not touch:
@@ -74,10 +86,14 @@ func (c *calls) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	if op.Kind.Write() {
 		ctx = store.WithMark(ctx, tokenOf(op.Value))
 	}
+	began := time.Now()
 	// A call that was left behind must not change what the caller looks at.
 	own := *op
 	sent := patience.sends()
 	err := c.run(ctx, key, limit, func(ctx context.Context) error { return next(ctx, &own) }, nil)
+	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
+		c.note(time.Since(began))
+	}
 	if err == nil || ctx.Err() == nil { // else the store is not why it failed
 		patience.hears(sent, op.Kind.Write(), err)
 	}

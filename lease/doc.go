@@ -103,7 +103,7 @@
 //     though another client can take the lock. Only the token helps then.
 //
 // So a session costs one request to open, one for each renewal whatever the number of its
-// locks, and two to close besides one for each lock that is held. Acquiring and releasing
+// locks, and one to close besides one for each lock that is held. Acquiring and releasing
 // under it cost what they cost without. To take over all locks of a dead session costs one
 // request for the session, and for each lock what it costs to take one that is free.
 //
@@ -159,6 +159,7 @@
 //	             number of base 36
 //	mark         the nonce of the last write by the grant's own holder, if others have written
 //	             since
+//	beside       how often others have written since
 //	slots        how many slots the semaphore has; kept when all are free
 //	holders      the readers, or the holders of slots: each an array of grant, mode ("r" for a
 //	             reader, "s" for a slot, "w" for a writer), TTL of its session in milliseconds,
@@ -199,7 +200,9 @@
 // none that comes later overtakes those in it: a writer is not starved by new readers, nor a
 // reader by writers. The release of a lock makes the head of the queue its holder in the same
 // write. The new holder believes that it has the lock from when it has read that write, until the
-// deadline of its session. A head that died costs the others the TTL of its session. A plain lease
+// deadline of its session. A head that died costs the others the TTL of its session, and several
+// that died one after the other more than one TTL. A waiter that has a deadline enters a long queue only
+// if it may have its turn before, as far as its handle knows from the time before. A plain lease
 // stands in no queue: where readers come and go all the time it may wait for ever.
 //
 // A grant of a writer, or of a slot, has a token above all before it. A reader has the token of
@@ -240,6 +243,12 @@
 // Acquire, TryAcquire and the calls that take a ticket that after the end of their
 // context. Every other call returns with its context. One request lasts at most half a
 // TTL or 30 s.
+//
+// Others write into a record that its holder renews: they ask, or enter the queue. The holder comes
+// first. Its own write never pauses; the others pause after a conflict for longer than a renewal
+// takes. And they wait for the holder's next write when so many of them have written since its last
+// one (the field beside of the record) that a renewal which met one after the other would need more
+// than a twentieth of the TTL, or one renewal more, by how long their own requests take.
 //
 // The end of belief waits for nothing: no store, no handler of events, no logger.
 //

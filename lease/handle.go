@@ -35,7 +35,10 @@ type Handle struct {
 	passed    bool            // another process has held the lock since the grant before
 	crowded   bool            // others were met when the lock was taken last
 
-	entry   string               // the grant under which the handle stands in the lock's queue
+	entry   string    // the grant under which the handle stands in the lock's queue
+	joined  time.Time // when it came there, behind as many
+	behind  int
+	turn    time.Duration        // in which the queue came forward by one when it stood there before
 	looksAt map[string]time.Time // when the sessions of those it waits for are due for a look
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
 	shown   *seen                // what another handle of the client has seen of that; see shows
@@ -372,7 +375,7 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 	if shown := h.takeShown(); shown != nil {
 		now, fresh = shown, true
 	}
-	others := crowd{pause: h.c.crowding()}
+	others := crowd{h: h, free: freeConflicts}
 	for round := 0; round < maxRounds || h.several(now) && round < maxCrowd; round++ {
 		if now == nil || !fresh && (h.entered() != "" || h.job != nil || !h.goesOn(now, queue) && !h.c.mayBeOver(ctx, now.rec)) {
 			if now == nil && h.guesses() {
@@ -395,9 +398,18 @@ func (h *Handle) attemptOver(ctx context.Context, sure *seen, queue bool) (*Guar
 				return guard, err
 			case next != nil:
 				now, fresh = next, true
-				newer, err := others.met(ctx, h)
+				if entry := h.entered(); entry != "" && next.names(entry) {
+					continue // it was written
+				}
+				if next.rec.isRenewed() {
+					others.free = 0
+				}
+				newer, err := others.met(ctx)
+				if ctx.Err() != nil {
+					return nil, h.held(now, h.c.set.MinPoll)
+				}
 				if err != nil {
-					return nil, fmt.Errorf("lock %q: %w", h.name, err)
+					return nil, err
 				}
 				if newer != nil {
 					now = newer

@@ -245,6 +245,9 @@ func (h *Handle) rest(l *line, held *HeldError) {
 	if l.dozes = h.doze(l, h.known()); l.dozes > wait {
 		wait = l.dozes
 	}
+	if l.place == 0 && h.entered() != "" { // the lock lies idle until it looks
+		wait = min(wait, max(l.step/turnPart, h.c.set.MinPoll))
+	}
 	if due := h.nextLook(); l.place > 0 && due > 0 { // no other client looks at the one ahead
 		wait, l.dozes = min(wait, due), min(l.dozes, due)
 	}

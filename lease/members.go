@@ -430,7 +430,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 		rec.Slots = h.opts.Slots
 	}
 	if newcomer {
-		if entry, err = h.newcomer(ctx, &rec, queue); err != nil {
+		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !s.rec.isCrowded(h.c.calls.takes())); err != nil {
 			return nil, nil, 0, err
 		}
 		changed = changed || entry != ""
@@ -475,8 +475,25 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.entry, h.shown = m.Grant, nil
+	h.entry, h.shown, h.joined, h.behind = m.Grant, nil, time.Now(), max(len(rec.Queue)-1, 0)
 	return m.Grant, nil
+}
+
+// hasTurn reports whether a newcomer to the queue of r may have its turn before ctx ends, as far as
+// the handle knows from the time before. One that enters in vain writes the record twice, and keeps
+// those from their turns that write it meanwhile. It looks at the lock until the queue is short enough.
+func (h *Handle) hasTurn(ctx context.Context, r *Record) bool {
+	deadline, ok := ctx.Deadline()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !ok || time.Duration(len(r.Queue))*h.turn < time.Until(deadline)
+}
+
+// timed notes how fast the queue comes forward: the entry has come to that place; it had its turn at -1.
+func (h *Handle) timed(place int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turn = time.Since(h.joined) / time.Duration(max(h.behind-place, 1))
 }
 
 // queues reports whether the handle waits for the lock in its queue. If it does not it looks at
@@ -544,6 +561,7 @@ func (h *Handle) promote(ctx context.Context, s *seen, m Member, reason string) 
 	if final, err := h.certain(ctx, s); err != nil || final != s {
 		return nil, final, err
 	}
+	h.timed(-1)
 	return h.begun(ctx, s, m, reason)
 }
 
@@ -648,6 +666,9 @@ func (h *Handle) leaveQueue(ctx context.Context) error {
 	base := h.known()
 	if entry == "" || h.waits(0) > 0 {
 		return nil
+	}
+	if at, _ := base.find(entry); at == waiting {
+		h.timed(slices.IndexFunc(base.rec.Queue, func(m Member) bool { return m.Grant == entry }))
 	}
 	defer h.forget(entry)
 	if _, lost := h.under.Err().(*LostError); lost || base == nil || base.rec == nil {

@@ -95,6 +95,9 @@ type Record struct {
 	// tells that the holder lives, and Nonce does not.
 	Mark string
 
+	// Beside is how often others have written since. It counts only beside a Mark.
+	Beside int
+
 	// Linger says that the holder keeps the lock after its work for up to that time, so that
 	// asking for it pays. It is 0 if the holder does not.
 	Linger time.Duration
@@ -129,6 +132,7 @@ type fields struct {
 	Run        json.RawMessage `json:"run,omitempty"`
 	Session    string          `json:"session,omitempty"`
 	Mark       string          `json:"mark,omitempty"`
+	Beside     int             `json:"beside,omitempty"`
 	Slots      int             `json:"slots,omitempty"`
 	Holders    []Member        `json:"holders,omitempty"`
 	Queue      []Member        `json:"queue,omitempty"`
@@ -147,7 +151,7 @@ const maxStood = 2 * MaxTTL
 var knownFields = []string{
 	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
 	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "run", "data", "data_base64",
-	"session", "mark", "slots", "holders", "queue", "ask", "linger_ms", "attend",
+	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
 }
 
 // MaxData is the most data that [Guard.SetData] stores, in bytes. It is half of a
@@ -224,6 +228,9 @@ func (r *Record) whole() ([]byte, error) {
 		Presence: r.Presence, Now: r.Now, Broke: r.Broke, Stood: r.Stood.Milliseconds(),
 		NotBefore: r.NotBefore.UTC(), Session: r.Session, Mark: r.Mark, Slots: r.Slots,
 		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), Attend: r.Attend,
+	}
+	if r.Mark != "" {
+		f.Beside = r.Beside
 	}
 	if r.Data != nil {
 		if text := string(r.Data); readable(text) {
@@ -324,7 +331,7 @@ func decodeKind(kind, name string, value []byte) (*Record, error) {
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
 		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Now: f.Now,
 		Broke: f.Broke, Stood: time.Duration(f.Stood) * time.Millisecond, NotBefore: f.NotBefore,
-		Kind: kind, Session: f.Session, Mark: f.Mark, Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
+		Kind: kind, Session: f.Session, Mark: f.Mark, Beside: max(f.Beside, 0), Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
 		Linger: time.Duration(f.Linger) * time.Millisecond, Attend: f.Attend,
 	}
 	states := lockStates

@@ -391,8 +391,20 @@ const maxLeftoverTries = 16
 // landed, over that.
 func (l *leftover) withdraw(ctx context.Context) error {
 	h := l.h
-	others := crowd{pause: h.c.crowding()}
+	others := crowd{h: h, free: freeConflicts}
 	for pause := h.c.settling(); ; {
+		if at, _ := l.rec.find(l.grant); at == waiting && len(l.t.open()) == 0 && l.rec.isCrowded(h.c.calls.takes()) {
+			now, err := h.later(ctx, &seen{rec: l.rec})
+			switch {
+			case err == nil && !now.names(l.grant):
+				return nil
+			case err == nil:
+				l.t, l.rec = h.over(now.version, now.rec), now.rec
+			case ctx.Err() != nil:
+				return fmt.Errorf("%w: %w", ErrUnresolved, err)
+			}
+			continue
+		}
 		free := l.free(l.rec)
 		free.Nonce = rand.Text()
 		open := l.t.open() // what was refused can go, and what may yet be applied must be known
@@ -408,8 +420,11 @@ func (l *leftover) withdraw(ctx context.Context) error {
 		case now == nil: // refused, and to be sent again
 		case now.names(l.grant):
 			// The grant has landed, and may have been broken: free it where it is.
-			// It is sent at once: the longer it waits, the more have written meanwhile.
-			if newer, err := others.met(ctx, h); err == nil && newer != nil {
+			// A holder's write is sent at once: it comes first.
+			if at, _ := now.find(l.grant); at != waiting {
+				others.conflicts = 0
+			}
+			if newer, err := others.met(ctx); err == nil && newer != nil {
 				now = newer
 			}
 			if !now.names(l.grant) {
@@ -440,16 +455,22 @@ func (s *Session) remember(l *leftover) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leftovers = append(s.leftovers, l)
+	s.freeLeftovers()
 }
 
-// tidy reads the locks that the session was told of, and tries to free the leftovers, after a
-// renewal has shown that the store answers.
+// tidy reads the locks that the session was told of, and tries to free the leftovers again, after
+// a renewal has shown that the store answers.
 func (s *Session) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attendLater(s.told...)
 	s.told = nil
 	s.attendNow()
+	s.freeLeftovers()
+}
+
+// freeLeftovers tries to free the leftovers, once. The caller holds s.mu.
+func (s *Session) freeLeftovers() {
 	if s.over || s.tidies || len(s.leftovers) == 0 {
 		return
 	}

@@ -27,7 +27,12 @@ func (d described) Traits() store.Traits { return d.traits }
 
 // distant is a store that every request takes so long to reach and to return from.
 func distant(latency func() time.Duration, local bool) store.Store {
-	return described{store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+	return described{atDistance(memstore.New(), latency), store.Traits{Local: local}}
+}
+
+// atDistance is st where every request takes so long to reach it and to return.
+func atDistance(st store.Store, latency func() time.Duration) store.Store {
+	return store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		whole := latency()
 		if err := pause(ctx, whole/2); err != nil {
 			return err
@@ -37,7 +42,7 @@ func distant(latency func() time.Duration, local bool) store.Store {
 			return err
 		}
 		return err
-	}), store.Traits{Local: local}}
+	})
 }
 
 func pause(ctx context.Context, d time.Duration) error {
