@@ -237,9 +237,26 @@ func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ct
 	return s.c.Lead(ctx, name, value, f)
 }
 
+// LeaderState tells what is known of a leader.
+type LeaderState string
+
+// The states of a [Leader].
+const (
+	// LeaderLeads: it leads, as far as is known.
+	LeaderLeads LeaderState = "led"
+
+	// LeaderExpired: the record names it, and it leads no more: it has not renewed its lease for
+	// its TTL, or it is known to be dead. No other candidate has taken its place.
+	LeaderExpired LeaderState = "expired"
+
+	// LeaderNone: the record names no leader.
+	LeaderNone LeaderState = "none"
+)
+
 // Leader tells who leads, as one read of the lock's record shows it.
 type Leader struct {
-	Name   string    // of the election
+	Name   string // of the election
+	State  LeaderState
 	Value  []byte    // what the leader campaigned with, or has proclaimed; nil if nothing
 	Token  uint64    // of the leader's term; a higher one is of a later term
 	Holder string    // Options.Holder of the leader, for people
@@ -250,68 +267,90 @@ type Leader struct {
 // under a session of another client it takes two. If the leader is over or its session was
 // removed, Leader reads the lock once more. Without
 // a leader the error matches [ErrNoLeader]: the lock has no record, is free, was broken, or the
-// leader is known to be dead. That is known of a session that was closed or fenced, and where
-// the store knows of processes or of the age of records. Anywhere else a leader that died is
-// named until another candidate leads. A leader that was told of a break may go on until its
+// leader is over, which [LeaderExpired] tells together with whose term it was. A leader is over whose
+// session was closed or fenced, that is dead where the store knows of processes or of the age of
+// records, and that has not renewed its lease for its TTL while this client knew of it.
+//
+// If the last renewal of the leader is longer ago than its TTL by the wall clocks of its machine and
+// of this one, Leader watches it until it renews its lease, or the TTL has passed: so it can take that
+// long. If ctx ends before, the error matches its cause, and Leader is who is named. If the clock of the
+// leader's machine is ahead, a leader that died is named for as long as that.
+//
+// A leader that was told of a break may go on until its
 // deadline. Leader changes nothing: it fences no session. What is read can be over when the
 // call returns, so that work which depends on it needs the token.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 	h, err := c.Handle(name)
 	if err != nil {
-		return Leader{}, err
+		return Leader{Name: name}, err
 	}
 	s, err := h.inspect(ctx)
 	for err == nil && s.rec != nil && s.rec.State == Held {
+		s = h.note(s)
 		var over, lasts bool
-		if over, lasts, err = h.dead(ctx, s); err != nil || lasts {
+		var doubt time.Duration
+		if over, lasts, doubt, err = h.dead(ctx, s); err != nil || lasts && doubt == 0 {
 			break
+		}
+		if doubt > 0 {
+			if err := sleep(ctx, doubt); err != nil {
+				leader, _ := leaderOf(name, s.rec, false)
+				return leader, fmt.Errorf("election %q: whether its leader is dead: %w", name, err)
+			}
 		}
 		// The lock may have passed on before its session ended or was removed.
 		last := s
-		if s, err = h.inspect(ctx); err == nil && s.version == last.version {
+		if s, err = h.inspect(ctx); err == nil && s.version == last.version && doubt == 0 {
 			if over {
-				return Leader{}, noLeader(name)
+				return leaderOf(name, s.rec, true)
 			}
 			break
 		}
 	}
 	if err != nil {
-		return Leader{}, err
+		return Leader{Name: name}, err
 	}
-	return leaderOf(name, s.rec)
+	return leaderOf(name, s.rec, false)
 }
 
 // dead reports whether the holder of a lock in the state s is known to be dead, or to have
-// closed its session; and else whether it is known to have held the lock since s was read. It
-// writes nothing.
-func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, _ error) {
-	if s.rec.Session == "" {
-		dead = h.vacant(ctx, s).open
-		return dead, !dead, nil
+// closed its session; and else whether it is known to have held the lock since s was read, and
+// when to look again if it is overdue by the wall clocks. It writes nothing.
+func (h *Handle) dead(ctx context.Context, s *seen) (dead, lasts bool, doubt time.Duration, _ error) {
+	of, now := h, s
+	if s.rec.Session != "" {
+		if h.c.trusts(s.rec.Session) {
+			return false, true, 0, nil
+		}
+		var err error
+		if of, err = h.c.sessionHandle(s.rec.Session); err != nil {
+			return false, false, 0, fmt.Errorf("%s: %w: %w", h, store.ErrCorrupt, err)
+		}
+		if now, err = of.inspect(ctx); err != nil || now.rec == nil {
+			return false, false, 0, err
+		}
+		now = of.note(now)
 	}
-	if h.c.trusts(s.rec.Session) {
-		return false, true, nil
+	v := of.vacant(ctx, now)
+	dead = now.rec.State != Held || v.open
+	if !dead && h.c.clock.wall().Sub(now.rec.Renewed) > h.c.set.expiry(now.rec.TTL) {
+		doubt = max(min(v.wait, h.c.set.mostPoll(now.rec.TTL)), time.Millisecond)
 	}
-	session, err := h.c.sessionHandle(s.rec.Session)
-	if err != nil {
-		return false, false, fmt.Errorf("%s: %w: %w", h, store.ErrCorrupt, err)
-	}
-	now, err := session.inspect(ctx)
-	if err != nil || now.rec == nil {
-		return false, false, err
-	}
-	dead = now.rec.State != Held || session.vacant(ctx, now).open
-	return dead, !dead, nil
+	return dead, !dead, doubt, nil
 }
 
-func noLeader(name string) error { return fmt.Errorf("election %q: %w", name, ErrNoLeader) }
-
-// leaderOf tells who leads by the record of a lock, nil if there is none.
-func leaderOf(name string, r *Record) (Leader, error) {
+// leaderOf tells who leads by the record of a lock, nil if there is none, and by whether its holder
+// is known to be over.
+func leaderOf(name string, r *Record, over bool) (Leader, error) {
 	if r == nil || r.State != Held {
-		return Leader{}, noLeader(name)
+		return Leader{Name: name, State: LeaderNone}, fmt.Errorf("election %q: %w", name, ErrNoLeader)
 	}
-	return Leader{Name: name, Value: r.Data, Token: r.Token, Holder: r.Holder, Since: r.Granted}, nil
+	leader := Leader{Name: name, State: LeaderLeads, Value: r.Data, Token: r.Token, Holder: r.Holder, Since: r.Granted}
+	if over {
+		leader.State = LeaderExpired
+		return leader, fmt.Errorf("election %q: %w: %s (token %d) is dead, or has not renewed its lease for its TTL", name, ErrNoLeader, r.Holder, r.Token)
+	}
+	return leader, nil
 }
 
 // Observe yields who leads the election name, and then every change that it sees: another
@@ -319,36 +358,76 @@ func leaderOf(name string, r *Record) (Leader, error) {
 // change. The changes come in their order; one that is followed by another at once can be
 // missed, and the last is not. The value and the token of each are those of one read. On a
 // store that tells of changes they come at once; on any other Observe reads every
-// Options.MaxPoll, jittered.
+// Options.MaxPoll, jittered, and at least three times in the leader's TTL; and of a leader under
+// a session the record of that, too.
 //
-// Observe looks at the lock's record alone: a leader that died is named until another
-// candidate leads; see [Client.Leader] for what is known of it.
+// A leader that does not renew its lease for its TTL, on this machine's clock from the first sight of
+// the last renewal on, or that is known to be dead before, is no leader any more: the Leader that comes
+// with the error is [LeaderExpired]. Observe writes nothing.
 //
 // Errors of the store are yielded, and the observation goes on. It ends when the loop is
 // left or ctx ends. The last thing yielded is then the cause of the end of ctx, or
 // [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		var last Record
-		seen := false
-		for info, err := range c.Watch(ctx, name) {
-			if err != nil {
-				if !yield(Leader{}, err) {
-					return
-				}
-				continue
+		h, err := c.Handle(name)
+		if err != nil {
+			yield(Leader{Name: name}, err)
+			return
+		}
+		ctx, cancel := c.bind(ctx)
+		defer cancel(nil)
+		w := &waiter{h: h, wake: make(chan struct{}, 1)}
+		l := &line{}
+		told := "" // what was yielded last
+		for {
+			s, err := h.inspect(ctx)
+			over, wait := false, c.set.MaxPoll
+			if err == nil {
+				s = h.note(s)
+				over, wait, err = h.isExpired(ctx, s)
 			}
-			r := info.Record
-			if r.State != Held {
-				r = Record{}
-			}
-			if seen && r.State == last.State && r.Grant == last.Grant && r.Token == last.Token && bytes.Equal(r.Data, last.Data) {
-				continue
-			}
-			last, seen = r, true
-			if !yield(leaderOf(name, &r)) {
+			if ctx.Err() != nil {
+				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, context.Cause(ctx)))
 				return
 			}
+			if err != nil {
+				if !yield(Leader{Name: name}, err) {
+					return
+				}
+				l.waits, l.until = false, time.Now().Add(wait)
+			} else {
+				leader, err := leaderOf(name, s.rec, over)
+				now := fmt.Sprint(leader.State, leader.Token, " ", string(leader.Value))
+				if leader.State != LeaderNone {
+					now += s.rec.Grant
+				}
+				if now != told && !yield(leader, err) {
+					return
+				}
+				told = now
+				p := c.set.MaxPoll
+				if s.rec != nil {
+					p = c.set.mostPoll(s.rec.TTL)
+				}
+				l.polls = polls{least: p, most: p, early: p, random: c.random, waited: 1}
+				h.rest(l, h.held(s, wait))
+			}
+			h.await(ctx, l, w)
 		}
 	}
+}
+
+// isExpired reports whether the holder of a lock in the state s is known to be over, and how long
+// it takes at the most to know more. It writes nothing.
+func (h *Handle) isExpired(ctx context.Context, s *seen) (over bool, wait time.Duration, err error) {
+	switch {
+	case s.rec == nil || s.rec.State != Held:
+		return false, h.c.set.expiry(h.c.set.TTL), nil
+	case s.rec.Session == "":
+		v := h.vacant(ctx, s)
+		return v.open, max(v.wait, time.Millisecond), nil
+	}
+	over, _, err = h.c.isDead(ctx, s.rec.Session, h.name, s.rec.TTL, s.at)
+	return over, h.c.set.lookAgain(s.rec.TTL), err
 }

@@ -40,7 +40,7 @@ func TestJSONGolden(t *testing.T) {
 	line := read
 	line.State, line.Holders = lease.Held, nil
 	line.Queue = []lease.Member{{Session: "S", Grant: "S.2", Mode: lease.ModeCandidate, TTL: time.Minute, Since: at}}
-	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
+	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderLeads, Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
 	seen.Time = &at
 	acquired := at.Add(time.Second)
 	stored := object.Info{
@@ -65,14 +65,14 @@ func TestJSONGolden(t *testing.T) {
 			Ask:  lease.Ask{Grant: "G", By: "bob", Reason: "why", At: at, Heard: true, Refused: "no"},
 			Name: "jobs/nightly", Token: 7, Holder: "ada", Over: true, Now: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
-		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"led":         viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderLeads, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
 		"seen":        seen,
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
 		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Verdict: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": problem{Level: "error", Message: "why", Status: statusBusy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
 		"askreaders":  viewOfAsked(lease.Asked{Ask: lease.Ask{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
-		"none":        viewOfLeader("jobs", lease.Leader{}, lease.ErrNoLeader, "file:/x"),
+		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{
 			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Verdict: "ran", Status: 3,

@@ -205,7 +205,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 type leaderView struct {
 	Time   *time.Time `json:"time,omitempty"` // with --watch: when that was seen
 	Name   string     `json:"name"`
-	State  string     `json:"state"` // led, none; with --watch also unreadable
+	State  string     `json:"state"` // led, expired; with --watch also none, unreadable
 	Token  uint64     `json:"token,omitempty"`
 	Holder string     `json:"holder,omitempty"`
 	Since  *time.Time `json:"since,omitempty"` // by the leader's clock
@@ -216,11 +216,8 @@ type leaderView struct {
 }
 
 func viewOfLeader(name string, l lease.Leader, err error, url string) leaderView {
-	v := leaderView{Name: name, State: "led", Token: l.Token, Holder: l.Holder, Store: url}
-	switch {
-	case errors.Is(err, lease.ErrNoLeader):
-		v.State = "none"
-	case err != nil:
+	v := leaderView{Name: name, State: string(l.State), Token: l.Token, Holder: l.Holder, Store: url}
+	if err != nil && !errors.Is(err, lease.ErrNoLeader) {
 		v.State, v.Error = "unreadable", oneLine(err)
 	}
 	if !l.Since.IsZero() {
@@ -239,9 +236,12 @@ func (a *app) leaderCommand() *cobra.Command {
 		Long: `Print the value of the leader: what it gave to "holdfast lead --value", or has proclaimed
 since. The value and the token, which --json has too, are of the same term.
 
-The exit status is 66 if there is no leader. With --watch it prints every change, until it
-is stopped: the time, the token, the value and the holder, or that there is no leader. A leader that has died
-is named until another one leads, or until it is known to be dead.`,
+The exit status is 66 if there is no leader. A leader that has not renewed its lease for its TTL is
+none, and --json prints it with the state "expired". If its last renewal seems to be that long ago
+by the clocks of the two machines, the command watches the leader for up to the TTL before it answers.
+
+With --watch it prints every change, until it is stopped: the time, the token, the value and the
+holder, or that there is no leader, and whose lease has expired.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,
 		Args: cobra.ExactArgs(1),
@@ -269,7 +269,11 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 	}
 	leader, err := client.Leader(ctx, name)
 	if errors.Is(err, lease.ErrNoLeader) {
-		return &statusError{statusNotFound, err}
+		err = &statusError{statusNotFound, err}
+		if a.json && leader.State == lease.LeaderExpired {
+			return errors.Join(err, a.printJSON(viewOfLeader(name, leader, nil, st.url)))
+		}
+		return err
 	}
 	if err != nil {
 		return err
@@ -310,13 +314,16 @@ func (a *app) leaderLine(v leaderView) error {
 	}
 	text := v.Time.Local().Format("15:04:05.000") + "  "
 	switch v.State {
-	case "led":
+	case string(lease.LeaderLeads), string(lease.LeaderExpired):
+		if v.State == string(lease.LeaderExpired) {
+			text += "no leader; expired: "
+		}
 		value := string(v.Base64)
 		if v.Value != nil {
 			value = *v.Value
 		}
 		text += fmt.Sprintf("token %d  %s  %s", v.Token, printable.Text(value), printable.Text(v.Holder))
-	case "none":
+	case string(lease.LeaderNone):
 		text += "no leader"
 	default:
 		text += v.State + "  " + printable.Text(v.Error)

@@ -1,0 +1,95 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A leader that died is told as expired a TTL after its last renewal, by those who watch and by a
+// single question, on a store that tells of nothing; and one that lives is not, whatever the clocks say.
+func TestLeaderThatDiedExpires(t *testing.T) {
+	for _, pushes := range []bool{false, true} {
+		for name, lead := range map[string]func(t *testing.T, c *lease.Client) (*lease.Election, error){
+			"a plain lease":   func(t *testing.T, c *lease.Client) (*lease.Election, error) { return c.Election("job") },
+			"under a session": func(t *testing.T, c *lease.Client) (*lease.Election, error) { return open(t, c).Election("job") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					if !pushes {
+						st = hidden{st}
+					}
+					w := newWire(st)
+					leads := client(t, w, nil)
+					slow := newClocks() // an hour behind
+					slow.change(func(c *clocks) { c.jumped = -time.Hour })
+					lease.SetClock(leads, slow.read)
+					e, err := lead(t, leads)
+					if err != nil {
+						t.Fatal(err)
+					}
+					g := mustCampaign(t, e, "value")
+					died := time.Time{}
+					time.AfterFunc(10*ttl, func() {
+						died = time.Now()
+						w.set(everything(drop))
+					})
+					states := []lease.LeaderState{}
+					ctx, cancel := context.WithTimeout(t.Context(), 15*ttl)
+					defer cancel()
+					for l, err := range client(t, st, nil).Observe(ctx, "job") {
+						if ctx.Err() != nil {
+							break
+						}
+						states = append(states, l.State)
+						switch l.State {
+						case lease.LeaderLeads:
+							if err != nil || !died.IsZero() {
+								t.Errorf("%v: %+v", err, l)
+							}
+						case lease.LeaderExpired:
+							took := time.Since(died)
+							if !errors.Is(err, lease.ErrNoLeader) || l.Token != g.Token() || string(l.Value) != "value" {
+								t.Errorf("%v: %+v", err, l)
+							}
+							if took < ttl/2 || took > ttl+3*lease.DefaultMaxPoll {
+								t.Errorf("expired %v after the leader died", took)
+							}
+						}
+					}
+					if len(states) != 2 {
+						t.Errorf("observed %q", states)
+					}
+					began := time.Now()
+					l, err := client(t, st, nil).Leader(t.Context(), "job")
+					if took := time.Since(began); !errors.Is(err, lease.ErrNoLeader) || l.State != lease.LeaderExpired || took > ttl+ttl/5 {
+						t.Errorf("Leader after %v: %+v, %v", took, l, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A leader whose clock is behind is not taken for dead: a question about it is answered with its next
+// renewal.
+func TestLeaderWhoseClockIsBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		leads := client(t, hidden{st}, nil)
+		slow := newClocks()
+		slow.change(func(c *clocks) { c.jumped = -time.Hour })
+		lease.SetClock(leads, slow.read)
+		g := mustCampaign(t, election(t, leads, "job"), "value")
+		time.Sleep(5 * ttl)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		asks := client(t, hidden{st}, nil)
+		if l, err := asks.Leader(ctx, "job"); !errors.Is(err, context.DeadlineExceeded) || l.Token != g.Token() {
+			t.Errorf("Leader: %+v, %v", l, err)
+		}
+	})
+}
