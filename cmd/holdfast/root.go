@@ -298,12 +298,13 @@ func variableOf(flag string) string {
 
 // fromEnvironment sets each flag that is not on the command line from its variable. It
 // leaves out --token: run sets HOLDFAST_TOKEN for its command, while break needs the token
-// that its user has seen.
+// that its user has seen. It leaves out --recursive: rm of one object may not become one of
+// many by a forgotten variable.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, ok := os.LookupEnv(variable(f))
-		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || err != nil {
+		if !ok || value == "" || f.Changed || f.Name == "help" || f.Name == "token" || f.Name == "recursive" || err != nil {
 			return
 		}
 		err = flags.Set(f.Name, value)

@@ -177,7 +177,7 @@ func variables(root *cobra.Command) []string {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		note := func(f *pflag.Flag) {
-			if f.Name != "help" && f.Name != "token" && f.Name != "version" && !f.Hidden {
+			if f.Name != "help" && f.Name != "token" && f.Name != "recursive" && f.Name != "version" && !f.Hidden {
 				flags[variable(f)] = true
 			}
 		}
@@ -204,7 +204,7 @@ func environmentTopic(root *cobra.Command) string {
 		names = names[n:]
 	}
 	return `Each flag can be set by a variable, HOLDFAST_WAIT for --wait, and the command line counts
-more. There is none for --token: HOLDFAST_TOKEN is what run tells its command. That of the
+more. There is none for --recursive, nor for --token: HOLDFAST_TOKEN is what run tells its command. That of the
 --grace of the commands on items is HOLDFAST_ITEMS_GRACE. run and lead keep from their command
 the variables of their own flags, but for those that say how leases are held, and where:
 HOLDFAST_TTL, _MARGIN, _GRACE, _RHO, _HOLDER and _ALSO.
