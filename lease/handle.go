@@ -151,11 +151,16 @@ func (h *Handle) Acquire(ctx context.Context) (_ *Guard, err error) {
 	if guard, err := h.lineUp(ctx, w); guard != nil || err != nil {
 		return guard, err
 	}
+	// What failed out of turn is not sent again before the turn: until then nothing is asked for
+	// this waiter, but by the one that has the turn.
+	patience := patienceOf(ctx)
 	for {
+		patience.share(&l.unanswered)
 		select {
 		case <-w.turn:
 			return h.acquire(ctx, l, w)
 		case <-w.wake:
+			patience.share(&unanswered{})
 			if guard, _ := h.join(ctx); guard != nil {
 				return guard, nil
 			}
@@ -192,10 +197,8 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		var guard *Guard
 		guard, err = h.attemptOver(ctx, sure, true)
 		l.last = h.known()
-		if err == nil || errors.Is(err, ErrHeld) {
-			h.c.silence.rest(&l.unanswered)
-		}
 		if err == nil {
+			h.c.silence.rest(&l.unanswered)
 			h.meet(met, guard)
 			l.held.Store(h.held(l.last, 0))
 			return guard, nil
@@ -218,6 +221,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 			}
 			h.askIdle(ctx, l)
 			h.tellBroken(ctx, l)
+			h.c.silence.rest(&l.unanswered)
 			h.rest(l, held)
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing

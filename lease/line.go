@@ -63,7 +63,6 @@ func (c *Client) enter(ctx context.Context, h *Handle) (*line, *waiter) {
 	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
 		close(w.turn)
 	}
-	patienceOf(ctx).share(&l.unanswered)
 	return l, w
 }
 

@@ -23,8 +23,8 @@ type silence struct {
 	err      error     // of the last request that failed
 }
 
-// unanswered is what a wait has asked of the store without an answer: the goroutines of a line, or
-// an opening of a session. The mutex of the client's silence guards it.
+// unanswered is what a wait has asked of the store without an answer: the first goroutine of a line
+// for all of them, one out of its turn, or an opening of a session. The mutex of the client's silence guards it.
 type unanswered struct {
 	request time.Time // the first request that was sent since an answer; zero: none
 	write   time.Time // the first write that has failed since a write was answered; zero: none
@@ -205,10 +205,11 @@ func (p *patience) hears(sent time.Time, write bool, err error) {
 	}
 }
 
-// rest notes that the waits of an unanswered have nothing to write for now.
+// rest notes that the waits of an unanswered have nothing to ask for, nor to write, for now.
 func (s *silence) rest(of *unanswered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	of.request = time.Time{}
 	if !of.write.IsZero() && of.paused.IsZero() {
 		of.write, of.paused = latest(of.write, s.wrote), time.Now()
 	}

@@ -275,3 +275,49 @@ func TestWriteTimeIsNoSilence(t *testing.T) {
 		}
 	})
 }
+
+// A request that fails out of turn is not sent again before the waiter has its turn. Until then
+// nothing is asked of the store, which is not silent.
+func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
+		w := newWire(st)
+		c := client(t, w, &lease.Options{Patience: 10 * time.Second, Tuning: lease.Tuning{MaxPoll: 10 * time.Minute}})
+		var all sync.WaitGroup
+		acquire := func(h *lease.Handle) {
+			all.Go(func() {
+				g, err := h.Acquire(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mustRelease(t, g)
+			})
+		}
+		acquire(handle(t, c, "job"))
+		time.Sleep(time.Second)
+		s, err := c.OpenSession(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := s.HandleWith("job", &lease.HandleOptions{Fair: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(func(op *store.Op) fault {
+			if op.Key == "lock/job" && op.Kind.Write() {
+				return fail
+			}
+			return pass
+		})
+		acquire(h)
+		time.Sleep(time.Second)
+		w.set(nil)
+		time.Sleep(time.Hour)
+		mustRelease(t, holder)
+		all.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
