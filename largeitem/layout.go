@@ -58,7 +58,7 @@ type Reference struct {
 }
 
 // A Layout says what objects are called, and how an item refers to them. It is
-// [OwnLayout], [MateLayout], or one that [Names] makes.
+// [OwnLayout], [MateLayout], or one that [NamesLayout] or [MateNamesLayout] makes.
 type Layout interface {
 	// hashed reports whether name needs the size and the hashes of the body.
 	hashed() bool
@@ -139,10 +139,12 @@ type Names struct {
 // The prefix is for one table alone.
 func NamesLayout(n Names) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
-		return nil, fmt.Errorf("%w: custom names need both Names.Name and its inverse, Names.Owner", ErrInvalid)
+		return nil, errNames
 	}
 	return namesLayout{fragments{}, n}, nil
 }
+
+var errNames = fmt.Errorf("%w: custom names need both Names.Name and its inverse, Names.Owner", ErrInvalid)
 
 type namesLayout struct {
 	fragments

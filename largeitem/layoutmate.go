@@ -28,7 +28,24 @@ import (
 // a foreign one: it could be to the object of the other item.
 func MateLayout() Layout { return mateLayout{} }
 
-type mateLayout struct{}
+// MateNamesLayout is [MateLayout] for a table on which the other program names its objects by
+// a function of its own (s3_key_getter). n.Name is that function, without the prefix and
+// without [Content].ID, and n.Owner its inverse; n.Hashed is not used. An object of this
+// package has the same name followed by ".id=ID".
+//
+// Such a reference does not look like one: [Options].Attributes must name the large
+// attributes. It need not tell a hash: then only what this package wrote is checked when it
+// is read, by the SHA-256 in the metadata of the object.
+func MateNamesLayout(n Names) (Layout, error) {
+	if n.Name == nil || n.Owner == nil {
+		return nil, errNames
+	}
+	return mateLayout{&n}, nil
+}
+
+type mateLayout struct {
+	names *Names // nil for the other program's own names
+}
 
 func (mateLayout) hashed() bool { return true }
 
@@ -58,11 +75,35 @@ func (mateLayout) item(key Key, attr string) string {
 }
 
 func (l mateLayout) name(s Schema, c Content) (string, error) {
+	if l.names != nil {
+		return l.customName(s, c)
+	}
 	item := l.item(c.Key, c.Attr)
 	if ambiguous(s, item) {
 		return "", fmt.Errorf("%w: in the layout of pynamodb_mate another item could have objects of the same names as %v, attribute %q: a key with \"/sk=\" or \"/attr=\" in it needs another layout", ErrKey, c.Key, c.Attr)
 	}
 	return item + hex.EncodeToString(c.MD5) + mateID + c.ID, nil
+}
+
+func (l mateLayout) customName(s Schema, c Content) (string, error) {
+	id := c.ID
+	c.ID = ""
+	name, err := l.names.Name(c)
+	if err != nil {
+		return "", fmt.Errorf("Names.Name: %w", err)
+	}
+	if object.CheckKey(name) != nil || !l.owns(s, c.Key, c.Attr, name) {
+		return "", fmt.Errorf("%w: Names.Name: the name %.300q for attribute %q of item %v cannot be the name of an object, or is not turned back by Names.Owner", ErrInvalid, name, c.Attr, c.Key)
+	}
+	return name + mateID + id, nil
+}
+
+// cutID cuts the id off the end of a name, if there is one.
+func (mateLayout) cutID(name string) (rest, id string) {
+	if at := len(name) - len(mateID) - 32; at > 0 && strings.HasPrefix(name[at:], mateID) && isID(name[at+len(mateID):]) {
+		return name[:at], name[at+len(mateID):]
+	}
+	return name, ""
 }
 
 // ambiguous reports whether the names of objects that begin so can be those of two items.
@@ -75,21 +116,32 @@ const mateID = ".id="
 
 // cutHash cuts the hash, and the id if there is one, off the end of a name. item ends with
 // "/md5=".
-func (mateLayout) cutHash(name string) (item string, sum []byte, id string, ok bool) {
-	if at := len(name) - len(mateID) - 32; at > 0 && strings.HasPrefix(name[at:], mateID) && isID(name[at+len(mateID):]) {
-		name, id = name[:at], name[at+len(mateID):]
-	}
+func (l mateLayout) cutHash(name string) (item string, sum []byte, id string, ok bool) {
+	name, id = l.cutID(name)
 	at := max(0, len(name)-32)
 	sum, ok = lowerHex(name[at:], 16)
 	return name[:at], sum, id, ok && strings.HasSuffix(name[:at], "/md5=")
 }
 
 func (l mateLayout) owns(s Schema, key Key, attr, name string) bool {
+	if l.names != nil {
+		o, ok := l.owner(s, name)
+		return ok && o.Key == key && o.Attr == attr
+	}
 	item, _, _, ok := l.cutHash(name)
 	return ok && item == l.item(key, attr) && !ambiguous(s, item)
 }
 
 func (l mateLayout) owner(s Schema, name string) (Owner, bool) {
+	if l.names != nil {
+		rest, id := l.cutID(name)
+		o, ok := l.names.Owner(rest)
+		if !ok || name == l.marker(s) || o.Table != "" && o.Table != s.Table || o.ID != "" || s.CheckKey(o.Key) != nil {
+			return Owner{}, false
+		}
+		o.ID = id
+		return o, true
+	}
 	item, _, id, ok := l.cutHash(name)
 	if !ok || strings.Count(item, "/attr=") != 1 || strings.Count(item, "/md5=") != 1 {
 		return Owner{}, false
@@ -148,7 +200,12 @@ func (l mateLayout) parse(base, text string) (Reference, error) {
 	uri, ok := strings.CutPrefix(text, "s3://")
 	bucket, key, _ := strings.Cut(uri, "/")
 	item, sum, _, hashed := l.cutHash(key)
-	if !ok || bucket == "" || !hashed || !strings.Contains(item, "pk=") || !strings.Contains(item, "/attr=") || object.CheckKey(key) != nil {
+	if l.names != nil {
+		sum, hashed = nil, true
+	} else {
+		hashed = hashed && strings.Contains(item, "pk=") && strings.Contains(item, "/attr=")
+	}
+	if !ok || bucket == "" || !hashed || object.CheckKey(key) != nil {
 		return Reference{}, errNotReference
 	}
 	if "s3://"+bucket != base {

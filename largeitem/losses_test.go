@@ -388,6 +388,59 @@ func TestKeysThatCollide(t *testing.T) {
 	}
 }
 
+// TestMateCustomNames: the other program names its objects by a function of its own. They are
+// read, and replaced by objects that it can follow; its own are never removed at once.
+func TestMateCustomNames(t *testing.T) {
+	layout, err := largeitem.MateNamesLayout(largeitem.Names{
+		Name: func(c largeitem.Content) (string, error) {
+			return fmt.Sprintf("%s-%s-%x.bin", c.Key.Partition.Text, c.Attr, c.MD5), nil
+		},
+		Owner: func(name string) (largeitem.Owner, bool) {
+			parts := strings.Split(strings.TrimSuffix(name, ".bin"), "-")
+			if len(parts) != 3 || parts[0] == "" {
+				return largeitem.Owner{}, false
+			}
+			return largeitem.Owner{Key: key(parts[0]), Attr: parts[1]}, true
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil)
+	o := &largeitem.Options{Layout: layout, Base: "s3://b", Prefix: "app", RemoveSuperseded: true, RemoveYoung: true}
+	if _, err := largeitem.New(w.table, w.bucket, o); !errors.Is(err, largeitem.ErrInvalid) {
+		t.Errorf("without Attributes: %v", err)
+	}
+	o.Attributes = []string{"body"}
+	w.store = w.open(w.table, w.bucket, o)
+	theirs := "app/p-body-9dd4e461268c8034f5c8564e155c67a6.bin"
+	if _, err := w.bucket.Put(t.Context(), theirs, strings.NewReader("x"), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"p", "q"} {
+		if _, err := w.table.Put(t.Context(), key(k), attrs{"body": "s3://b/" + theirs, "link": "s3://b/any"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectText(t, "their item", w.contents(key("p")), `item body=x link="s3://b/any"`)
+	if _, err := w.store.Get(t.Context(), key("q"), nil); !errors.Is(err, largeitem.ErrForeign) {
+		t.Errorf("a reference that was copied: %v", err)
+	}
+	for _, text := range []string{"y", "z"} {
+		if _, err := w.store.Update(t.Context(), key("p"), largeitem.Change{}, texts("body", text), nil); err != nil {
+			t.Fatal(err)
+		}
+		expectText(t, "our item", w.contents(key("p")), "item body="+text+` link="s3://b/any"`)
+	}
+	item, err := w.store.GetMeta(t.Context(), key("p"))
+	if err != nil || !strings.HasPrefix(item.Refs["body"].URI, "s3://b/app/p-body-fbade9e36a3f36d3d676c1b808451dd7.bin.id=") {
+		t.Errorf("the reference is %+v, %v", item.Refs["body"], err)
+	}
+	if got := w.objects(); len(got) != 2 { // theirs and our last one
+		t.Errorf("there are %q", got)
+	}
+}
+
 // TestTwoTablesUnderOnePrefix: neither touches, nor reads, the other's objects.
 func TestTwoTablesUnderOnePrefix(t *testing.T) {
 	var worlds []*world

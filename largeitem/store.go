@@ -171,6 +171,9 @@ func (o Options) check() error {
 	case o.Attributes != nil && len(o.Attributes) == 0:
 		return bad("Attributes is empty; nil means those that look like references")
 	}
+	if l, ok := o.Layout.(mateLayout); ok && l.names != nil && o.Attributes == nil {
+		return bad("Attributes is needed with MateNamesLayout, whose references do not look like references")
+	}
 	for i, attr := range o.Attributes {
 		if err := checkAttr(attr); err != nil {
 			return bad("Attributes: %w", err)
@@ -275,7 +278,7 @@ func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference
 // is this item's: it comes back to no item that has lost it.
 func (s *Store) unique(schema Schema, r Reference) bool {
 	if l, ok := s.layout.(mateLayout); ok {
-		_, _, id, _ := l.cutHash(r.Object)
+		_, id := l.cutID(r.Object)
 		return id != ""
 	}
 	return true
