@@ -189,7 +189,7 @@ func (s *Store) Verify(ctx context.Context) error {
 		if err != nil && !errors.Is(err, store.ErrDenied) {
 			return store.MarkNotApplied(fmt.Errorf("finding out what else lies there: %w", err))
 		}
-		if err == nil {
+		if beside != nil {
 			found = beside
 		}
 	}

@@ -211,10 +211,11 @@ func (s *Store) alone(ctx context.Context, key string) error {
 	}
 	defer free()
 	if s.fit.beside == nil {
-		if s.fit.beside, err = s.besideOf(ctx); err != nil {
-			s.fit.beside = nil
+		beside, err := s.besideOf(ctx)
+		if err != nil {
 			return err
 		}
+		s.fit.beside = beside
 	}
 	return s.fit.beside.Refuse(key, true)
 }

@@ -324,4 +324,16 @@ func TestRightsEndWithThePrefix(t *testing.T) {
 		})
 		mustPut(t, openBelow(t, b, "app", nil), "k", "", "1")
 	})
+	// Nor does it matter that it may list the root, and may not read what lies there.
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		put(b, "job", legacyBody("job"), legacyMeta)
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "HeadObject" && q.Key == "job" {
+				return awstest.Fault{Status: 403, Code: "AccessDenied"}
+			}
+			return awstest.Fault{}
+		})
+		mustPut(t, openBelow(t, b, "app", nil), "k", "", "1")
+	})
 }

@@ -65,7 +65,8 @@ type Found struct {
 type List func(ctx context.Context, prefix string) (objects []s3bucket.ObjectVersion, all bool, err error)
 
 // Look lists the root of the bucket, if the rights go so far, and the prefix if that does not
-// show all of it. It looks for registers of the kind there.
+// show all of it. It looks for registers of the kind there. Beside what it has found it returns
+// an error if it may not ask an object below the prefix whether that is a lock.
 func Look(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, list List) (*Found, error) {
 	objects, all, err := list(ctx, "")
 	if prefix != "" && (errors.Is(err, store.ErrDenied) || err == nil && !all) {
@@ -83,10 +84,10 @@ func Look(ctx context.Context, v s3bucket.Versions, prefix string, kind Kind, li
 		return rank(a.Key, prefix) - rank(b.Key, prefix)
 	})
 	f := &Found{prefix: prefix, kind: kind}
-	if err := f.findOld(ctx, v, objects); err != nil {
+	if err := f.findOther(ctx, v, objects); err != nil {
 		return nil, err
 	}
-	return f, f.findOther(ctx, v, objects)
+	return f, f.findOld(ctx, v, objects)
 }
 
 func rank(key, prefix string) int {
@@ -116,10 +117,12 @@ func (f *Found) findOld(ctx context.Context, v s3bucket.Versions, objects []s3bu
 			continue
 		}
 		asked[o.Key] = true
+		below := strings.HasPrefix(o.Key, f.prefix)
 		switch is, err := IsOld(ctx, v, o.Key, o.ID); {
+		case errors.Is(err, store.ErrDenied) && !below: // the rights end with the prefix
 		case err != nil:
 			return err
-		case is && strings.HasPrefix(o.Key, f.prefix):
+		case is && below:
 			f.Old = append(f.Old, o.Key)
 		case is:
 			f.OldAtRoot = append(f.OldAtRoot, o.Key)
