@@ -56,8 +56,8 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
 // the record. With more slots the waiters in its queue hold them at once. With fewer, the
 // holders keep their slots, whatever the numbers, and a slot is given again when fewer are held
-// than there are. Handles that name another number are refused from then on, with a
-// [*SlotsError].
+// than there are. Those that wait in the queue stay there. Other handles that name another number
+// are refused from then on, with a [*SlotsError].
 //
 // The error matches [ErrKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
 // there is none, and [ErrUnresolved] if it could not be found out whether the write was
@@ -423,11 +423,13 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 			return nil, v.next, 0, nil
 		}
 	}
-	if err := rec.suits(h.opts.Slots); err != nil {
-		return nil, nil, 0, err
-	}
-	if h.opts.Slots > 0 {
-		rec.Slots = h.opts.Slots
+	if entry == "" { // one that waits in the queue stays there when the number of slots is changed
+		if err := rec.suits(h.opts.Slots); err != nil {
+			return nil, nil, 0, err
+		}
+		if h.opts.Slots > 0 {
+			rec.Slots = h.opts.Slots
+		}
 	}
 	if newcomer {
 		if entry, err = h.newcomer(ctx, &rec, queue && h.hasTurn(ctx, &rec) && !s.rec.isCrowded(h.c.calls.takes())); err != nil {

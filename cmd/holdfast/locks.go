@@ -466,6 +466,8 @@ func (v *lockView) plainState() string {
 	switch {
 	case v.State == string(lease.Shared) && v.Slots > 0:
 		return fmt.Sprintf("%d of %d slots", len(v.Holders), v.Slots)
+	case v.State == string(lease.Free) && v.Slots > 0: // it cannot be taken as a lock
+		return fmt.Sprintf("free (%d slots)", v.Slots)
 	case v.State == string(lease.Shared):
 		return fmt.Sprintf("shared by %d", len(v.Holders))
 	case v.Expired == "certain":
