@@ -161,10 +161,10 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 		// A store that has answered may answer again.
 		silent := errors.Is(err, lease.ErrSilent) && (f.answered || errors.Is(err, lease.ErrHeld)) && !ended
 		f.answered = f.answered || lost || silent
+		if !lost && !silent {
+			err = a.busy(ctx, f, nil, err)
+		}
 		if election != nil {
-			if !lost && !silent {
-				err = a.busy(ctx, f, nil, err)
-			}
 			if left := election.Resign(ctx); !errors.Is(left, lease.ErrLost) { // that of the term before
 				err = errors.Join(err, left)
 			}

@@ -280,6 +280,26 @@ func TestLeadWhenTheStoreIsSilent(t *testing.T) {
 	})
 }
 
+// TestLeadEndsByASignal: a signal ends a candidate whose session may have been opened with the
+// status of the signal. Such a session holds nothing.
+func TestLeadEndsByASignal(t *testing.T) {
+	t.Parallel()
+	c := newCandidates(t)
+	var wrote atomic.Bool
+	url, _ := serveS3(t, func(s *awstest.S3) {
+		s.AddWhen(func(r awstest.Request) bool {
+			session := r.Op == "PutObject" && strings.Contains(r.Key, "session")
+			if session {
+				wrote.Store(true)
+			}
+			return session
+		}, 0, -1, awstest.Fault{Drop: true})
+	})
+	a := c.start("a", "--store", url, "--fair")
+	await(t, "a session", wrote.Load)
+	c.end(a)
+}
+
 // TestRunWhenTheStoreFallsSilent: a run that waits for a lock that is held, and whose store then
 // does not answer, ends with the status of a store that cannot be reached. "Busy" would be a guess,
 // and --quiet would hide it.
