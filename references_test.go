@@ -139,9 +139,9 @@ func TestReferencesAreNoticed(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, problem string }{
 		{"lease/lease.go", "// see DESIGN.md and docs/stores.md, or https://example.com/OTHER.md", ""},
-		{"docs/running.md", "[stores](stores.md), [design](../DESIGN.md#files), [page](https://example.com); TestImports", ""},
+		{"docs/operations.md", "[stores](stores.md), [design](../DESIGN.md#files), [page](https://example.com); TestImports", ""},
 		{"lease/lease.go", "// PROTOCOLS.md says why", "no document PROTOCOLS.md"},
-		{"docs/running.md", "[gone](missing.html)", "leads nowhere"},
+		{"docs/operations.md", "[gone](missing.html)", "leads nowhere"},
 		{"DESIGN.md", "TestExports shows it", "no TestExports"},
 		{"internal/test.sh", "-run TestNothing", "no TestNothing"},
 		{"lease/lease.go", "// as in /Work/main", "outside of the repository"},

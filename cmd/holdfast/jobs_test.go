@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
-// The jobs of docs/running.md run as they stand there: the line of cron, the unit of
+// The jobs of docs/operations.md run as they stand there: the line of cron, the unit of
 // systemd, the container, and the steps of the pipeline. Only the places of programs are
 // others, and the store.
 func TestDocumentedJobs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/running.md")
+	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
