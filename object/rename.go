@@ -52,7 +52,8 @@ import (
 // the mark says "copied", since until then a call with its destination can still win.
 //
 // A call that finds no source succeeds if the destination is the copy of a rename, and its
-// mark is gone, or names that destination.
+// mark is gone, or names that destination, or is "begun" and has not displaced it: step 2 of
+// another call can come late, after step 6.
 //
 // What goes wrong between two steps:
 //
@@ -475,6 +476,9 @@ func (c *Client) renamed(ctx context.Context, source, destination string, o Writ
 		return Renamed{}, store.MarkNotApplied(err)
 	case m.Destination == destination:
 		c.clean(ctx, from.Rename, m)
+	case !m.Copied && !slices.Contains(m.Displaced, destination):
+		// This rename was done, and its mark gone, before that one was begun: by a request that came
+		// late.
 	default:
 		if m.Copied {
 			if err := c.discard(ctx, from.Rename, destination); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -273,6 +274,42 @@ func TestRenameLateCopy(t *testing.T) {
 				checkJob(t, what+", called again", c, told, true)
 			})
 		}
+	}
+}
+
+// TestRenameLateMark: the mark of a rename that has lost comes late, when the winner is done.
+// The winner, which is called again, has still won.
+func TestRenameLateMark(t *testing.T) {
+	for kind, r := range renamers() {
+		synctest.Test(t, func(t *testing.T) {
+			below := r.open()
+			c := newClient(t, below, r.opts)
+			if _, err := c.Put(t.Context(), "job", body("precious"), nil); err != nil {
+				t.Fatal(err)
+			}
+			late := false
+			killed := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+				switch {
+				case late:
+					return objecttest.Cut
+				case c.Write() && strings.HasPrefix(c.Key, ".holdfast/rename/"):
+					late = true
+					return objecttest.Late
+				}
+				return objecttest.Pass
+			})
+			_ = claim(t.Context(), newClient(t, killed, r.opts), "w2")
+			if err := claim(t.Context(), c, "w1"); err != nil {
+				t.Fatal(err)
+			}
+			killed.Deliver()
+			if err := claim(t.Context(), c, "w1"); err != nil {
+				t.Errorf("%s: called again, the winner is told %v (%v)", kind, err, store.OutcomeOf(err))
+			}
+			if err := claim(t.Context(), c, "w2"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: the loser is told %v", kind, err)
+			}
+		})
 	}
 }
 
