@@ -39,6 +39,7 @@ type floor struct {
 	file *os.File // nil: this store has no floor
 	at   uint64
 	free int64 // the place of the next line
+	firm bool  // this process has made it durable
 }
 
 func (f *floor) release() {
@@ -71,7 +72,7 @@ func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
 		if err == nil && free {
 			at, free, err := readFloor(f)
 			if err == nil {
-				return &floor{f, at, free}, nil
+				return &floor{file: f, at: at, free: free}, nil
 			}
 			f.Close()
 			return nil, err
@@ -153,12 +154,14 @@ func floorText(at uint64) string {
 	return fmt.Sprintf(floorLine, at, crc32.ChecksumIEEE(strconv.AppendUint(nil, at, 10)))
 }
 
-// raise makes the floor at least n, durably.
+// raise makes the floor at least n, durably. What was read may be a line that a sweep has written
+// and, killed or refused, not made durable. So each sweep writes one: a sync after a failed one
+// can succeed without it.
 func (s *Store) raise(f *floor, n uint64) error {
-	if n <= f.at {
+	if f.firm && n <= f.at {
 		return nil
 	}
-	at := n | (floorStep - 1)
+	at := max(f.at, n|(floorStep-1))
 	if _, err := f.file.WriteAt([]byte(floorText(at)), f.free); err != nil {
 		return err
 	}
@@ -166,7 +169,11 @@ func (s *Store) raise(f *floor, n uint64) error {
 		return err
 	}
 	f.at, f.free = at, floorSize-f.free
-	return s.syncNames(s.root, ".")
+	if err := s.syncNames(s.root, "."); err != nil {
+		return err
+	}
+	f.firm = true
+	return nil
 }
 
 // currentFloor reads the floor without its lock.

@@ -315,3 +315,37 @@ func TestStoppedWriterEndsTheSweep(t *testing.T) {
 	}
 	wantOutcome(t, "create", <-done, store.NotApplied, store.ErrUnavailable)
 }
+
+func sweepOnce(args []string) error {
+	s, err := filestore.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	if n, err := s.SweepDeleted(testContext(), 0); err == nil || n > 0 {
+		return fmt.Errorf("removed %d, %v", n, err)
+	}
+	return nil
+}
+
+// TestSweepMakesTheFloorDurable: a sweep that was killed has raised the floor and not made that
+// durable. The next one, which cannot do that either, removes nothing.
+func TestSweepMakesTheFloorDurable(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	for _, key := range []string{"a", "b"} {
+		if err := s.Delete(t.Context(), key, put(t, s, key, "", "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		cmd := worker(t, "sweepOnce", dir)
+		fault{"fsync", "EIO", 0}.inject(t, cmd)
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if logs, err := os.ReadDir(filepath.Join(dir, "k")); err != nil || len(logs) != 2 {
+			t.Fatalf("left: %v, %v", logs, err)
+		}
+	}
+	sweepDeleted(t, s, 0, 2)
+}

@@ -20,6 +20,7 @@ var workers = map[string]func(args []string) error{
 	"present":   present,
 	"foreign":   foreign,
 	"sweep":     sweepForEver,
+	"sweepOnce": sweepOnce,
 	"neighbour": neighbour,
 	"exchange":  exchange,
 	"hostile":   hostile,
