@@ -22,6 +22,7 @@ var plain = []string{
 	"docs/operations.md",
 	"docs/performance.md",
 	"docs/quickstart.md",
+	"docs/stores.md",
 }
 
 const (
