@@ -19,7 +19,10 @@ func TestWaitingInAPipe(t *testing.T) {
 			var out bytes.Buffer
 			a := &app{stderr: &out, quiet: fmt.Sprint(args) == "[--quiet]", json: fmt.Sprint(args) == "[--json]"}
 			hear := a.waitingLine("file:/locks", &leaseFlags{}, func(r lease.Record) string { return r.Holder })
-			lines := func() int { return strings.Count(out.String(), "\n") }
+			lines := func() int {
+				synctest.Wait() // for the goroutine that writes
+				return strings.Count(out.String(), "\n")
+			}
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})
 			time.Sleep(4 * time.Second)
 			if lines() > 0 {
