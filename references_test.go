@@ -118,7 +118,7 @@ func TestReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(r.tests, "TestReferences") || !r.files["DESIGN.md"] {
+	if !slices.Contains(r.tests, "TestReferences") || !r.files["docs/architecture.md"] {
 		t.Fatal("the repository was not found")
 	}
 	for name, text := range texts {
@@ -134,15 +134,15 @@ func TestReferences(t *testing.T) {
 // TestReferencesAreNoticed is the control.
 func TestReferencesAreNoticed(t *testing.T) {
 	r := &repository{
-		files: map[string]bool{"DESIGN.md": true, "docs/stores.md": true, "docs": true},
+		files: map[string]bool{"CONTRIBUTING.md": true, "docs/stores.md": true, "docs": true},
 		tests: []string{"TestImports"},
 	}
 	for _, c := range []struct{ name, text, problem string }{
-		{"lease/lease.go", "// see DESIGN.md and docs/stores.md, or https://example.com/OTHER.md", ""},
-		{"docs/operations.md", "[stores](stores.md), [design](../DESIGN.md#files), [page](https://example.com); TestImports", ""},
+		{"lease/lease.go", "// see CONTRIBUTING.md and docs/stores.md, or https://example.com/OTHER.md", ""},
+		{"docs/operations.md", "[stores](stores.md), [contributing](../CONTRIBUTING.md#files), [page](https://example.com); TestImports", ""},
 		{"lease/lease.go", "// PROTOCOLS.md says why", "no document PROTOCOLS.md"},
 		{"docs/operations.md", "[gone](missing.html)", "leads nowhere"},
-		{"DESIGN.md", "TestExports shows it", "no TestExports"},
+		{"CONTRIBUTING.md", "TestExports shows it", "no TestExports"},
 		{"internal/test.sh", "-run TestNothing", "no TestNothing"},
 		{"lease/lease.go", "// as in /Work/main", "outside of the repository"},
 		{"lease/lease.go", "// issue 12", "outside of the repository"},

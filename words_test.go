@@ -16,12 +16,15 @@ var plain = []string{
 	"README.md",
 	"SECURITY.md",
 	"docs/adding-a-store.md",
+	"docs/architecture.md",
 	"docs/checkpoints.md",
+	"docs/decisions.md",
 	"docs/large-items.md",
 	"docs/migrating.md",
 	"docs/operations.md",
 	"docs/performance.md",
 	"docs/quickstart.md",
+	"docs/safety.md",
 	"docs/stores.md",
 }
 

@@ -7,8 +7,8 @@
 // internal/fold): an entry counts if and only if it names the state before it. A local
 // file system puts appends into one order. So a write is one append and one read of what
 // was appended, without any lock. A log that is full is sealed and continues in a new
-// file; two files are kept. Package internal/model checks the rules, and DESIGN.md of this
-// repository has the measurements and the reasons.
+// file; two files are kept. Package internal/model checks the rules, and the files
+// docs/decisions.md and docs/safety.md of this module have the reasons and the evidence.
 //
 // The files are text, and can be read with cat:
 //
