@@ -18,6 +18,7 @@ var plain = []string{
 	"docs/adding-a-store.md",
 	"docs/architecture.md",
 	"docs/checkpoints.md",
+	"docs/commits.md",
 	"docs/decisions.md",
 	"docs/large-items.md",
 	"docs/migrating.md",
