@@ -20,6 +20,7 @@ var plain = []string{
 	"docs/checkpoints.md",
 	"docs/commits.md",
 	"docs/decisions.md",
+	"docs/json.md",
 	"docs/large-items.md",
 	"docs/migrating.md",
 	"docs/operations.md",
