@@ -149,3 +149,52 @@ func TestQueueOfShortWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueThatWasSlow: a waiter with short deadlines that has once seen its queue stand still
+// gets its turn when the queue moves again, although it is never empty.
+func TestQueueThatWasSlow(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := lease.HandleOptions{Fair: true}
+		g := mustTake(t, with(t, opened(t, st), "job", fair))
+		h := with(t, opened(t, st), "job", fair)
+		wait, end := context.WithTimeout(t.Context(), time.Minute)
+		if _, err := h.Acquire(wait); err == nil {
+			t.Fatal("two holders")
+		}
+		end()
+		if err := g.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan bool)
+		for range 3 {
+			other := with(t, opened(t, st), "job", fair)
+			go func() {
+				for ctx.Err() == nil {
+					if g, err := other.Acquire(ctx); err == nil {
+						time.Sleep(time.Second)
+						_ = g.Release(t.Context())
+					}
+				}
+				done <- true
+			}()
+		}
+		time.Sleep(10 * time.Second)
+		since, got := time.Now(), false
+		for time.Since(since) < 2*time.Hour && !got {
+			wait, end := context.WithTimeout(t.Context(), 30*time.Second)
+			g, err := h.Acquire(wait)
+			end()
+			if got = err == nil; got {
+				_ = g.Release(t.Context())
+			}
+		}
+		if !got {
+			t.Error("no turn in two hours")
+		}
+		cancel()
+		for range 3 {
+			<-done
+		}
+	})
+}

@@ -39,6 +39,7 @@ type Handle struct {
 	joined  time.Time // when it came there, behind as many
 	behind  int
 	turn    time.Duration        // in which the queue came forward by one when it stood there before
+	timedAt time.Time            // when that was
 	looksAt map[string]time.Time // when the sessions of those it waits for are due for a look
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
 	shown   *seen                // what another handle of the client has seen of that; see shows

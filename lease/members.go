@@ -481,6 +481,10 @@ func (h *Handle) newcomer(ctx context.Context, rec *Record, queue bool) (entry s
 	return m.Grant, nil
 }
 
+// timedFor is for how many times as long as its turn should take a waiter does not enter a queue that
+// was too slow: so those that try in vain are few among those that have their turns.
+const timedFor = 16
+
 // hasTurn reports whether a newcomer to the queue of r may have its turn before ctx ends, as far as
 // the handle knows from the time before. One that enters in vain writes the record twice, and keeps
 // those from their turns that write it meanwhile. It looks at the lock until the queue is short enough.
@@ -488,14 +492,15 @@ func (h *Handle) hasTurn(ctx context.Context, r *Record) bool {
 	deadline, ok := ctx.Deadline()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !ok || time.Duration(len(r.Queue))*h.turn < time.Until(deadline)
+	return !ok || time.Duration(len(r.Queue))*h.turn < max(time.Until(deadline), time.Since(h.timedAt)/timedFor)
 }
 
 // timed notes how fast the queue comes forward: the entry has come to that place; it had its turn at -1.
 func (h *Handle) timed(place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.turn = time.Since(h.joined) / time.Duration(max(h.behind-place, 1))
+	h.timedAt = time.Now()
+	h.turn = h.timedAt.Sub(h.joined) / time.Duration(max(h.behind-place, 1))
 }
 
 // queues reports whether the handle waits for the lock in its queue. If it does not it looks at
