@@ -398,9 +398,9 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				l.waits, l.until = false, time.Now().Add(wait)
 			} else {
 				leader, err := leaderOf(name, s.rec, over)
-				now := fmt.Sprint(leader.State, leader.Token, " ", string(leader.Value))
+				now := string(leader.State)
 				if leader.State != LeaderNone {
-					now += s.rec.Grant
+					now += fmt.Sprint(s.rec.Grant, leader.Token, " ", string(leader.Value))
 				}
 				if now != told && !yield(leader, err) {
 					return

@@ -545,7 +545,10 @@ func (h *Handle) amend(ctx context.Context, s *seen, rec *Record, entry, reason 
 			return nil, h.note(f.now), nil
 		case f.fate == store.FateNotYet && pause.wait(settled) == nil: // the same again
 		case f.now != nil && f.fate != store.FateNotYet:
-			return nil, h.note(f.now), nil // it tells whether the entry is in it
+			if !f.now.names(entry) {
+				h.forget(entry) // and there is nothing to leave
+			}
+			return nil, h.note(f.now), nil
 		case s.names(entry): // it stands in the record as it is and as it was to be
 			return nil, nil, f.err
 		default:
