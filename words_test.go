@@ -27,6 +27,7 @@ var plain = []string{
 	"docs/performance.md",
 	"docs/quickstart.md",
 	"docs/safety.md",
+	"docs/security.md",
 	"docs/stores.md",
 }
 
