@@ -24,7 +24,8 @@ done
 token=$(sed 's/.*"token":\([0-9]*\).*/\1/' <<<"$line")
 
 # milliseconds prints the time of the day of a field of $line; trusted prints for how many
-# seconds after $line was written the lock can be trusted, if no further line says so.
+# seconds after $line was written the lock can be trusted, if no further line says so. It fails
+# if that time is over.
 milliseconds() {
   local time=${line#*\"$1\":\"*T}
   time=${time%%Z*}
@@ -32,7 +33,8 @@ milliseconds() {
   echo $(((10#${time:0:2} * 3600 + 10#${time:3:2} * 60 + 10#${time:6:2}) * 1000 + 10#${fraction:0:3}))
 }
 trusted() {
-  local left=$((($(milliseconds deadline) - $(milliseconds time) + 86400000) % 86400000 + 1))
+  local left=$(((until - $(milliseconds time) + 86400000) % 86400000 + 1))
+  ((left < 80000000)) || return # more is a time before
   printf '%d.%03d' $((left / 1000)) $((left % 1000))
 }
 
@@ -41,11 +43,11 @@ trusted() {
 trap 'echo "the lock is lost: stopping" >&2; { kill -9 "$helper"; kill $(jobs -p); } 2>/dev/null || :; exit 76' USR1
 main=$$
 {
-  left=$(trusted)
-  while read -r -t "$left" line; do
+  until=$(milliseconds deadline)
+  while left=$(trusted) && read -r -t "$left" line; do
     case $line in
       *'"event":"lost"'* | *'"event":"released"'* | *'"event":"closed"'*) break ;;
-      *'"event":"renewed"'*) left=$(trusted) ;;
+      *'"event":"renewed"'*) until=$(milliseconds deadline) ;;
     esac
   done
   kill -USR1 "$main"
