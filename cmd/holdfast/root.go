@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // app is one invocation of the command: what all subcommands share.
@@ -68,7 +69,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.json = a.json || slices.Contains(args, "--json")
 	}
 	if told(err) && !(a.quiet && errors.As(err, &busy)) {
-		p := problem{Level: "error", Message: oneLine(err), Status: status, Kind: kinds[status]}
+		p := problem{Level: "error", Message: oneLine(err) + wayOut(err), Status: status, Kind: kinds[status]}
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
 			p.Kind = kinds[statusBusy] // whatever status -E names
@@ -77,6 +78,21 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.tell(p)
 	}
 	return status
+}
+
+// wayOut says which parameters of the URL make up for a condition that a store lacks.
+func wayOut(err error) string {
+	var cannot *object.UnsupportedError
+	if !errors.As(err, &cannot) {
+		return ""
+	}
+	switch cannot.Ability {
+	case object.Fenced:
+		return "; see index and distinct_bodies in holdfast help stores"
+	case object.PlainCopy, object.RemoveVersion, object.StorageClass, object.Tags:
+		return ""
+	}
+	return "; see reserve and index in holdfast help stores"
 }
 
 // problem is a message on stderr in the form of --json: one object on one line. Its fields
