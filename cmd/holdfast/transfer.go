@@ -175,7 +175,7 @@ func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*so
 	switch mode := s.info.Mode(); {
 	case mode.IsDir():
 		f.Close()
-		return nil, usagef("%s is a directory: put takes one file, or - for standard input", name)
+		return nil, usagef("%s is a directory: put takes one file, or - for standard input; cp --recursive copies a directory", name)
 	case mode.IsRegular():
 		if want >= 0 && want != s.info.Size() {
 			f.Close()
