@@ -142,7 +142,7 @@ came. The exit status is 0 then, 75 if the holder still has the lock after that 
 started this command, and 73 if it refuses. Without --wait it is 0 when
 the ask stands in the record. It is 73 if no holder has the lock, 66 if there is no such lock.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
-  holdfast ask deploy --wait 5m && holdfast run deploy -- ./deploy.sh`,
+  holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if it is free`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" {
 				flag := "reason"
