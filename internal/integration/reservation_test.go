@@ -140,7 +140,8 @@ func TestReservationsOnDynamoDB(t *testing.T) {
 }
 
 // TestWritesUnderReservations: each conditional write of a client costs what it costs
-// without, and a check and one row.
+// without, and a check and one row. An update of a bare version reads the object first, for
+// the ids of the writes before it.
 func TestWritesUnderReservations(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -160,8 +161,8 @@ func TestWritesUnderReservations(t *testing.T) {
 			return r
 		}
 		v := cost("create", [3]int64{1, 1, 1}, "create", dir+"k", "1")
-		v = cost("update", [3]int64{1, 1, 1}, "update", dir+"k", v.etag, "2")
-		cost("update again", [3]int64{1, 1, 1}, "update", dir+"k", v.etag, "3")
+		v = cost("update", [3]int64{2, 1, 1}, "update", dir+"k", v.etag, "2")
+		cost("update again", [3]int64{2, 1, 1}, "update", dir+"k", v.etag, "3")
 		if r := o.do("update", dir+"k", v.etag, "4"); r.word != "precondition" {
 			t.Errorf("on an old state: %+v", r)
 		}
