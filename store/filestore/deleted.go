@@ -64,7 +64,11 @@ func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
 	for since := time.Now(); ; {
 		free, err := lockFile(f, exclusive)
 		if err == nil && !free && time.Since(since) > s.limits.floor {
-			err = fmt.Errorf("%w: other processes have kept %s/%s locked for %v; is one stopped?", store.ErrUnavailable, s.dir, floorFile, s.limits.floor)
+			by := "a sweep; is its process stopped?"
+			if exclusive {
+				by = "writers that create keys; sweep when fewer keys are created, or look for a stopped process"
+			}
+			err = fmt.Errorf("%w: %s/%s has been locked for %v by %s", store.ErrUnavailable, s.dir, floorFile, s.limits.floor, by)
 		}
 		if err == nil && !free {
 			err = pause(ctx, time.Millisecond)
@@ -192,7 +196,8 @@ func (s *Store) currentFloor() (uint64, error) {
 
 // SweepDeleted removes the logs of registers that were deleted, and not written since, for at
 // least age by the time stamps of their files. It returns how many it removed. It may run
-// while the store is in use.
+// while the store is in use. Where writers create keys without a pause for 10 s, it gives up with
+// an error that matches [store.ErrUnavailable], and can be called again later.
 //
 // Versions still do not return for a key. A write whose outcome is unknown, and whose register
 // was deleted and removed since, stays unknown: see [store.Settle].

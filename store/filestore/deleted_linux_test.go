@@ -310,7 +310,7 @@ func TestStoppedWriterEndsTheSweep(t *testing.T) {
 		done <- err
 	}()
 	_, err = s.SweepDeleted(t.Context(), 0)
-	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "is one stopped?") {
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "look for a stopped process") {
 		t.Errorf("sweep: got %v", err)
 	}
 	wantOutcome(t, "create", <-done, store.NotApplied, store.ErrUnavailable)
