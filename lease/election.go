@@ -426,6 +426,9 @@ func (h *Handle) isExpired(ctx context.Context, s *seen) (over bool, wait time.D
 		return false, h.c.set.expiry(h.c.set.TTL), nil
 	case s.rec.Session == "":
 		v := h.vacant(ctx, s)
+		if v.open {
+			v.wait = h.c.set.lookAgain(s.rec.TTL)
+		}
 		return v.open, max(v.wait, time.Millisecond), nil
 	}
 	over, _, err = h.c.isDead(ctx, s.rec.Session, h.name, s.rec.TTL, s.at)

@@ -41,7 +41,8 @@ func TestLeaderThatDiedExpires(t *testing.T) {
 					states := []lease.LeaderState{}
 					ctx, cancel := context.WithTimeout(t.Context(), 15*ttl)
 					defer cancel()
-					for l, err := range client(t, st, nil).Observe(ctx, "job") {
+					observer, reads := newWire(st), 0
+					for l, err := range client(t, observer, nil).Observe(ctx, "job") {
 						if ctx.Err() != nil {
 							break
 						}
@@ -53,6 +54,7 @@ func TestLeaderThatDiedExpires(t *testing.T) {
 							}
 						case lease.LeaderExpired:
 							took := time.Since(died)
+							reads = observer.requests()
 							if !errors.Is(err, lease.ErrNoLeader) || l.Token != g.Token() || string(l.Value) != "value" {
 								t.Errorf("%v: %+v", err, l)
 							}
@@ -60,6 +62,9 @@ func TestLeaderThatDiedExpires(t *testing.T) {
 								t.Errorf("expired %v after the leader died", took)
 							}
 						}
+					}
+					if n := observer.requests() - reads; n > 60 { // three in each TTL, or more by MaxPoll
+						t.Errorf("%d reads of an expired leader in four TTLs", n)
 					}
 					if len(states) != 2 {
 						t.Errorf("observed %q", states)
