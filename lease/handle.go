@@ -44,6 +44,7 @@ type Handle struct {
 	pace    time.Duration        // in which the queue came forward by one, as the goroutine knows that has the turn
 	shown   *seen                // what another handle of the client has seen of that; see shows
 	waiting int                  // goroutines that wait
+	suited  bool                 // the lock had the slots that opts names when they looked
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
 	// attempt at a time and the later ones join the grant of the first. No goroutine
@@ -208,6 +209,7 @@ func (h *Handle) acquire(ctx context.Context, l *line, w *waiter) (*Guard, error
 		if errors.As(err, &held) {
 			l.held.Store(held)
 			met = met || !h.c.owns(held.Record.Grant)
+			h.suits(held.Record)
 		}
 		switch {
 		case ctx.Err() != nil:

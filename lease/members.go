@@ -56,7 +56,7 @@ func (s *Session) Semaphore(name string, slots int) (*Handle, error) {
 // Resize gives the semaphore name another number of slots, from 1 to [MaxMembers], and returns
 // the record. With more slots the waiters in its queue hold them at once. With fewer, the
 // holders keep their slots, whatever the numbers, and a slot is given again when fewer are held
-// than there are. Those that wait in the queue stay there. Other handles that name another number
+// than there are. Those that wait go on to wait. Other handles that name another number
 // are refused from then on, with a [*SlotsError].
 //
 // The error matches [ErrKind] if the lock is in use and no semaphore, [store.ErrNotFound] if
@@ -423,7 +423,7 @@ func (h *Handle) enter(ctx context.Context, s *seen, queue bool) (_ *Guard, next
 			return nil, v.next, 0, nil
 		}
 	}
-	if entry == "" { // one that waits in the queue stays there when the number of slots is changed
+	if entry == "" && !h.keepsWaiting(&rec) { // one that waits stays when the number of slots is changed
 		if err := rec.suits(h.opts.Slots); err != nil {
 			return nil, nil, 0, err
 		}
@@ -662,7 +662,23 @@ func (h *Handle) waits(n int) (left int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting += n
+	h.suited = h.suited && h.waiting > 0
 	return h.waiting
+}
+
+// suits notes that the handle has to wait for the holders of r, which has the slots that it names.
+func (h *Handle) suits(r Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.suited = h.suited || h.opts.Slots > 0 && r.Slots == h.opts.Slots
+}
+
+// keepsWaiting reports whether a wait of the handle goes on although r has another number of slots
+// than the handle names: the number was changed during the wait.
+func (h *Handle) keepsWaiting(r *Record) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return r.Slots > 0 && h.suited
 }
 
 // leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through

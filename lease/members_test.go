@@ -431,34 +431,17 @@ func TestOneOfSeveralCannotRefuse(t *testing.T) {
 // A waiter that can never have the lock is told why. Its error does not say that the lock is held,
 // which would tell the caller to wait or to break it.
 func TestWaiterLearnsWhyItIsRefused(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(t *testing.T, st store.Store, c *lease.Client)
-		want   error
-	}{
-		"resized": {func(t *testing.T, _ store.Store, c *lease.Client) {
-			if _, err := c.Resize(t.Context(), "job", 2); err != nil {
-				t.Fatal(err)
-			}
-		}, lease.ErrSlots},
-		"unreadable": {func(t *testing.T, st store.Store, _ *lease.Client) {
-			tamper(t, st, "lock/job", func([]byte) []byte { return []byte("{") })
-		}, store.ErrCorrupt},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
-				c := client(t, st, nil)
-				s := open(t, c)
-				slot := lease.HandleOptions{Slots: 1}
-				mustTake(t, with(t, s, "job", slot))
-				waits := acquiring(t, with(t, s, "job", slot))
-				test.change(t, st, c)
-				<-waits.done
-				if !errors.Is(waits.err, test.want) || errors.Is(waits.err, lease.ErrHeld) {
-					t.Errorf("the wait ended with %v; want %v, and not ErrHeld", waits.err, test.want)
-				}
-			})
-		})
-	}
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := opened(t, st)
+		slot := lease.HandleOptions{Slots: 1}
+		mustTake(t, with(t, s, "job", slot))
+		waits := acquiring(t, with(t, s, "job", slot))
+		tamper(t, st, "lock/job", func([]byte) []byte { return []byte("{") })
+		<-waits.done
+		if !errors.Is(waits.err, store.ErrCorrupt) || errors.Is(waits.err, lease.ErrHeld) {
+			t.Errorf("the wait ended with %v; want %v, and not ErrHeld", waits.err, store.ErrCorrupt)
+		}
+	})
 }
 
 // A queue of 100 keeps the order of arrival, whatever the session, and skips those who left

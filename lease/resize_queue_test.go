@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,13 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A waiter in the queue of a semaphore stays there when the semaphore gets another number of slots than
+// A waiter for a semaphore goes on to wait when the semaphore gets another number of slots than
 // the waiter names, and does not set it back.
 func TestResizeKeepsTheQueue(t *testing.T) {
+	for name, fair := range map[string]bool{"fair": true, "not fair": false} {
+		t.Run(name, func(t *testing.T) { resizeBesideWaiters(t, lease.HandleOptions{Slots: 2, Fair: fair}) })
+	}
+}
+
+func resizeBesideWaiters(t *testing.T, o lease.HandleOptions) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		o := lease.HandleOptions{Slots: 2, Fair: true}
 		first, second := mustTake(t, with(t, opened(t, st), "job", o)), mustTake(t, with(t, opened(t, st), "job", o))
-		waits, last := acquiring(t, with(t, opened(t, st), "job", o)), acquiring(t, with(t, opened(t, st), "job", o))
+		waits := acquiring(t, with(t, opened(t, st), "job", o))
+		time.Sleep(time.Second)
+		last := acquiring(t, with(t, opened(t, st), "job", o))
+		time.Sleep(time.Second)
 		if _, err := client(t, st, nil).Resize(t.Context(), "job", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -28,11 +37,23 @@ func TestResizeKeepsTheQueue(t *testing.T) {
 			t.Fatal("two hold the one slot")
 		}
 		mustRelease(t, second)
-		for _, w := range []*pending{waits, last} {
-			if <-w.done; w.err != nil {
+		one, other := waits.done, last.done
+		for range 2 { // in any order, if the semaphore is not fair
+			w := waits
+			select {
+			case <-one:
+				one = nil
+			case <-other:
+				w, other = last, nil
+			}
+			if w.err != nil {
 				t.Fatal(w.err)
 			}
 			mustRelease(t, w.guard)
+		}
+		h := with(t, opened(t, st), "job", o)
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlots) {
+			t.Errorf("one that did not wait: %v", err)
 		}
 		if rec := record(t, st, "job"); rec.Slots != 1 {
 			t.Errorf("%d slots; want 1", rec.Slots)

@@ -16,8 +16,9 @@ func (a *app) resizeCommand() *cobra.Command {
 		GroupID: groupLocks,
 		Long: `Give a semaphore, which "holdfast run --slots" has made, another number of slots.
 
-With more of them, those that wait with --fair hold them at once. With fewer, those that
-hold a slot keep it, and those that wait with --fair stay in line. Any other run that names another number is refused from then on, with status 73.
+Runs that hold a slot keep it. Runs that wait go on to wait, for one of the new number of slots.
+With more slots, those that wait with --fair hold them at once. A run that begins later, and names
+another number, is refused with status 73.
 The exit status is 66 if there is no lock of that name, 73 if it is in use and no semaphore.`,
 		Example: `  holdfast resize downloads --slots 8`,
 		Args: func(cmd *cobra.Command, args []string) error {
