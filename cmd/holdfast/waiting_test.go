@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,18 +12,33 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
+// lockedBuffer is a buffer that goroutines write to while others read it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // A wait whose stderr is no terminal is reported after five seconds, and then more and more rarely,
 // also if other holders come in between. The events of other locks do not end the report.
 func TestWaitingInAPipe(t *testing.T) {
 	for _, args := range [][]string{nil, {"--quiet"}, {"--json"}} {
 		synctest.Test(t, func(t *testing.T) {
-			var out bytes.Buffer
+			var out lockedBuffer
 			a := &app{stderr: &out, quiet: fmt.Sprint(args) == "[--quiet]", json: fmt.Sprint(args) == "[--json]"}
 			hear := a.waitingLine("file:/locks", &leaseFlags{}, func(r lease.Record) string { return r.Holder })
-			lines := func() int {
-				synctest.Wait() // for the goroutine that writes
-				return strings.Count(out.String(), "\n")
-			}
+			lines := func() int { return strings.Count(out.String(), "\n") }
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})
 			time.Sleep(4 * time.Second)
 			if lines() > 0 {
