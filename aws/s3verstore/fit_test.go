@@ -240,8 +240,8 @@ func TestLocksOfAnotherProgram(t *testing.T) {
 }
 
 // TestTwoKindsOfStore: two kinds of store with one prefix would run one lock twice. Each
-// refuses to begin beside the other, whoever comes first. Another prefix, a longer one too, has
-// other locks, and objects of other programs are in nobody's way.
+// refuses to begin beside the other, in either order. Another prefix, a longer one too, has
+// other locks, and objects of other programs do not matter.
 func TestTwoKindsOfStore(t *testing.T) {
 	const versioned, plain = s3verstore.Scheme + "://", "s3://"
 	for _, c := range []struct {
