@@ -124,6 +124,37 @@ func TestDatabaseOfOthers(t *testing.T) {
 	}
 }
 
+// A database that this user may not read is one without rights, and not one that init makes.
+func TestDatabaseWithoutRights(t *testing.T) {
+	t.Parallel()
+	suitetest.NeedRoot(t, "files of other users")
+	base := publicDir(t)
+	db, bin := filepath.Join(base, "l.db"), publicBinary(t, base)
+	if status, out := exitOf(t, exec.Command(bin, "--store", "sqlite:"+db, "init")); status != 0 {
+		t.Fatalf("init: %d, %s", status, out)
+	}
+	home := filepath.Join(base, "home")
+	if err := errors.Join(os.Chmod(base, 0o755), os.Mkdir(home, 0o700), os.Chown(home, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"", "-wal", "-shm"} {
+		if of != "" { // that of another process
+			if err := errors.Join(os.Chmod(db, 0o644), os.WriteFile(db+of, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{{"ls"}, {"run", "-n", "job", "--", "true"}, {"show", "job"}} {
+			cmd := as(t, stranger, home, append([]string{bin, "--store", "sqlite:" + db}, args...)...)
+			if status, out := exitOf(t, cmd); status != statusDenied || strings.Contains(out, "init") || !strings.Contains(out, "may not read "+db+of) {
+				t.Errorf("%q, %q: got %d, want %d: %s", args, of, status, statusDenied, out)
+			}
+		}
+		if of != "" {
+			_ = os.Remove(db + of)
+		}
+	}
+}
+
 // The store that a command is told of, and that a handle names, is the one that is meant,
 // whatever characters its path has: %41 in a name is not an A.
 func TestPathsWithAnyCharacters(t *testing.T) {

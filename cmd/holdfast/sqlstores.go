@@ -138,6 +138,12 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &statusError{statusNotFound, noDatabase{path, "init"}}
 	}
+	// To open a file here, and close it, would end the locks that SQLite has on it in this process.
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if !canRead(file) {
+			return fmt.Errorf("%s: %w: this user may not read %s", d.opts.Name, store.ErrDenied, file)
+		}
+	}
 	source := &url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"mode":    {"rw"},
 		"_pragma": {"busy_timeout(5000)", "trusted_schema(OFF)", "journal_mode(WAL)", "synchronous(FULL)"},
