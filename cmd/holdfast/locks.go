@@ -246,14 +246,24 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 		return lockView{}, err
 	}
 	v := viewOf(client, info, url)
-	if files, ok := store.As[interface {
-		Orphans(ctx context.Context, announcement string) ([]int, bool)
-	}](st); ok && info.Liveness == store.Alive {
-		if pids, any := files.Orphans(ctx, info.Record.Presence); any {
+	if info.Liveness == store.Alive {
+		if pids, any := orphansOf(ctx, st, info.Record); any {
 			v.Liveness, v.Orphans = "orphans", pids
 		}
 	}
 	return v, nil
+}
+
+// orphansOf reports whether the holder of a lock is dead while processes that it has started go on,
+// and which these are, as far as the store can tell.
+func orphansOf(ctx context.Context, st store.Store, r lease.Record) (pids []int, any bool) {
+	files, ok := store.As[interface {
+		Orphans(ctx context.Context, announcement string) ([]int, bool)
+	}](st)
+	if !ok {
+		return nil, false
+	}
+	return files.Orphans(ctx, r.Presence)
 }
 
 func (a *app) lsCommand() *cobra.Command {

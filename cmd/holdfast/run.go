@@ -390,7 +390,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
 				return nil, all, nil, err
 			}
-			h := &storeHandle{client: client, url: st.url, again: st.again}
+			h := &storeHandle{client: client, store: st.Store, url: st.url, again: st.again}
 			if f.inSession() {
 				h.open = func(ctx context.Context, open map[*lease.Client]*lease.Session) (err error) {
 					if open[client] == nil {
@@ -446,6 +446,7 @@ var _ presenceFiler = (*filestore.Store)(nil)
 type storeHandle struct {
 	*lease.Handle
 	client *lease.Client
+	store  store.Store
 	url    string
 	again  string // the URL of the store, with its parameters
 
@@ -562,12 +563,13 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*storeHandle, err
 	}
 	on := held.Store
 	var client *lease.Client
+	hint := ""
 	for _, h := range handles {
 		if h.url == held.Store {
-			on, client = h.again, h.client
+			on, client, hint = h.again, h.client, leftRunning(ctx, h.store, held.Record)
 		}
 	}
-	b := &busyError{HeldError: held, by: holdersOf(ctx, client, held.Record), hint: overdue(held) + breakHint(held, on)}
+	b := &busyError{HeldError: held, by: holdersOf(ctx, client, held.Record), hint: hint + overdue(held) + breakHint(held, on)}
 	if held.Record.State == lease.Shared {
 		b.hint = "; it is held by " + b.by + b.hint
 	} else {
@@ -595,10 +597,22 @@ func (e *busyError) Error() string { return e.HeldError.Error() + e.hint }
 
 func (e *busyError) Unwrap() error { return e.HeldError }
 
-// overdue says when a waiter can take a lock that its holder did not renew in time. The
-// holder is not known to be dead, so the waiter can be certain only after a wait.
+// leftRunning says that the holder of a lock is dead, and what it has left running.
+func leftRunning(ctx context.Context, st store.Store, r lease.Record) string {
+	pids, any := orphansOf(ctx, st, r)
+	if r.State != lease.Held || !any {
+		return ""
+	}
+	return "; " + (&lockView{Liveness: "orphans", Orphans: pids}).explained()
+}
+
+// overdue says when a waiter can take a lock that was broken, or that its holder did not renew in
+// time. The holder is not known to be dead, so the waiter can be certain only after a wait.
 func overdue(held *lease.HeldError) string {
 	r := held.Record
+	if r.State == lease.Broken {
+		return fmt.Sprintf("; it is free when its holder has stopped, and at the latest in %v", held.Wait.Round(100*time.Millisecond))
+	}
 	over := time.Since(r.Renewed.Add(r.TTL))
 	if r.State != lease.Held || r.Session != "" || over < 0 { // a session's own record tells of it
 		return ""
