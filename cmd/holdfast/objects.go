@@ -298,6 +298,7 @@ func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Con
 		return err
 	}
 	defer b.Close()
+	a.opened = b.url
 	return stoppedBy(ctx, do(ctx, b))
 }
 

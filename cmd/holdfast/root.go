@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // app is one invocation of the command: what all subcommands share.
@@ -42,6 +44,7 @@ type app struct {
 
 	// Global flags.
 	storeURL string
+	opened   string // the store that was opened last, as people write it, without parameters
 	json     bool
 	quiet    bool
 	verbose  bool
@@ -69,7 +72,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.json = a.json || slices.Contains(args, "--json")
 	}
 	if told(err) && !(a.quiet && errors.As(err, &busy)) {
-		p := problem{Level: "error", Message: oneLine(err) + wayOut(err), Status: status, Kind: kinds[status]}
+		p := problem{Level: "error", Message: oneLine(err) + a.where(err) + wayOut(err), Status: status, Kind: kinds[status]}
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
 			p.Kind = kinds[statusBusy] // whatever status -E names
@@ -78,6 +81,16 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.tell(p)
 	}
 	return status
+}
+
+// where names the store in which something was not found, since a user may have looked in the wrong
+// one.
+func (a *app) where(err error) string {
+	missing := errors.Is(err, store.ErrNotFound) || errors.Is(err, lease.ErrNoLeader)
+	if !missing || a.opened == "" || named(err) || strings.Contains(err.Error(), escaped(a.opened)) {
+		return ""
+	}
+	return " on " + a.opened
 }
 
 // wayOut says which parameters of the URL make up for a condition that a store lacks.

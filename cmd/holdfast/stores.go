@@ -58,6 +58,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	a.tellState()
 	if u.Scheme == "file" {
 		if st, err := a.missing(u, raw == ""); err != nil || st.Store != nil {
+			a.opened = st.url
 			return st, err
 		}
 	}
@@ -69,7 +70,7 @@ func (a *app) openURL(ctx context.Context, raw string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	st.again = escaped(st.url)
+	a.opened, st.again = st.url, escaped(st.url)
 	if u.RawQuery != "" {
 		st.again += "?" + u.Query().Encode()
 	}
