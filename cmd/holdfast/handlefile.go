@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -413,7 +414,9 @@ func (p *handlePlace) read() (*handleFile, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, noHandle(p.path)
-	case errors.As(err, &not) && not.Rights:
+	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
+		return nil, noHandleFile(p.path)
+	case not != nil && not.Rights:
 		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w, who could release the lock: chmod 600 %s", err, quoteArg(p.path))}
 	case not != nil:
 		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %w: it is not used", err)}
@@ -421,13 +424,34 @@ func (p *handlePlace) read() (*handleFile, error) {
 		return nil, &statusError{statusDenied, fmt.Errorf("handle: %w", err)}
 	}
 	var f handleFile
-	if err := json.Unmarshal(b, &f); err != nil || f.Kind != handleKind || f.Ticket == nil || f.Ticket.Grant == "" {
-		return nil, &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", p.path)}
+	if !f.parse(b) {
+		return nil, noHandleFile(p.path)
 	}
 	if f.Holdfast != 1 {
 		return nil, &statusError{statusUnsafe, fmt.Errorf("handle %s has format %d, this program knows 1: use a newer holdfast", p.path, f.Holdfast)}
 	}
 	return &f, nil
+}
+
+// parse reads the content of a handle file, and reports whether it is one.
+func (f *handleFile) parse(b []byte) bool {
+	return json.Unmarshal(b, f) == nil && f.Kind == handleKind && f.Ticket != nil && f.Ticket.Grant != ""
+}
+
+// seemsHandle reports whether a file that others can read or write says that it is a handle. It
+// decides only what is advised.
+func seemsHandle(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxHandle))
+	return err == nil && new(handleFile).parse(b)
+}
+
+func noHandleFile(path string) error {
+	return &statusError{statusUnsafe, fmt.Errorf("%s is no handle file, or a torn one: the lock, if there is one, ends with its TTL, or with holdfast break", path)}
 }
 
 func noHandle(path string) error {
@@ -614,6 +638,9 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
 	if errors.Is(err, lease.ErrUsed) {
 		return err
+	}
+	if errors.Is(err, lease.ErrReleased) {
+		err = fmt.Errorf("%w before this command: the lock is free; it could be relied on until %s at the latest (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more
