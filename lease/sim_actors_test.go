@@ -69,9 +69,9 @@ func (a *actor) kind(name string) claimKind {
 	return k
 }
 
-// name draws a name at random.
-func (a *actor) name() string {
-	return append([]string{simSemaphore}, simLocks...)[a.rnd.IntN(1+len(simLocks))]
+// anyName draws a name at random.
+func anyName(rnd *rand.Rand) string {
+	return append([]string{simSemaphore}, simLocks...)[rnd.IntN(1+len(simLocks))]
 }
 
 // handle returns the actor's handle for a kind, nil if the program cannot have one.
@@ -116,7 +116,7 @@ func (a *actor) run(t *testing.T) {
 
 // turn is one attempt, and the work that follows it.
 func (a *actor) turn(t *testing.T) {
-	l, name := a.p.now(), a.name()
+	l, name := a.p.now(), anyName(a.rnd)
 	ctx, cancel := bounded(t, time.Duration(1+a.rnd.IntN(300))*time.Second*a.p.s.scale)
 	defer cancel()
 	switch n := a.rnd.IntN(16); {
@@ -223,6 +223,10 @@ func (a *actor) work(t *testing.T, b *belief) {
 // step is one piece of work.
 func (a *actor) step(t *testing.T, b *belief) {
 	g := b.guard
+	_, asked := g.Ask()
+	if asked {
+		a.p.s.ledger.heard(b)
+	}
 	if b.mode == lease.ModeExclusive {
 		// Work does not look before it writes: the fence alone protects.
 		a.p.s.ledger.fenced(b)
@@ -237,7 +241,7 @@ func (a *actor) step(t *testing.T, b *belief) {
 	case 1:
 		_ = g.Renew(ctx)
 	case 2:
-		if _, asked := g.Ask(); asked {
+		if asked {
 			a.refuse(ctx, b)
 		}
 	}
@@ -309,6 +313,7 @@ func (a *actor) do(t *testing.T, ctx context.Context, l *life, k claimKind) {
 			case <-ctx.Done():
 				if errors.Is(context.Cause(ctx), lease.ErrAsked) {
 					a.p.s.count(func(s *simStats) { s.StepsDown++ })
+					a.p.s.ledger.heard(b)
 					if k.o.OnAsk == lease.IgnoreAsks {
 						a.p.s.fail("a function that ignores asks was stopped by one")
 					}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -54,6 +55,22 @@ func TestSimulationNotices(t *testing.T) {
 		"another's write is a sign of life": {
 			store: rewriting(func(rec map[string]json.RawMessage) { delete(rec, "mark") }),
 			want:  []string{"writes session", "has no mark"},
+		},
+		"an ask of several holders is one of those that come later": {
+			store: rewriting(func(rec map[string]json.RawMessage) {
+				var ask map[string]json.RawMessage
+				var holders []lease.Member
+				if json.Unmarshal(rec["ask"], &ask) != nil || json.Unmarshal(rec["holders"], &holders) != nil {
+					return
+				}
+				var all []string
+				for _, m := range holders {
+					all = append(all, m.Grant)
+				}
+				ask["grants"], _ = json.Marshal(all)
+				rec["ask"], _ = json.Marshal(ask)
+			}),
+			want: []string{"came after it was made"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

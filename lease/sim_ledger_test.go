@@ -23,6 +23,8 @@ import (
 //   - The queue keeps its order. Those at its head are made holders first, and no newcomer
 //     becomes a holder before them.
 //   - No more slots are granted than there are, and only holders and candidates change the data.
+//   - An ask names those that held the lock when it was made, and ends with the last of them. No
+//     other holder hears of it.
 //   - A guard that believes is named in the record; so there is never a writer beside another
 //     holder, nor one slot with two holders. It believes no longer than its trust after the
 //     sending of the last renewal that was applied.
@@ -54,11 +56,13 @@ type sessionEntry struct {
 }
 
 type grantEntry struct {
+	name     string // of the lock
 	owner    *life
 	member   lease.Member
 	holds    bool
 	gone     bool
 	ticketed bool
+	asked    bool // an ask has named it
 	renewed
 }
 
@@ -203,7 +207,7 @@ func (l *ledger) lock(by *life, k *lockEntry, rec *lease.Record, sent time.Time)
 		e := l.grants[m.Grant]
 		switch {
 		case e == nil:
-			e = &grantEntry{owner: by, member: m}
+			e = &grantEntry{name: rec.Name, owner: by, member: m}
 			l.grants[m.Grant] = e
 			e.note(sent)
 			if s := l.sessions[m.Session]; m.Session != "" && (s == nil || s.owner != by) {
@@ -238,6 +242,7 @@ func (l *ledger) lock(by *life, k *lockEntry, rec *lease.Record, sent time.Time)
 		}
 	}
 	l.data(by, &was, rec, writer)
+	l.ask(&was, rec)
 	switch {
 	case writer:
 		k.writer, k.raised = rec.Token, false
@@ -303,6 +308,63 @@ func (l *ledger) queue(was, rec *lease.Record) {
 			}
 		}
 	}
+}
+
+// askedOf returns the grants that an ask names.
+func askedOf(a *lease.Ask) []string {
+	switch {
+	case a == nil:
+		return nil
+	case a.Grant != "":
+		return []string{a.Grant}
+	}
+	return a.Grants
+}
+
+// ask checks whom an ask names, and that it ends with the last of them.
+func (l *ledger) ask(was, rec *lease.Record) {
+	before, of := askedOf(was.Ask), askedOf(rec.Ask)
+	now := holders(rec)
+	holds := func(grant string) bool { return names(now, grant) }
+	if rec.Ask == nil {
+		if slices.ContainsFunc(before, holds) && rec.State != lease.Broken {
+			l.s.fail("%q: an ask of %v is removed, and %+v hold the lock", rec.Name, before, now)
+		}
+		return
+	}
+	if !slices.ContainsFunc(of, holds) {
+		l.s.fail("%q: an ask of %v stands, and none of them holds the lock: %+v", rec.Name, of, now)
+	}
+	same := was.Ask != nil && was.Ask.By == rec.Ask.By && was.Ask.At.Equal(rec.Ask.At)
+	for _, grant := range of {
+		if same && !slices.Contains(before, grant) || !same && !names(holders(was), grant) {
+			l.s.fail("%q: an ask names %s, which came after it was made of %v", rec.Name, grant, before)
+		}
+		if e := l.grants[grant]; e != nil && !rec.Ask.Idle {
+			e.asked = true
+		}
+	}
+	if !same && len(of) > 1 {
+		l.s.count(func(s *simStats) { s.AsksOfSeveral++ })
+	}
+}
+
+// heard checks that an ask has named the holder that has heard of one.
+func (l *ledger) heard(b *belief) {
+	l.s.count(func(s *simStats) {
+		if b.mode != lease.ModeExclusive {
+			s.HeardBySeveral++
+		}
+	})
+	token := b.guard.Token()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.grants {
+		if e.asked && e.name == b.name && e.member.Mode == b.mode && e.member.Token == token && (e.owner == b.life || e.ticketed) {
+			return
+		}
+	}
+	l.s.fail("%q: %v has heard of an ask with token %d (%s), and none has named it", b.name, b.life, token, b.mode)
 }
 
 // data checks who has changed the data.

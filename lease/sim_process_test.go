@@ -443,14 +443,14 @@ func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 		if p.s.calm {
 			return
 		}
-		name := append([]string{simSemaphore}, simLocks...)[p.rnd.IntN(3)]
+		name := anyName(p.rnd)
 		if info, err := l.client.Inspect(ctx, name); err == nil {
 			if _, err := l.client.Break(ctx, name, info.Record.Token, nil); err == nil {
 				p.s.count(func(s *simStats) { s.Breaks++ })
 			}
 		}
 	case 5, 6, 7, 8, 9:
-		p.ask(t, l, name)
+		p.ask(t, l, anyName(p.rnd))
 	case 10:
 		n := 1 + p.rnd.IntN(4)
 		if _, err := l.client.Resize(ctx, simSemaphore, n); err == nil {
@@ -471,7 +471,7 @@ func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 	}
 }
 
-// ask asks the holder of a lock to give way.
+// ask asks the holders of a lock to give way.
 func (p *process) ask(t *testing.T, l *life, name string) {
 	patience := time.Second + p.seconds(60)
 	o := &lease.AskOptions{Reason: "a simulation", Wait: p.rnd.IntN(2) == 0}

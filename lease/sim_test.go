@@ -97,6 +97,8 @@ type simStats struct {
 	StepsDown        int `sim:"rare"`
 	Refusals         int `sim:"rare"`
 	Asks             int `sim:"rare"`
+	AsksOfSeveral    int `sim:"rare"` // that name more than one holder
+	HeardBySeveral   int `sim:"rare"` // looks of readers and slots that were asked
 	Terms            int `sim:"rare"` // of leaders
 	Proclaimed       int `sim:"rare"`
 	Observed         int `sim:"rare"`
