@@ -26,11 +26,15 @@ const (
 	floorFile = "floor"
 
 	// floorPatience is how long a process waits for the lock. A writer has it for the time of
-	// a few syncs, a sweep for that of maxMoved renames.
+	// a few syncs, a sweep for that of one sync and floorHold.
 	floorPatience = 10 * time.Second
 
-	// maxMoved is how many logs a sweep moves away under one lock, before it makes that
-	// durable and removes them.
+	// floorHold is how long a sweep moves logs away under one lock. Then the writers that wait
+	// get it first, so their wait is short however much is removed.
+	floorHold = 10 * time.Millisecond
+
+	// maxMoved is how many logs a sweep moves away before it makes that durable and removes
+	// them.
 	maxMoved = 256
 )
 
@@ -38,8 +42,8 @@ const (
 type floor struct {
 	file *os.File // nil: this store has no floor
 	at   uint64
-	free int64 // the place of the next line
-	firm bool  // this process has made it durable
+	free int64  // the place of the next line
+	firm uint64 // what this sweep has made durable
 }
 
 func (f *floor) release() {
@@ -53,6 +57,12 @@ func (f *floor) release() {
 func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows" }
 
 // lockFloor locks and reads the floor.
+//
+// Writers share the lock, so without a rule a sweep could wait for ever beside writers that
+// create keys without a pause. So a sweep that waits marks the file. A writer that reads the
+// mark lets the sweep go first, for a tenth of the patience at most. It then removes the mark:
+// the sweep may have been killed, or is stopped, and a sweep that waits marks the file again.
+// The mark is courtesy: only the lock excludes.
 func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
 	if !s.hasFloor() {
 		return &floor{}, nil
@@ -61,31 +71,107 @@ func (s *Store) lockFloor(ctx context.Context, exclusive bool) (*floor, error) {
 	if err != nil {
 		return nil, err
 	}
-	for since := time.Now(); ; {
-		free, err := lockFile(f, exclusive)
-		if err == nil && !free && time.Since(since) > s.limits.floor {
-			by := "a sweep; is its process stopped?"
-			if exclusive {
-				by = "writers that create keys; sweep when fewer keys are created, or look for a stopped process"
-			}
-			err = fmt.Errorf("%w: %s/%s has been locked for %v by %s", store.ErrUnavailable, s.dir, floorFile, s.limits.floor, by)
+	held := &floor{file: f}
+	if err := s.awaitFloor(ctx, held, exclusive); err != nil {
+		if exclusive {
+			held.setMark(unmarked)
 		}
-		if err == nil && !free {
-			err = pause(ctx, time.Millisecond)
-		}
-		if err == nil && free {
-			at, free, err := readFloor(f)
-			if err == nil {
-				return &floor{file: f, at: at, free: free}, nil
-			}
-			f.Close()
-			return nil, err
-		}
+		held.release()
+		return nil, err
+	}
+	return held, nil
+}
+
+const marked, unmarked = "w", " "
+
+// setMark writes the mark. Where it cannot be written, the sweep waits without it.
+func (f *floor) setMark(mark string) { _, _ = f.file.WriteAt([]byte(mark), markPlace) }
+
+func (s *Store) awaitFloor(ctx context.Context, f *floor, exclusive bool) error {
+	yields := !exclusive
+	for since, looks := time.Now(), time.Duration(1); ; {
+		free, err := lockFile(f.file, exclusive)
 		if err != nil {
-			f.Close()
-			return nil, err
+			return err
+		}
+		if free {
+			mark, err := f.read()
+			if err != nil || mark != marked {
+				return err
+			}
+			if exclusive {
+				f.setMark(unmarked)
+			}
+			if !yields {
+				return nil
+			}
+			if err := s.yieldFloor(ctx, f); err != nil {
+				return err
+			}
+			yields, since, looks = false, time.Now(), 1
+			continue
+		}
+		if exclusive {
+			f.setMark(marked)
+		}
+		if waited := time.Since(since); waited > looks*s.courtesy() {
+			looks++
+			if err := s.floorLocked(f.file, exclusive, waited); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
 		}
 	}
+}
+
+// courtesy is how long a writer lets a sweep go first.
+func (s *Store) courtesy() time.Duration { return s.limits.floor / 10 }
+
+// yieldFloor gives the lock up until a sweep has taken the mark away.
+func (s *Store) yieldFloor(ctx context.Context, f *floor) error {
+	if err := unlockFile(f.file); err != nil {
+		return err
+	}
+	for since := time.Now(); ; {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+		if mark, err := f.read(); err != nil || mark != marked {
+			return err
+		}
+		if time.Since(since) > s.courtesy() {
+			f.setMark(unmarked)
+			return nil
+		}
+	}
+}
+
+// floorLocked returns the error for a wait that is pointless, because a process with the lock is
+// stopped, or that was too long.
+//
+// A writer cannot pass a stopped sweep. The next system call of that sweep may be the rename
+// that moves a log away, and its check of the log was before: it would move the log that the
+// writer creates. The lock ends with the sweep's process alone.
+func (s *Store) floorLocked(f *os.File, exclusive bool, waited time.Duration) error {
+	process, stopped := lockHolder(f)
+	if !stopped && waited <= s.limits.floor {
+		return nil
+	}
+	by := "a sweep"
+	if exclusive {
+		by = "a writer that creates a key"
+	}
+	switch {
+	case stopped:
+		by += ", " + process + ", which is stopped; continue or end it"
+	case process != "":
+		by += ", " + process + "; is it stopped, or the disk slow?"
+	default:
+		by += "; look for a stopped process, or a slow disk"
+	}
+	return fmt.Errorf("%w: %s/%s has been locked for %v by %s", store.ErrUnavailable, s.dir, floorFile, waited.Round(100*time.Millisecond), by)
 }
 
 // openFloor opens the file of the floor, and makes it if it does not exist: complete with its
@@ -127,31 +213,33 @@ func (s *Store) makeFloor() error {
 
 // The file of the floor has two lines of equal length. The higher one counts, and the other is
 // written over. So a line that a power cut has torn, or that is being written, was not counted
-// on by any removal.
+// on by any removal. The mark of a sweep that waits follows them.
 const (
 	floorLine = "%020d %08x\n"
 	floorSize = 30
+	markPlace = 2 * floorSize
 
 	// floorStep is how far the floor leaps, so that it is rarely raised.
 	floorStep = 1 << 16
 )
 
-// readFloor returns the floor, and the place of the line that does not count.
-func readFloor(f *os.File) (at uint64, free int64, err error) {
-	text := make([]byte, 2*floorSize)
-	n, err := f.ReadAt(text, 0)
+// read reads the floor, the place of the line that does not count, and the mark.
+func (f *floor) read() (mark string, err error) {
+	text := make([]byte, markPlace+1)
+	n, err := f.file.ReadAt(text, 0)
 	if err != nil && err != io.EOF {
-		return 0, 0, err
+		return "", err
 	}
-	for i := 0; i+floorSize <= n; i += floorSize {
+	f.at, f.free = 0, 0
+	for i := 0; i < markPlace && i+floorSize <= n; i += floorSize {
 		line := string(text[i : i+floorSize])
 		var value uint64
 		var sum uint32
-		if _, err := fmt.Sscanf(line, floorLine, &value, &sum); err == nil && line == floorText(value) && value > at {
-			at, free = value, int64(floorSize-i)
+		if _, err := fmt.Sscanf(line, floorLine, &value, &sum); err == nil && line == floorText(value) && value > f.at {
+			f.at, f.free = value, int64(floorSize-i)
 		}
 	}
-	return at, free, nil
+	return string(text[min(n, markPlace):n]), nil
 }
 
 func floorText(at uint64) string {
@@ -162,7 +250,7 @@ func floorText(at uint64) string {
 // and, killed or refused, not made durable. So each sweep writes one: a sync after a failed one
 // can succeed without it.
 func (s *Store) raise(f *floor, n uint64) error {
-	if f.firm && n <= f.at {
+	if n <= min(f.firm, f.at) {
 		return nil
 	}
 	at := max(f.at, n|(floorStep-1))
@@ -176,28 +264,30 @@ func (s *Store) raise(f *floor, n uint64) error {
 	if err := s.syncNames(s.root, "."); err != nil {
 		return err
 	}
-	f.firm = true
+	f.firm = at
 	return nil
 }
 
 // currentFloor reads the floor without its lock.
 func (s *Store) currentFloor() (uint64, error) {
-	f, err := s.root.OpenFile(floorFile, os.O_RDONLY|openFlags, 0)
+	file, err := s.root.OpenFile(floorFile, os.O_RDONLY|openFlags, 0)
 	if notExist(err) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	at, _, err := readFloor(f)
-	return at, err
+	f := &floor{file: file}
+	defer f.release()
+	_, err = f.read()
+	return f.at, err
 }
 
 // SweepDeleted removes the logs of registers that were deleted, and not written since, for at
 // least age by the time stamps of their files. It returns how many it removed. It may run
-// while the store is in use. Where writers create keys without a pause for 10 s, it gives up with
-// an error that matches [store.ErrUnavailable], and can be called again later.
+// while the store is in use: a Put that creates a key, and the sweep, take turns. Where a
+// process is stopped in its turn, the others fail with an error that matches
+// [store.ErrUnavailable], and names that process where the system shows it.
 //
 // Versions still do not return for a key. A write whose outcome is unknown, and whose register
 // was deleted and removed since, stays unknown: see [store.Settle].
@@ -270,28 +360,45 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 
 // moveAll moves the logs of deleted registers away, and returns their paths then.
 func (s *Store) moveAll(ctx context.Context, keys []string, age time.Duration) (moved []string, err error) {
-	floor, err := s.lockFloor(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	defer floor.release()
-	for _, key := range keys {
-		l := s.logs.pin(key)
-		select {
-		case l.slot <- struct{}{}:
-			var path string
-			if path, err = s.moveDeleted(ctx, l, floor, age); path != "" {
+	for firm := uint64(0); len(keys) > 0; {
+		floor, err := s.lockFloor(ctx, true)
+		if err != nil {
+			return moved, err
+		}
+		floor.firm = firm
+		for since := time.Now(); len(keys) > 0 && time.Since(since) < floorHold; keys = keys[1:] {
+			path, err := s.moveKey(ctx, keys[0], floor, age)
+			if path != "" {
 				moved = append(moved, path)
 			}
-			l.unlock()
-		default: // it is in use, perhaps by a writer of this process that waits for the floor
+			if err != nil {
+				floor.release()
+				return moved, err
+			}
 		}
-		s.logs.unpin(l)
-		if err != nil {
-			break
+		firm = floor.firm
+		floor.release()
+		if len(keys) > 0 {
+			if err := pause(ctx, floorHold/2); err != nil { // the writers look for the lock every millisecond
+				return moved, err
+			}
 		}
 	}
-	return moved, err
+	return moved, nil
+}
+
+// moveKey moves the log of one key away. The path is empty where this process uses the log: its
+// user may be a writer that waits for the floor.
+func (s *Store) moveKey(ctx context.Context, key string, floor *floor, age time.Duration) (path string, err error) {
+	l := s.logs.pin(key)
+	defer s.logs.unpin(l)
+	select {
+	case l.slot <- struct{}{}:
+		defer l.unlock()
+		return s.moveDeleted(ctx, l, floor, age)
+	default:
+		return "", nil
+	}
 }
 
 // moveDeleted moves the log of a deleted register to the temporaries, and returns its path there.

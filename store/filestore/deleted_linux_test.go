@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -287,33 +288,125 @@ func sweepForEver(args []string) error {
 	return err
 }
 
-// TestStoppedWriterEndsTheSweep: a process that is stopped while it holds the lock of the floor
-// ends a sweep and a create with an error, after a while, and nothing is written.
-func TestStoppedWriterEndsTheSweep(t *testing.T) {
+// TestSweepBesideCreators: writers that create keys without a pause do not keep a sweep from its
+// turn, nor the sweep them.
+func TestSweepBesideCreators(t *testing.T) {
+	ctx := t.Context()
 	dir := memoryDir(t)
-	s := open(t, dir, filestore.Impatient())
-	v := put(t, s, "key", "", "1")
-	if err := s.Delete(t.Context(), "key", v); err != nil {
+	s := open(t, dir, filestore.WithFloor(3*time.Second))
+	const logs = 400
+	for i := range logs {
+		key := fmt.Sprint("old/", i)
+		if err := s.Delete(ctx, key, put(t, s, key, "", "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	var writers sync.WaitGroup
+	var created atomic.Int64
+	for w := range 16 {
+		writers.Go(func() {
+			s := open(t, dir, filestore.WithFloor(3*time.Second))
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := s.Put(ctx, fmt.Sprintf("new/%d/%d", w, i), "", nil); err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				created.Add(1)
+			}
+		})
+	}
+	for created.Load() < 50 && !t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	before := created.Load()
+	sweepDeleted(t, s, 0, logs)
+	t.Logf("%d keys were created beside the sweep", created.Load()-before)
+	close(done)
+	writers.Wait()
+}
+
+// lockFloor takes a lock on the file of the floor and is stopped. Its arguments: the directory,
+// and "writer" or "sweep".
+func lockFloor(args []string) error {
+	f, err := os.Open(filepath.Join(args[0], "floor"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	how := map[string]int{"writer": syscall.LOCK_SH, "sweep": syscall.LOCK_EX}[args[1]]
+	if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		return err
+	}
+	return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+}
+
+// TestStoppedWithTheFloor: a process that is stopped in its turn ends the wait of the others, with
+// an error that names it, before their patience has ended. Nothing is written.
+func TestStoppedWithTheFloor(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, filestore.WithFloor(5*time.Second))
+	if err := s.Delete(t.Context(), "key", put(t, s, "key", "", "1")); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(dir, "floor"))
+	for _, who := range []string{"writer", "sweep"} {
+		cmd := worker(t, "lockFloor", dir, who)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+			t.Fatal(status, err)
+		}
+		start := time.Now()
+		_, err := s.SweepDeleted(t.Context(), 0)
+		want := fmt.Sprintf("process %d (%q), which is stopped", cmd.Process.Pid, "filestore.test")
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a sweep beside a stopped %s: got %v, want %s", who, err, want)
+		}
+		v, err := s.Put(t.Context(), "new "+who, "", nil)
+		if who == "sweep" {
+			wantOutcome(t, "create", err, store.NotApplied, store.ErrUnavailable)
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("a create beside a stopped sweep: got %v, want %s", err, want)
+			}
+		} else if err != nil || v == "" {
+			t.Errorf("a create beside a stopped writer: %v", err)
+		}
+		if took := time.Since(start); took > 4*time.Second {
+			t.Errorf("beside a stopped %s: %v", who, took)
+		}
+		kill(cmd)
+	}
+	sweepDeleted(t, s, 0, 1)
+}
+
+// TestMarkOfAKilledSweep: a sweep that was killed while it waited delays one create, and no
+// other.
+func TestMarkOfAKilledSweep(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, filestore.WithFloor(3*time.Second))
+	put(t, s, "0", "", "1")
+	f, err := os.OpenFile(filepath.Join(dir, "floor"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	if _, err := f.WriteAt([]byte("w"), 60); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error)
-	go func() {
-		_, err := s.Put(t.Context(), "another", "", []byte("1"))
-		done <- err
-	}()
-	_, err = s.SweepDeleted(t.Context(), 0)
-	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "look for a stopped process") {
-		t.Errorf("sweep: got %v", err)
+	for key, delayed := range []bool{true, false} {
+		start := time.Now()
+		put(t, s, fmt.Sprint("new/", key), "", "1")
+		if took := time.Since(start); delayed != (took > 290*time.Millisecond) || took > 2*time.Second {
+			t.Errorf("create %d took %v", key, took)
+		}
 	}
-	wantOutcome(t, "create", <-done, store.NotApplied, store.ErrUnavailable)
 }
 
 func sweepOnce(args []string) error {

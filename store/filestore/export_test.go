@@ -19,6 +19,11 @@ func Impatient() *Options {
 	return &Options{limits: limits{patience: 100 * time.Millisecond, floor: 300 * time.Millisecond}}
 }
 
+// WithFloor returns options with this patience for the lock of the floor.
+func WithFloor(patience time.Duration) *Options {
+	return &Options{limits: limits{patience: coldPatience, floor: patience}}
+}
+
 // NoDirSync returns options with which names are not made durable: a fault.
 func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }
 

@@ -12,3 +12,6 @@ import (
 func lockHeir(*os.File) error { return errors.ErrUnsupported }
 
 func hasHeirs(*os.File) (bool, error) { return false, nil }
+
+// lockHolder is not supported here.
+func lockHolder(*os.File) (process string, stopped bool) { return "", false }

@@ -1,7 +1,10 @@
 package filestore
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -68,4 +71,38 @@ func ofdLock(f *os.File, command int, lock *syscall.Flock_t) error {
 			return err
 		}
 	}
+}
+
+// lockHolder names a process that has the lock of flock on a file, and reports whether it is
+// stopped. A stopped one comes first. The name is empty where the system does not show it: in
+// another PID namespace, and on file systems of several devices.
+func lockHolder(f *os.File) (process string, stopped bool) {
+	table, err := os.Open("/proc/locks")
+	if err != nil {
+		return "", false
+	}
+	defer table.Close()
+	locks, err := io.ReadAll(io.LimitReader(table, 1<<20)) // any process can make it long
+	if err != nil {
+		return "", false
+	}
+	dev, ino := fileID(f)
+	file := fmt.Sprintf("%02x:%02x:%d", dev>>8&0xfff, dev&0xff|dev>>12&0xfff00, ino)
+	for line := range strings.Lines(string(locks)) {
+		// 1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+		field := strings.Fields(line)
+		if len(field) < 6 || field[1] != "FLOCK" || field[5] != file {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + field[4] + "/stat") // 4711 (name) T ...
+		start, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+		if err != nil || start < 0 || end+2 >= len(stat) {
+			continue
+		}
+		process = fmt.Sprintf("process %s (%q)", field[4], stat[start+1:end])
+		if state := stat[end+2]; state == 'T' || state == 't' {
+			return process, true
+		}
+	}
+	return process, false
 }

@@ -60,6 +60,9 @@ func lockFile(f *os.File, exclusive bool) (free bool, err error) {
 	}
 }
 
+// unlockFile gives the lock of lockFile up, before the file is closed.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
 // dup duplicates a descriptor; no child inherits it.
 func dup(f *os.File) (int, error) { return dupFD(int(f.Fd())) }
 

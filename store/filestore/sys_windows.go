@@ -34,6 +34,7 @@ func bootID() (string, error) { return "", nil }
 
 // Without a boot id the store cannot tell whether a process is alive.
 func lockFile(*os.File, bool) (bool, error) { return false, errNoPresence }
+func unlockFile(*os.File) error             { return errNoPresence }
 func dup(*os.File) (int, error)             { return -1, errNoPresence }
 func dupFile(int, string) (*os.File, error) { return nil, errNoPresence }
 func closeFD(int)                           {}

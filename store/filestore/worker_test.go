@@ -21,6 +21,7 @@ var workers = map[string]func(args []string) error{
 	"foreign":   foreign,
 	"sweep":     sweepForEver,
 	"sweepOnce": sweepOnce,
+	"lockFloor": lockFloor,
 	"neighbour": neighbour,
 	"exchange":  exchange,
 	"hostile":   hostile,
