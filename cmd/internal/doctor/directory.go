@@ -90,7 +90,7 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 func (p *directory) begin(ctx context.Context, e *examination) error {
 	p.e = e
 	if err := p.makeDirs(); err != nil {
-		return trust.Explain(err)
+		return p.explain(err)
 	}
 	var err error
 	if p.kind, p.local, err = p.o.Kind(p.root); err != nil {
@@ -111,12 +111,12 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	// Only this user can enter our directory, so no other user can put anything into it.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
-		return trust.Explain(err)
+		return p.explain(err)
 	}
 	defer root.Close()
 	name := dirPrefix + trial.Name(time.Now())
 	if p.own, err = trust.Private(root, name); err != nil {
-		return trust.Explain(err)
+		return p.explain(err)
 	}
 	p.dir = filepath.Join(p.root, name)
 	var handles []store.Store
@@ -132,6 +132,11 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		return err
 	}
 	return e.look(ctx)
+}
+
+// explain names the directory in an error of the system, which names only what lies in it.
+func (p *directory) explain(err error) error {
+	return fmt.Errorf("file:%s: %w", p.root, trust.Explain(err))
 }
 
 // makeDirs makes the directory of the store if it does not exist, as the first use of the
