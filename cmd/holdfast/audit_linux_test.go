@@ -54,8 +54,10 @@ func TestReadOnlyDisk(t *testing.T) {
 		{"put", "-", bucket + "key"}, {"put", "-", bucket + "new"}, {"put", "-", "file:" + disk + "/new/key"}, {"rm", bucket + "key"},
 		{"mv", bucket + "key", bucket + "other"}, {"get", bucket + "key", disk + "/copy"},
 		{"checkpoint", "advance", "--file", state, sha, "2"}, {"checkpoint", "reset", "--file", state, sha, "1"},
+		{"--store", "file:" + base + "/here", "run", "job", "--report", disk + "/report", "--", "true"},
+		{"--store", "file:" + base + "/here", "lock", "job", "--handle", disk + "/handle"},
 	} {
-		if status, out := run(args...); status != statusDenied || !strings.Contains(out, "read-only") {
+		if status, out := run(args...); status != statusDenied || !strings.Contains(out, "read-only") || !strings.Contains(out, disk) {
 			t.Errorf("%q: %d: %s", args, status, out)
 		}
 	}

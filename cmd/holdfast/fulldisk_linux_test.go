@@ -15,6 +15,41 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
+// What cannot be written to a full disk is named as the user has named it, and nothing is left of it:
+// no empty report, nor an old one.
+func TestFilesOnAFullDisk(t *testing.T) {
+	suitetest.NeedRoot(t, "a mount")
+	t.Parallel()
+	p, store := newPlaceOfFiles(t)
+	disk, file := filepath.Join(p.dir, "disk"), filepath.Join(p.dir, "file")
+	bucket := "file:" + filepath.Join(p.dir, "bucket") + "/key"
+	if err := errors.Join(os.Mkdir(disk, 0o700), os.WriteFile(file, make([]byte, 1<<20), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "mode=0700,size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	p.must(t, store, "put", file, bucket)
+	p.must(t, store, "run", "job", "--report", "disk/old", "--", "true")
+	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 8<<10) // what removing the old report frees is too little for it
+	for name, args := range map[string][]string{
+		"new": {"run", "job", "--report", "disk/new", "--", "true", long}, "old": {"run", "job", "--report", "disk/old", "--", "true", long},
+		"copy": {"get", bucket, "disk/copy"}, "part": {"get", bucket, "disk/part", "--length", "100000"},
+	} {
+		_, said, status := p.run(t, store, args...)
+		if status != statusFailed || !strings.Contains(said, " disk/"+name+": no space left on device") {
+			t.Errorf("%s: status %d: %s", name, status, said)
+		}
+	}
+	if left, err := os.ReadDir(disk); err != nil || len(left) != 1 {
+		t.Errorf("on the disk are %v, %v", left, err)
+	}
+}
+
 // On a full disk, whose reads are answered, a run that waits says after a few seconds what is wrong,
 // and ends with the status of a store that cannot be reached; or goes on if there is room again.
 func TestRunOnAFullDisk(t *testing.T) {

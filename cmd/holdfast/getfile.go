@@ -83,17 +83,28 @@ func targetIn(dir *os.Root, name string) (_ *target, err error) {
 		t.mode, t.was = info.Mode().Perm(), true
 	}
 	if t.file, err = t.dir.CreateUnnamed(".holdfast-get-", t.mode); err != nil {
-		return nil, err
+		return nil, under(name, err)
 	}
 	t.Writer = t.file
 	return t, nil
 }
 
+// named puts the name that the file is to get in the place of its temporary one in an error of the
+// system.
+func (t *target) named(err error) error {
+	var of *fs.PathError
+	if t.file != nil && errors.As(err, &of) && of.Path == t.file.Name() {
+		of.Path = t.name
+	}
+	return err
+}
+
 // commit gives the file its name, after the last byte.
-func (t *target) commit() error {
+func (t *target) commit() (err error) {
 	if t.file == nil {
 		return nil
 	}
+	defer func() { err = t.named(err) }()
 	if t.was {
 		if err := t.file.Chmod(t.mode); err != nil { // the umask may have removed some permissions
 			return err
@@ -201,7 +212,7 @@ func (a *app) download(ctx context.Context, b bucket, key string, opts object.Ge
 		line.set(d.done + int64(n))
 		return n, err
 	})
-	err := d.run(ctx)
+	err := to.named(d.run(ctx))
 	line.end()
 	if err != nil && d.done >= barFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
 		err = fmt.Errorf("%w (after %s; --offset %d goes on from there)", err, bytesText(d.done), opts.Offset+d.done)
@@ -239,8 +250,8 @@ func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch ob
 		info, err = b.Download(ctx, key, to.file, o)
 	}
 	line.end()
-	if err == nil {
-		return info, to.file.Truncate(info.Size)
+	if err = to.named(err); err == nil {
+		return info, to.named(to.file.Truncate(info.Size))
 	}
 	var cut *object.CutError
 	switch {

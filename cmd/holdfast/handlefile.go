@@ -341,7 +341,7 @@ func (p *handlePlace) writer() (*handleWriter, error) {
 	}
 	file, err := p.dir.Create(".handle-")
 	if err != nil {
-		return nil, usagef("handle file: %w", err)
+		return nil, unwritable("handle file", p.path, err)
 	}
 	return &handleWriter{place: p, file: file}, nil
 }

@@ -11,13 +11,16 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/private"
+	"github.com/holdfast-go/holdfast/internal/trust"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
 // report is what --report writes: the verdict of holdfast itself, apart from the status of
 // the command.
 type report struct {
-	file io.WriteCloser
+	path string
+	file io.Writer
+	done func(whole bool) error // closes the file, which gets its name if it is whole
 
 	Names    []string   `json:"names"`
 	Command  []string   `json:"command"`
@@ -32,44 +35,77 @@ type report struct {
 
 // openReport opens the file before run takes any lock, so that run reports early that it
 // cannot write the file. The file is new, and only this user can read it, since it holds
-// the command's arguments. A device is written to as it is. Links and pipes are refused. A
-// nil report writes nothing.
+// the command's arguments. It has its name when it is complete; until then no report of an earlier
+// run has that name. A device is written to as it is. Links and pipes are refused. A nil report
+// writes nothing.
 func openReport(path string, names, argv []string) (*report, error) {
 	if path == "" {
 		return nil, nil
 	}
-	file, err := newReportFile(path)
-	if err != nil {
-		return nil, usagef("--report: %w", err)
+	r := &report{path: path, Names: names, Command: argv, Started: time.Now()}
+	if err := r.open(path); err != nil {
+		return nil, unwritable("--report", path, err)
 	}
-	return &report{file: file, Names: names, Command: argv, Started: time.Now()}, nil
+	return r, nil
 }
 
-func newReportFile(path string) (io.WriteCloser, error) {
+func (r *report) open(path string) error {
+	name := filepath.Base(path)
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, err
+		return err
 	case info.Mode()&fs.ModeCharDevice != 0:
-		return os.OpenFile(path, os.O_WRONLY, 0)
+		device, err := os.OpenFile(path, os.O_WRONLY, 0)
+		r.file, r.done = device, func(bool) error { return device.Close() }
+		return err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is there already, and is no file", path)
+		return fmt.Errorf("%s is there already, and is no file", path)
 	}
 	dir, err := private.OpenDir(filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer dir.Close()
-	file, err := dir.Create(".report-")
+	file, err := dir.CreateUnnamed(".report-", 0o600)
 	if err != nil {
-		return nil, err
+		dir.Close()
+		return err
 	}
-	if err := file.Install(filepath.Base(path)); err != nil {
-		file.Discard()
-		return nil, err
+	r.file = file
+	r.done = func(whole bool) error {
+		defer dir.Close()
+		defer file.Discard()
+		if !whole {
+			return nil
+		}
+		return errors.Join(file.Sync(), file.Install(name))
 	}
-	return file, nil
+	if info != nil {
+		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(err, r.done(false))
+		}
+	}
+	return nil
+}
+
+// unwritable is the error for a file that a flag names and that cannot be made. It is one of usage,
+// unless rights or room are missing.
+func unwritable(what, path string, err error) error {
+	err = fmt.Errorf("%s: %w", what, under(path, err))
+	if statusOf(err) == statusDenied || trust.Full(err) {
+		return err
+	}
+	return &statusError{statusUsage, err}
+}
+
+// under puts the name that a file is to get in the place of its temporary one.
+func under(path string, err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		of.Path = path
+	}
+	return err
 }
 
 func (r *report) acquired(set *lease.Set, url func(*lease.Guard) string) {
@@ -110,7 +146,8 @@ func (r *report) write(result error) error {
 	}
 	enc := printable.JSON(r.file)
 	enc.SetIndent("", "  ")
-	return errors.Join(enc.Encode(r), r.file.Close())
+	err := enc.Encode(r)
+	return under(r.path, errors.Join(err, r.done(err == nil)))
 }
 
 // verdictOf returns the verdict on a run. acquired says whether the run has acquired its

@@ -83,11 +83,11 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return status
 }
 
-// where names the store in which something was not found, since a user may have looked in the wrong
-// one.
+// where names the store in which something was not found, or rights are missing, since a user may
+// have named the wrong one.
 func (a *app) where(err error) string {
-	missing := errors.Is(err, store.ErrNotFound) || errors.Is(err, lease.ErrNoLeader)
-	if !missing || a.opened == "" || named(err) || strings.Contains(err.Error(), escaped(a.opened)) {
+	of := errors.Is(err, store.ErrNotFound) || errors.Is(err, lease.ErrNoLeader) || errors.Is(err, store.ErrDenied)
+	if !of || a.opened == "" || named(err) || strings.Contains(err.Error(), escaped(a.opened)) {
 		return ""
 	}
 	return " on " + a.opened
