@@ -15,9 +15,11 @@ import (
 
 // wrongRule is a fault that the simulation must notice.
 type wrongRule struct {
-	clocks float64                                 // how wrong the rates of the clocks are
-	store  func(*sim, store.Handler) store.Handler // what carries out the writes
-	want   []string                                // one of these is what the simulation says
+	clocks   float64                                 // how wrong the rates of the clocks are
+	store    func(*sim, store.Handler) store.Handler // what carries out the writes
+	forgets  bool                                    // each short try is one of a client that knows nothing
+	timeless bool                                    // no time passes for those who watch elections
+	want     []string                                // one of these is what the simulation says
 }
 
 // The simulation notices what breaks the rules: a control without which its silence would tell
@@ -55,6 +57,14 @@ func TestSimulationNotices(t *testing.T) {
 		"another's write is a sign of life": {
 			store: rewriting(func(rec map[string]json.RawMessage) { delete(rec, "mark") }),
 			want:  []string{"writes session", "has no mark"},
+		},
+		"no short try knows of those before it": {
+			forgets: true,
+			want:    []string{"meets the same write of a dead holder"},
+		},
+		"no time passes for those who watch elections": {
+			timeless: true,
+			want:     []string{"which has died"},
 		},
 		"an ask of several holders is one of those that come later": {
 			store: rewriting(func(rec map[string]json.RawMessage) {

@@ -28,12 +28,15 @@ import (
 //   - A guard that believes is named in the record; so there is never a writer beside another
 //     holder, nor one slot with two holders. It believes no longer than its trust after the
 //     sending of the last renewal that was applied.
+//   - A program that watches an election, and whose requests get through, is told of the end of a
+//     leader soon after the TTL of its last renewal.
 type ledger struct {
 	s        *sim
 	mu       sync.Mutex
 	locks    map[string]*lockEntry
 	sessions map[string]*sessionEntry
 	grants   map[string]*grantEntry
+	watching map[*observer]bool
 	next     *time.Timer // checks the belief that has to end first
 	due      time.Time   // when
 }
@@ -91,7 +94,7 @@ type belief struct {
 type sentKey struct{}
 
 func newLedger(s *sim) *ledger {
-	return &ledger{s: s, locks: map[string]*lockEntry{}, sessions: map[string]*sessionEntry{}, grants: map[string]*grantEntry{}}
+	return &ledger{s: s, locks: map[string]*lockEntry{}, sessions: map[string]*sessionEntry{}, grants: map[string]*grantEntry{}, watching: map[*observer]bool{}}
 }
 
 // carry passes requests of a program on, and notes the writes that are applied.
@@ -431,9 +434,95 @@ func (l *ledger) lookIn(d time.Duration) {
 }
 
 func (l *ledger) check() {
-	for _, name := range append([]string{simSemaphore}, simLocks...) {
+	for _, name := range append([]string{simSemaphore, simTried}, simLocks...) {
 		l.checkLock(l.entry(name))
 	}
+	for o := range l.watching {
+		o.check()
+	}
+}
+
+// observer is one that watches an election.
+type observer struct {
+	l      *ledger
+	of     *life
+	leader *grantEntry // that it was told of last; nil: of none, or that it is over
+	since  time.Time   // when it was told that, or of an error
+}
+
+func (l *ledger) observes(of *life) *observer {
+	o := &observer{l: l, of: of}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watching[o] = true
+	return o
+}
+
+func (o *observer) ends() {
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	delete(o.l.watching, o)
+}
+
+// hears notes what the observer of an election is told.
+func (o *observer) hears(name string, leader lease.Leader, err error) {
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	o.check()
+	if o.since = time.Now(); err == nil || errors.Is(err, lease.ErrNoLeader) {
+		o.leader = nil
+	}
+	if leader.State == lease.LeaderExpired {
+		o.l.s.count(func(s *simStats) { s.Expired++ })
+	}
+	for _, e := range o.l.grants {
+		if err == nil && e.name == name && e.holds && e.member.Mode == lease.ModeExclusive && e.member.Token == leader.Token {
+			o.leader = e
+		}
+	}
+}
+
+// check checks that the leader which the observer was told of has not died long ago. The time
+// begins anew with each fault and each sleep of the observer's machine, and with each error that it
+// is told of: it may have seen the last renewal only then.
+func (o *observer) check() {
+	e := o.leader
+	if e == nil || e.gone || o.of.dead.Load() || o.of.closed.Load() {
+		return
+	}
+	s, last := o.l.s, e.applied
+	if under := o.l.sessions[e.member.Session]; under != nil {
+		last = under.applied
+	}
+	for _, at := range []time.Time{o.since, o.of.p.well()} {
+		if at.After(last) {
+			last = at
+		}
+	}
+	slack := 2 * min(o.of.client.Options().MaxPoll, e.member.TTL/3)
+	if slack += time.Second * s.scale; !s.calm { // replies that take long, and calls that wait for those that hang
+		slack += 4*min(10*time.Second*s.scale, 30*time.Second) + 2*time.Minute
+	}
+	if most := time.Duration(float64(e.member.TTL)*(1+simRho)/(1-simRho)/(1-simRho)) + slack; time.Since(last) > most {
+		s.fail("%q: %v is told for %v that %v leads with token %d, which has died; at most %v are allowed", e.name, o.of, time.Since(last), e.owner, e.member.Token, most)
+	}
+}
+
+// overdue returns the last write of another program that leads, if it has not renewed its lease for
+// its TTL by the wall clocks of both machines; else nothing.
+func (l *ledger) overdue(by *life, name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rec := l.entry(name).rec
+	e := l.grants[rec.Grant]
+	if s := l.sessions[rec.Session]; s != nil {
+		rec = s.rec
+	}
+	if e == nil || e.owner == by || rec.State != lease.Held || float64(by.p.clock.read().Wall.Sub(rec.Renewed)) < float64(rec.TTL)*(1+simRho)/(1-simRho) {
+		return ""
+	}
+	l.s.count(func(s *simStats) { s.Overdue++ })
+	return cmp.Or(rec.Mark, rec.Nonce)
 }
 
 // checkLock checks the beliefs of those who hold one lock.

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ type process struct {
 	alone bool    // to writes, and not to reads
 	odds  float64
 	awake time.Time // when the machine wakes up that is asleep
+	erred time.Time // when the last fault was
+
+	troubles atomic.Int64 // faults, and replies that took long
 }
 
 // life is one program, from its start until it is closed or dies.
@@ -137,6 +141,8 @@ func (l *life) network(op *store.Op) fault {
 	if f == pass {
 		f = []fault{drop, fail, lose, repeat, hang, hangLate, deaf}[p.rnd.IntN(7)]
 	}
+	p.erred = time.Now()
+	p.troubles.Add(1)
 	p.s.count(func(s *simStats) {
 		s.Faults++
 		if f == deaf {
@@ -144,6 +150,16 @@ func (l *life) network(op *store.Op) fault {
 		}
 	})
 	return f
+}
+
+// well returns since when the machine is awake, and its network has no faults.
+func (p *process) well() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.awake.After(p.erred) {
+		return p.awake
+	}
+	return p.erred
 }
 
 // deafness is how long a call takes that ignores its context.
@@ -303,6 +319,7 @@ func (p *process) distance(carry func(context.Context, *store.Op, store.Handler)
 			back = there
 		case p.rnd.IntN(10) == 0:
 			back = min(p.seconds(10), time.Duration(p.rnd.IntN(30_000))*time.Millisecond)
+			p.troubles.Add(1)
 		}
 		if there > 0 && pause(ctx, there) != nil {
 			return context.Cause(ctx)
@@ -404,10 +421,9 @@ func (p *process) end(t *testing.T) {
 // chore does one thing besides the work of the actors.
 func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 	l := p.now()
-	name := simLocks[p.rnd.IntN(len(simLocks))]
 	ctx, cancel := bounded(t, time.Second+p.seconds(60))
 	defer cancel()
-	switch p.rnd.IntN(18) {
+	switch p.rnd.IntN(20) {
 	case 0:
 		p.replace(t)
 	case 1: // the program dies: no request leaves it any more
@@ -467,7 +483,9 @@ func (p *process) chore(t *testing.T, observers *sync.WaitGroup) {
 	case 12, 13:
 		p.useTicket(t)
 	case 14, 15:
-		observers.Go(func() { p.observe(t, l, name) })
+		observers.Go(func() { p.observe(t, l, append([]string{simTried}, simLocks...)[p.rnd.IntN(3)]) })
+	case 16, 17:
+		observers.Go(func() { p.tries(t, l) })
 	}
 }
 
@@ -491,12 +509,20 @@ func (p *process) ask(t *testing.T, l *life, name string) {
 }
 
 // observe observes an election for a while. Each leader that is told of stands in the ledger with
-// that value, and no token is lower than the one before.
+// that value, no token is lower than the one before, and none that has died is named for long.
 func (p *process) observe(t *testing.T, l *life, name string) {
+	watch := l
+	if p.s.wrong != nil && p.s.wrong.timeless {
+		watch = p.start(t, l.client.Options().TTL)
+		still := p.clock.read()
+		lease.SetClock(watch.client, func() lease.Reading { return still })
+		defer watch.close(t)
+	}
 	ctx, cancel := bounded(t, p.seconds(1200))
 	defer cancel()
-	last := uint64(0)
+	last, o := uint64(0), p.s.ledger.observes(watch)
 	told := func(leader lease.Leader, err error) {
+		o.hears(name, leader, err)
 		if err != nil {
 			return
 		}
@@ -509,15 +535,92 @@ func (p *process) observe(t *testing.T, l *life, name string) {
 		}
 		last = leader.Token
 	}
-	for leader, err := range l.client.Observe(ctx, name) {
+	for leader, err := range watch.client.Observe(ctx, name) {
 		told(leader, err)
 		if p.s.isHealed() || !p.s.going() {
-			return
+			break
 		}
+	}
+	if o.ends(); p.s.isHealed() || !p.s.going() {
+		return
 	}
 	ctx, cancel = bounded(t, p.seconds(60))
 	defer cancel()
-	told(l.client.Leader(ctx, name))
+	overdue := p.s.ledger.overdue(l, name)
+	leader, err := l.client.Leader(ctx, name)
+	if told(leader, err); err == nil && overdue != "" && overdue == p.s.ledger.overdue(l, name) {
+		p.s.fail("a question names a leader of %q that has not renewed its lease for its TTL, by the wall clocks too: %+v", name, leader)
+	}
+	o.ends()
+}
+
+// tries takes simTried again and again by tries that are short, each with a handle of its own, and
+// often leaves it to its TTL, as one does that has died. A client that has seen the same write of a
+// holder for the TTL takes the lock, however many handles have seen it.
+func (p *process) tries(t *testing.T, l *life) {
+	end, every := time.Now().Add(p.seconds(1200)), l.client.Options().TTL/time.Duration(4+p.rnd.IntN(8))
+	var mark string         // of the holder's write that was met last
+	var since, by time.Time // when it was met first, and when the lock is taken at the latest
+	for time.Now().Before(end) && !p.s.isHealed() && p.s.going() && !l.dead.Load() && !l.closed.Load() {
+		of := l
+		if p.s.wrong != nil && p.s.wrong.forgets {
+			of = p.start(t, l.client.Options().TTL)
+		}
+		troubles := p.troubles.Load()
+		err := p.try(t, of, every)
+		now := p.clock.read().Mono
+		var held *lease.HeldError
+		switch {
+		case err == nil:
+			mark = ""
+		case !errors.As(err, &held) || held.Record.State != lease.Held || p.troubles.Load() != troubles:
+		case mark != cmp.Or(held.Record.Mark, held.Record.Nonce):
+			mark, since = cmp.Or(held.Record.Mark, held.Record.Nonce), now
+			by = now.Add(time.Duration(float64(held.Record.TTL)*(1+simRho)/(1-simRho)) + 2*every)
+		case now.After(by):
+			p.s.fail("%v: a client that tries every %v meets the same write of a dead holder for %v, and the TTL is %v: %v", l, every, now.Sub(since), held.Record.TTL, err)
+		}
+		if of != l {
+			of.close(t)
+		}
+		p.wait(every)
+	}
+}
+
+// try takes simTried by one short try.
+func (p *process) try(t *testing.T, l *life, most time.Duration) error {
+	ctx, cancel := bounded(t, most)
+	defer cancel()
+	p.s.count(func(s *simStats) { s.Tries++ })
+	work := &actor{p: p, rnd: p.rnd}
+	holds := func(g *lease.Guard) *belief { return work.holds(l, claimKind{name: simTried}, g) }
+	f := func(_ context.Context, g *lease.Guard) error {
+		work.step(t, holds(g))
+		return nil
+	}
+	var g *lease.Guard
+	var err error
+	switch p.rnd.IntN(6) {
+	case 0:
+		return l.client.TryDo(ctx, simTried, f)
+	case 1:
+		_, err := l.client.TryOnce(ctx, simTried, lease.Every(time.Minute), f, &lease.OnceOptions{Retries: 3})
+		return err
+	case 2, 3:
+		g, err = l.client.Acquire(ctx, simTried)
+	default:
+		g, err = l.client.TryAcquire(ctx, simTried)
+	}
+	if err != nil {
+		return err
+	}
+	b := holds(g)
+	if _, err := g.Detach(t.Context()); err == nil {
+		p.s.count(func(s *simStats) { s.Abandoned++ })
+		return nil
+	}
+	work.leave(t, b)
+	return nil
 }
 
 // keep keeps a ticket for ever.

@@ -99,9 +99,13 @@ type simStats struct {
 	Asks             int `sim:"rare"`
 	AsksOfSeveral    int `sim:"rare"` // that name more than one holder
 	HeardBySeveral   int `sim:"rare"` // looks of readers and slots that were asked
+	Tries            int // short ones, each with a handle of its own
+	Abandoned        int `sim:"rare"` // grants of these that were left to their TTL
 	Terms            int `sim:"rare"` // of leaders
 	Proclaimed       int `sim:"rare"`
 	Observed         int `sim:"rare"`
+	Expired          int `sim:"rare"` // leaders that an observer was told to be over
+	Overdue          int `sim:"rare"` // leaders that were asked for when they seemed to be over
 	OtherKinds       int `sim:"rare"` // refused, since the lock is a semaphore
 	OtherSlots       int `sim:"rare"` // refused, since it has another number of slots
 	Resized          int `sim:"rare"`
@@ -156,6 +160,9 @@ func (s simStats) String() string {
 var simLocks = []string{"a", "b"}
 
 const simSemaphore = "s"
+
+// simTried is the lock that is taken by short tries alone, and whose holders die.
+const simTried = "t"
 
 // simRho is how wrong the clocks may be.
 const simRho = 0.01
@@ -345,9 +352,9 @@ func (s *sim) lastTurns(t *testing.T, all []*process) {
 	}
 	turns.Wait()
 	session := all[0].now().session
-	for i, name := range []string{simLocks[0], simLocks[1], simSemaphore, simSemaphore} {
+	for i, name := range []string{simLocks[0], simLocks[1], simTried, simSemaphore, simSemaphore} {
 		o := lease.HandleOptions{Fair: true}
-		if i > 1 {
+		if i > 2 {
 			o.Slots = 2
 		}
 		h, err := session.HandleWith(name, &o)
