@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,17 +23,18 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-// A fight is many processes that count in the same registers. Each value names the
-// one before it, so that the last value and the diaries of all processes tell the
-// whole history.
+// A fight is many processes that create, count in and delete the same registers, and sweep
+// what was deleted. Each value names the one before it, back to the create, so that the last
+// values, those that were deleted, and the diaries of all processes tell the whole history.
 type fightValue struct {
 	N    uint64 `json:"n"`
 	ID   string `json:"id"`
 	Prev string `json:"prev"`
 }
 
-// floors is memory that all processes of a fight share: for each register, the
-// number of the newest value that was acknowledged or read.
+// floors is memory that all processes of a fight share: for each register, the number of
+// the newest version that was acknowledged or read. The second half has, for each register,
+// the newest version that a process tried to delete.
 type floors []atomic.Uint64
 
 func mapFloors(file string, n int) (floors, error) {
@@ -84,7 +86,7 @@ func fight(args []string) error {
 		opts = filestore.Tiny()
 	}
 	f := &fighter{name: name, keys: keys, seen: make(map[store.Version]string)}
-	if f.floors, err = mapFloors(filepath.Join(dir, "floors"), keys); err != nil {
+	if f.floors, err = mapFloors(filepath.Join(dir, "floors"), 2*keys); err != nil {
 		return err
 	}
 	if f.diary, err = os.OpenFile(filepath.Join(dir, "diary-"+name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
@@ -110,30 +112,47 @@ func (f *fighter) write(format string, args ...any) {
 	}
 }
 
-// round reads a register, and writes it most of the time.
+// round reads a register, and changes it most of the time.
 func (f *fighter) round(key int) error {
 	ctx, name := testContext(), fmt.Sprintf("fight/%d", key)
+	if rand.IntN(15) == 0 {
+		n, err := f.s.SweepDeleted(ctx, 0)
+		f.end(err)
+		f.write("s %d", n)
+	}
 	floor := f.floors[key].Load()
 	value, v, err := f.s.Get(ctx, name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		f.write("x %v", err)
-		os.Exit(0)
+	if !errors.Is(err, store.ErrNotFound) {
+		f.end(err)
 	}
 	var old fightValue
-	if v != "" {
-		if err := json.Unmarshal(value, &old); err != nil {
-			return fmt.Errorf("%s: torn read: %q: %w", name, value, err)
+	var number uint64
+	if v == "" {
+		if deleted := f.floors[f.keys+key].Load(); deleted < floor {
+			return fmt.Errorf("%s is absent: version %d was known before, and versions up to %d were deleted", name, floor, deleted)
 		}
-	}
-	if old.N < floor {
-		return fmt.Errorf("%s: stale read: %d, and %d was known before", name, old.N, floor)
+	} else if err := json.Unmarshal(value, &old); err != nil {
+		return fmt.Errorf("%s: torn read: %q: %w", name, value, err)
+	} else if number = numberOf(v); number < floor {
+		return fmt.Errorf("%s: stale read: version %d, and %d was known before", name, number, floor)
 	}
 	if was, ok := f.seen[v]; ok && v != "" && was != string(value) {
 		return fmt.Errorf("%s: version %s returned: %s and %s", name, v, was, value)
 	}
 	f.seen[v] = string(value)
-	f.floors.raise(key, old.N)
+	f.floors.raise(key, number)
 	if rand.IntN(3) == 0 {
+		return nil
+	}
+	if v != "" && rand.IntN(8) == 0 {
+		f.write("r %d %s", key, old.ID)
+		f.floors.raise(f.keys+key, number)
+		err := f.s.Delete(ctx, name, v)
+		if errors.Is(err, store.ErrConflict) {
+			return nil
+		}
+		f.end(err)
+		f.write("d %d %s %d", key, old.ID, number+1)
 		return nil
 	}
 	f.writes++
@@ -147,18 +166,36 @@ func (f *fighter) round(key int) error {
 	if rand.IntN(2) == 0 {
 		put, ack = f.s.PutVolatile, "v"
 	}
-	_, err = put(ctx, name, v, next)
-	switch {
-	case err == nil:
-		f.write("%s %d %s", ack, key, id)
-		f.floors.raise(key, old.N+1)
-	case errors.Is(err, store.ErrConflict):
+	v, err = put(ctx, name, v, next)
+	if errors.Is(err, store.ErrConflict) {
 		f.write("f %d %s", key, id)
-	default:
+		return nil
+	}
+	f.end(err)
+	if number = numberOf(v); number <= floor {
+		return fmt.Errorf("%s: a write made version %d, and %d was known before", name, number, floor)
+	}
+	f.write("%s %d %s %d", ack, key, id, number)
+	f.floors.raise(key, number)
+	return nil
+}
+
+// end notes an error of the store, and ends the process.
+func (f *fighter) end(err error) {
+	if err != nil {
 		f.write("x %v", err)
 		os.Exit(0)
 	}
-	return nil
+}
+
+// numberOf returns the number in a version.
+func numberOf(v store.Version) uint64 {
+	text, _, _ := strings.Cut(string(v), ".")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 func cmpDash(s string) string {
@@ -170,18 +207,24 @@ func cmpDash(s string) string {
 
 // history is what the diaries of a fight say about one register.
 type history struct {
-	prev   map[string]string // of each value that any process tried to write
-	number map[string]uint64
-	acked  []string
-	weak   []string // acknowledged, but need not survive a power cut
-	failed []string
+	prev    map[string]string // of each value that any process tried to write
+	number  map[string]uint64
+	acked   []string
+	weak    []string // acknowledged, but need not survive a power cut
+	failed  []string
+	removed []string // values that a process tried to delete
+	deleted []string // values whose deletion was acknowledged
+	top     uint64   // the newest version that was acknowledged and is durable
 }
+
+// tally counts what happened in a fight.
+type tally struct{ tried, acked, deleted, swept int }
 
 // readDiaries reads what the processes of a fight wrote down. Errors of the store
 // are allowed where there are faults.
-func readDiaries(t *testing.T, dir string, keys int, faults bool) []history {
+func readDiaries(t *testing.T, dir string, keys int, faults bool) (all []history, swept int) {
 	t.Helper()
-	all := make([]history, keys)
+	all = make([]history, keys)
 	for i := range all {
 		all[i] = history{prev: make(map[string]string), number: make(map[string]uint64)}
 	}
@@ -206,6 +249,10 @@ func readDiaries(t *testing.T, dir string, keys int, faults bool) []history {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if field[0] == "s" {
+				swept += key
+				continue
+			}
 			h := &all[key]
 			switch id := field[2]; field[0] {
 			case "i":
@@ -215,8 +262,19 @@ func readDiaries(t *testing.T, dir string, keys int, faults bool) []history {
 					t.Fatal(err)
 				}
 				h.number[id] = n
-			case "a":
-				h.acked = append(h.acked, id)
+			case "a", "d":
+				n, err := strconv.ParseUint(field[3], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.top = max(h.top, n)
+				if field[0] == "d" {
+					h.deleted = append(h.deleted, id)
+				} else {
+					h.acked = append(h.acked, id)
+				}
+			case "r":
+				h.removed = append(h.removed, id)
 			case "v":
 				h.weak = append(h.weak, id)
 			case "f":
@@ -224,40 +282,55 @@ func readDiaries(t *testing.T, dir string, keys int, faults bool) []history {
 			}
 		}
 	}
-	return all
+	return all, swept
 }
 
-// check compares the diaries with the last value: it must stem from all values that
-// were acknowledged, and from none that was refused.
+// check compares the diaries with the last value. All values that were acknowledged led to it,
+// or to a value that a process tried to delete; those that were refused did not. One value at
+// the most follows another, and none follows a value that was deleted.
 func (h *history) check(t *testing.T, name string, last fightValue) {
 	t.Helper()
-	chain := make(map[string]bool)
-	id, n := last.ID, last.N
-	for id != "" {
-		if chain[id] || h.number[id] != n {
-			t.Fatalf("%s: value %s has number %d, want %d", name, id, h.number[id], n)
-		}
-		chain[id] = true
-		id = h.prev[id]
-		n--
+	if n := h.number[last.ID]; n != last.N {
+		t.Fatalf("%s: value %s has number %d, want %d", name, last.ID, last.N, n)
 	}
-	if n != 0 {
-		t.Errorf("%s: the chain ends at number %d", name, n)
+	led := make(map[string]bool)       // to the last value, or to one that was to be deleted
+	certain := make(map[string]string) // the value that follows, where that is known
+	for _, id := range h.deleted {
+		certain[id] = "its deletion"
+	}
+	for i, id := range slices.Concat([]string{last.ID}, h.deleted, h.removed) {
+		for id != "" && !led[id] {
+			prev, wrote := h.prev[id]
+			if !wrote || (prev == "") != (h.number[id] == 1) || prev != "" && h.number[prev] != h.number[id]-1 {
+				t.Fatalf("%s: value %s with number %d follows %q", name, id, h.number[id], prev)
+			}
+			if i == 0 && certain[id] == "its deletion" {
+				t.Errorf("%s: value %s is there, and was deleted", name, id)
+			}
+			led[id] = true
+			if prev != "" && i <= len(h.deleted) {
+				if next := certain[prev]; next != "" {
+					t.Errorf("%s: %s and %s follow %s", name, next, id, prev)
+				}
+				certain[prev] = id
+			}
+			id = prev
+		}
 	}
 	for _, id := range h.acked {
-		if !chain[id] {
+		if !led[id] {
 			t.Errorf("%s: the acknowledged value %s (number %d) is lost", name, id, h.number[id])
 		}
 	}
 	for _, id := range h.failed {
-		if chain[id] {
+		if led[id] {
 			t.Errorf("%s: the refused value %s (number %d) took effect", name, id, h.number[id])
 		}
 	}
 }
 
-// TestFight lets processes create and count in the same registers while they are killed and
-// stopped at random moments.
+// TestFight lets processes create, count in and delete the same registers, and sweep, while they
+// are killed and stopped at random moments.
 func TestFight(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -270,14 +343,18 @@ func TestFight(t *testing.T) {
 		{"many keys, rotating", 12, "tiny", memoryDir, 8},
 		{"one key on disk", 1, "plain", func(t testing.TB) string { return t.TempDir() }, 8},
 	}
+	swept := 0
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			kills := test.kills
 			if torture {
 				kills = 3334
 			}
-			runFight(t, test.dir(t), test.keys, test.mode, kills)
+			swept += runFight(t, test.dir(t), test.keys, test.mode, kills)
 		})
+	}
+	if swept == 0 {
+		t.Error("nothing was swept")
 	}
 }
 
@@ -300,6 +377,7 @@ func awaitWrites(t *testing.T, dir string, name string) {
 			return
 		}
 	}
+	readDiaries(t, dir, 1000, false) // says why
 	t.Fatal("a process does not get to write anything")
 }
 
@@ -310,9 +388,11 @@ func kill(cmd *exec.Cmd) {
 
 // lastValues reads what stands in the registers of a fight, and compares it with the
 // diaries.
-func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults bool) (tried, acked int) {
+func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults bool) (sum tally) {
 	t.Helper()
-	for key, h := range readDiaries(t, dir, keys, faults) {
+	histories, swept := readDiaries(t, dir, keys, faults)
+	sum.swept = swept
+	for key, h := range histories {
 		name := fmt.Sprintf("fight/%d", key)
 		var last fightValue
 		if value, _, err := s.Get(t.Context(), name); err == nil {
@@ -326,14 +406,15 @@ func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults b
 			h.acked = append(h.acked, h.weak...)
 		}
 		h.check(t, name, last)
-		tried += len(h.prev)
-		acked += len(h.acked)
+		sum.tried += len(h.prev)
+		sum.acked += len(h.acked)
+		sum.deleted += len(h.deleted)
 	}
-	return tried, acked
+	return sum
 }
 
-// runFight starts processes, and kills and stops them.
-func runFight(t *testing.T, dir string, keys int, mode string, kills int) {
+// runFight starts processes, and kills and stops them. It returns how many logs they swept.
+func runFight(t *testing.T, dir string, keys int, mode string, kills int) (swept int) {
 	const procs = 4
 	storeDir := filepath.Join(dir, "store")
 	born := 0
@@ -360,9 +441,10 @@ func runFight(t *testing.T, dir string, keys int, mode string, kills int) {
 	for _, cmd := range running {
 		kill(cmd)
 	}
-	tried, acked := lastValues(t, open(t, storeDir, nil), dir, keys, false)
-	t.Logf("%d processes, %d kills, %d writes tried, %d acknowledged", born, kills, tried, acked)
-	if acked == 0 {
+	sum := lastValues(t, open(t, storeDir, nil), dir, keys, false)
+	t.Logf("%d processes, %d kills: %+v", born, kills, sum)
+	if sum.acked == 0 {
 		t.Error("nothing was written")
 	}
+	return sum.swept
 }
