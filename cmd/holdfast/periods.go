@@ -92,8 +92,8 @@ func (a *app) ranAlready(ran *lease.RanError, h *storeHandle) error {
 	switch {
 	case ran.Ahead > 0:
 		return fmt.Errorf("%w: holdfast --store %s break %s --token %d", ran, quoteArg(h.again), quoteArg(ran.Name), ran.Token)
-	case ran.Last.Outcome == lease.Died:
-		a.notef("%s", oneLine(ran)) // no other process could tell
+	case ran.Last.Outcome != lease.Done:
+		a.notef("%s", oneLine(ran)) // status 0 alone would look as if the job were done
 	case a.verbose:
 		a.warnf("%s", oneLine(ran))
 	}

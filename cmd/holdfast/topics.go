@@ -110,7 +110,7 @@ const periodsTopic = `  holdfast run report --per day -- ./report.sh
 runs the command at most once in each period, whichever machines try and however often. Start
 it on all of them, by cron or a timer, as often as you like: the first one of each period runs
 the command. While it runs, the others wait until it has ended, or end with status 75 with -n.
-A call that finds that the command ran already ends with status 0, and says so only with -v.
+A call that finds that the command is done already ends with status 0, and says so only with -v.
 
 A period is
 
@@ -126,8 +126,7 @@ A run counts for the period in which it began, by the clock of its machine. It i
 command ends with status 0. Else it has failed: --retries N lets it be tried again in the same
 period, N times, whenever the next one asks. A run whose machine died, whose lease was lost, or
 which --max ended, has failed, too; one whose command could not be started does not count. When
-no try is left, further calls end with status 0. If the last run died, they print a note, since
-that run could not.
+no try is left, further calls end with status 0, and print a note, which -q hides.
 
 "holdfast show NAME" and "ls" tell when the last run began and ended, its outcome, and who ran
 it; "show --json" has it as last_run. "holdfast break NAME --token N" takes the last run back, so
