@@ -227,6 +227,9 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 	}
 	w, err := s.Sweep(ctx, o)
 	bar.end()
+	if err != nil && w.Seen == 0 {
+		return err // it was refused, or could not begin
+	}
 	if w.Complete && err == nil && !o.DryRun {
 		err = file.done()
 	}
