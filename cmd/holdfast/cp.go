@@ -35,9 +35,10 @@ memory. The conditions are those of put, on the destination; those of get hold f
 
 With --recursive it copies all objects below a prefix, or all files in a directory, each under
 the rest of its name; a prefix ends with a slash, also if it is not given. Several are copied at
-a time, and each is printed. Links and other files that are not regular ones are not followed.
-No file is written outside of the directory. If some could not be copied, the others are; the
-exit status is that of those that failed, or 1 if they failed for several reasons.`,
+a time, and each is printed. No file is written outside of the directory. If some could not be
+copied, the others are; the exit status is that of those that failed, or 1 if they failed for
+several reasons. A bucket has no links: a symbolic link is not followed, and a link, a pipe or a
+device counts as one that could not be copied, with status 1.`,
 		Example: `  holdfast cp report.pdf s3://bucket/reports/
   holdfast cp s3://bucket/reports/report.pdf .
   holdfast cp s3://bucket/a s3://bucket/b --if-absent

@@ -214,7 +214,11 @@ func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEnt
 					return false
 				}
 			case !info.Mode().IsRegular():
-				if !yield(treeEntry{name: name}, errors.New("it is no regular file, and is left out")) {
+				what := "it is no regular file, and is left out"
+				if info.Mode()&fs.ModeSymlink != 0 {
+					what = "it is a symbolic link, which is not followed: copy the file that it names under a name of its own, or remove the link"
+				}
+				if !yield(treeEntry{name: name}, errors.New(what)) {
 					return false
 				}
 			case !yield(treeEntry{name, object.Info{Size: info.Size()}}, nil):
