@@ -7,8 +7,8 @@ import (
 
 // List yields the items of the table, without opening their large attributes, in no promised
 // order. What it promises is what [Table.Scan] promises: every item that exists throughout
-// is yielded. After an error the listing ends. Where opts names attributes, an item has no
-// others.
+// is yielded. After an error the listing ends, but for one that matches store.ErrCorrupt: it can be of
+// one item, with others after it. Where opts names attributes, an item has no others.
 //
 // It costs what the table's scan costs: DynamoDB reads the whole table.
 func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, error] {
@@ -20,8 +20,10 @@ func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, er
 		}
 		for row, err := range s.table.Scan(ctx, opts) {
 			if err != nil {
-				yield(nil, err)
-				return
+				if !yield(nil, err) {
+					return
+				}
+				continue
 			}
 			if !yield(s.newItem(schema, row.Key, row.Attributes), nil) {
 				return

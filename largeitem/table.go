@@ -55,7 +55,8 @@ type Table interface {
 	Delete(ctx context.Context, key Key, cond *Condition) (old Attributes, err error)
 
 	// Scan yields the items. Every item that exists throughout the scan is yielded, in a
-	// state that it has had during the scan. After an error the scan ends.
+	// state that it has had during the scan. After an error the scan ends, but for one that matches
+	// store.ErrCorrupt: it can be of one item, with others after it.
 	Scan(ctx context.Context, opts *ScanOptions) iter.Seq2[Row, error]
 }
 

@@ -803,7 +803,8 @@ func (a *app) itemsLs() *cobra.Command {
 with their sizes in bytes, with tabs between them; with --json one item on each line.
 
 With PREFIX only those whose keys, written as PARTITION or PARTITION/SORT, begin with it: so
-user-7/ lists one partition. It reads the whole table all the same.`,
+user-7/ lists one partition. It reads the whole table all the same. Items of a store that are damaged
+are named at the end, with exit status 78; the others are listed.`,
 		Example: `  holdfast items ls
   holdfast items ls user-7/
   holdfast items ls --json | jq -c '.key'`,
@@ -811,15 +812,20 @@ user-7/ lists one partition. It reads the whole table all the same.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := strings.Join(args, "")
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
+				var bad []error
 				for i, err := range s.List(ctx, nil) {
-					if err == nil && strings.HasPrefix(writtenKey(i.Key), prefix) {
-						err = a.printItem(i, typed)
-					}
-					if err != nil {
-						return err
+					switch {
+					case errors.Is(err, store.ErrCorrupt):
+						bad = append(bad, err)
+					case err != nil:
+						return errors.Join(append(bad, err)...)
+					case strings.HasPrefix(writtenKey(i.Key), prefix):
+						if err := a.printItem(i, typed); err != nil {
+							return err
+						}
 					}
 				}
-				return nil
+				return errors.Join(bad...)
 			})
 		},
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 // TestBreakUnreadable: on every kind of remote store break makes a lock usable again whose
@@ -98,4 +100,40 @@ func joinClose(err error, db *sql.DB) error {
 		err = closed
 	}
 	return err
+}
+
+// A register that holds no item does not hide the items after it from items ls, which names it at the
+// end.
+func TestItemsBesideADamagedOne(t *testing.T) {
+	p, locks := newPlaceOfFiles(t)
+	dir := filepath.Join(p.dir, "table")
+	on := []string{"--table", "file:" + dir, "--bucket", "file:" + filepath.Join(p.dir, "bucket")}
+	p.must(t, locks, append([]string{"items", "init", "--partition", "pk"}, on...)...)
+	for _, key := range []string{"a", "b", "c"} {
+		p.must(t, locks, append([]string{"items", "put", key, "--set", "{}"}, on...)...)
+	}
+	st, err := filestore.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	found := false
+	for register, err := range store.List(t.Context(), st, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(register, "=b") {
+			_, version, err := st.Get(t.Context(), register)
+			if err == nil {
+				_, err = st.Put(t.Context(), register, version, []byte("damaged"))
+			}
+			if found = err == nil; !found {
+				t.Fatal(err)
+			}
+		}
+	}
+	out, said, status := p.run(t, locks, append([]string{"items", "ls"}, on...)...)
+	if !found || status != statusUnsafe || out != "[\"a\"]\n[\"c\"]\n" || strings.Count(said, "=b holds no item of its name") != 1 {
+		t.Errorf("found %v, status %d, %q, %q", found, status, out, said)
+	}
 }

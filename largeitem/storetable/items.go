@@ -97,7 +97,7 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 }
 
 // Scan implements [largeitem.Table], in the order of the names of the registers. It reads
-// each item by one request, and keeps the names of at most 50,000 items in memory. For more
+// each item by one request, yields an error for each register that holds no item of its name, and keeps the names of at most 50,000 items in memory. For more
 // items it lists the names again. The store must be able to list its keys.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
@@ -105,8 +105,11 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 		if opts != nil {
 			o = *opts
 		}
-		if err := t.scan(ctx, o, yield); err != nil {
-			yield(largeitem.Row{}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
+		failed := func(err error) bool {
+			return yield(largeitem.Row{}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
+		}
+		if err := t.scan(ctx, o, yield, failed); err != nil {
+			failed(err)
 		}
 	}
 }
@@ -114,8 +117,8 @@ func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2
 // namesAtOnce is how many names of items are held at once.
 const namesAtOnce = 50_000
 
-// scan returns an error that is still to be yielded.
-func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(largeitem.Row, error) bool) error {
+// scan returns an error that is still to be yielded. failed yields that of one item.
+func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(largeitem.Row, error) bool, failed func(error) bool) error {
 	if _, err := t.Schema(ctx); err != nil {
 		return err
 	}
@@ -129,10 +132,14 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 		}
 		for _, name := range names {
 			row, err := t.row(ctx, name, o.Attributes)
-			if err != nil {
+			switch {
+			case errors.Is(err, store.ErrCorrupt):
+				if !failed(err) {
+					return nil
+				}
+			case err != nil:
 				return err
-			}
-			if row != nil && !yield(*row, nil) {
+			case row != nil && !yield(*row, nil):
 				return nil
 			}
 			after = name
