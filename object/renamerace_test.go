@@ -234,6 +234,22 @@ func renameHistory(t *testing.T, r renamer, seed uint64) (won, unknown int) {
 	return won, unknown
 }
 
+// killedAtWrite is a bucket for a process that is killed at its first write below a prefix. That write
+// comes late.
+func killedAtWrite(below object.Bucket, prefix string) *objecttest.Faulty {
+	late := false
+	return objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+		switch {
+		case late:
+			return objecttest.Cut
+		case c.Write() && strings.HasPrefix(c.Key, prefix):
+			late = true
+			return objecttest.Late
+		}
+		return objecttest.Pass
+	})
+}
+
 // TestRenameLateCopy: the copy of a rename that was killed comes late, while another one that
 // has displaced it is at work, or when that is done. It does not stay.
 func TestRenameLateCopy(t *testing.T) {
@@ -245,17 +261,7 @@ func TestRenameLateCopy(t *testing.T) {
 				if _, err := c.Put(t.Context(), "job", body("precious"), nil); err != nil {
 					t.Fatal(err)
 				}
-				late := false
-				killed := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
-					switch {
-					case late:
-						return objecttest.Cut
-					case c.Write() && c.Key == "w1":
-						late = true
-						return objecttest.Late
-					}
-					return objecttest.Pass
-				})
+				killed := killedAtWrite(below, "w1")
 				told := map[string][]error{"w1": {claim(t.Context(), newClient(t, killed, r.opts), "w1")}}
 				time.Sleep(time.Hour)
 				b := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
@@ -287,17 +293,7 @@ func TestRenameLateMark(t *testing.T) {
 			if _, err := c.Put(t.Context(), "job", body("precious"), nil); err != nil {
 				t.Fatal(err)
 			}
-			late := false
-			killed := objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
-				switch {
-				case late:
-					return objecttest.Cut
-				case c.Write() && strings.HasPrefix(c.Key, ".holdfast/rename/"):
-					late = true
-					return objecttest.Late
-				}
-				return objecttest.Pass
-			})
+			killed := killedAtWrite(below, ".holdfast/rename/")
 			_ = claim(t.Context(), newClient(t, killed, r.opts), "w2")
 			if err := claim(t.Context(), c, "w1"); err != nil {
 				t.Fatal(err)
