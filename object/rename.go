@@ -114,8 +114,9 @@ type Renamed struct {
 //
 // A small object below .holdfast/rename/ marks a rename in progress. A rename that was begun
 // and not copied keeps others from the object for a minute, and a second for each MiB. Where
-// equal bodies have equal versions, a source that another program deletes and makes again
-// with the same bytes while it is being renamed cannot be told from the first one.
+// equal bodies have equal versions, a write of the same bytes to the source, by a Put of a Client
+// too, looks like what was copied. If it comes between the copy and the delete, Rename deletes it,
+// although that Put has succeeded. Its bytes are at the destination; its metadata is lost.
 //
 // The copy is conditional on the state of the source, and on that of the destination as
 // opts says; the delete is conditional on the state that was copied. Where the store does
