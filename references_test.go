@@ -15,9 +15,11 @@ import (
 // A text of this repository refers to nothing that is outside of it and has no address:
 // no document, no path of a workplace, no number in a list that a reader cannot see.
 var (
-	documents = regexp.MustCompile(`[\w./*-]*[\w*-]\.md\b`)
+	documents = regexp.MustCompile(`([\w./*-]*[\w*-]\.md)\b(?:#([\w-]+))?`)
 	addresses = regexp.MustCompile(`https?://[^\s)"']+`)
-	links     = regexp.MustCompile(`\]\(([^)#\s]+)`)
+	links     = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?`)
+	headings  = regexp.MustCompile("(?ms)^```.*?^```|^#+ +([^\n]+)") // those in code have no text
+	unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	tests     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`)
 	outside   = regexp.MustCompile(`(?i)/wor[k]/\w|/tmp/tool[s]\b|\bissue #?\d|\b(?:rule|item|pitfall|protocol|section) [A-Z]\d+\b|\bsee [A-Z]\d{1,2}\b`)
 	numbered  = regexp.MustCompile(`\bfunc (?:Test|Fuzz|Benchmark)[A-Z]{1,2}\d+\(`)
@@ -26,10 +28,23 @@ var (
 // numberedTests have tests that are named after S3.
 var numberedTests = []string{"cmd/internal/doctor/aws_test.go"}
 
-// repository is what references are looked up in: the files, and the names of tests.
+// repository is what references are looked up in: the files, the anchors of the documents, and
+// the names of tests.
 type repository struct {
-	files map[string]bool
-	tests []string
+	files   map[string]bool
+	anchors map[string][]string
+	tests   []string
+}
+
+// anchorsOf returns the anchors that a code host gives the headings of a document.
+func anchorsOf(text string) (all []string) {
+	for _, heading := range headings.FindAllStringSubmatch(text, -1) {
+		title := unslugged.ReplaceAllString(strings.ToLower(links.ReplaceAllString(heading[1], "")), "")
+		if title != "" {
+			all = append(all, strings.ReplaceAll(strings.TrimSpace(title), " ", "-"))
+		}
+	}
+	return all
 }
 
 // dangling returns what the text of a file refers to and is not there.
@@ -39,18 +54,21 @@ func (r *repository) dangling(name, text string) (problems []string) {
 			problems = append(problems, problem)
 		}
 	}
-	there := func(target string) bool {
-		for _, base := range []string{".", path.Dir(name)} {
-			if r.files[path.Join(base, target)] {
-				return true
-			}
-		}
-		return false
+	// there looks a target up from the directories base, and its anchor if it has one.
+	there := func(target, anchor string, bases ...string) bool {
+		return slices.ContainsFunc(bases, func(base string) bool {
+			file := path.Join(base, target)
+			return r.files[file] && (anchor == "" || slices.Contains(r.anchors[file], anchor))
+		})
 	}
 	text = addresses.ReplaceAllString(text, "")
-	for _, document := range documents.FindAllString(text, -1) {
-		if !strings.Contains(document, "*") && !there(strings.TrimPrefix(document, "/")) {
-			add("there is no document %s", document)
+	for _, match := range documents.FindAllStringSubmatch(text, -1) {
+		anchor := match[2]
+		if path.Ext(name) == ".md" {
+			anchor = "" // its links are read below
+		}
+		if !strings.Contains(match[1], "*") && !there(strings.TrimPrefix(match[1], "/"), anchor, ".", path.Dir(name)) {
+			add("there is no document %s", match[0])
 		}
 	}
 	for _, match := range outside.FindAllString(text, -1) {
@@ -62,8 +80,12 @@ func (r *repository) dangling(name, text string) (problems []string) {
 	switch path.Ext(name) {
 	case ".md":
 		for _, link := range links.FindAllStringSubmatch(text, -1) {
-			if !strings.Contains(link[1], ":") && !there(link[1]) {
-				add("the link to %s leads nowhere", link[1])
+			target, base := link[1], path.Dir(name)
+			if target == "" {
+				target = path.Base(name)
+			}
+			if !strings.Contains(target, ":") && !there(target, link[2], base) {
+				add("the link to %s leads nowhere", strings.TrimPrefix(link[0], "]("))
 			}
 		}
 		fallthrough
@@ -80,7 +102,7 @@ func (r *repository) dangling(name, text string) (problems []string) {
 
 // readRepository returns the texts of the files below dir that people write.
 func readRepository(dir string) (*repository, map[string]string, error) {
-	r, texts := &repository{files: map[string]bool{}}, map[string]string{}
+	r, texts := &repository{files: map[string]bool{}, anchors: map[string][]string{}}, map[string]string{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -103,6 +125,9 @@ func readRepository(dir string) (*repository, map[string]string, error) {
 			return err
 		}
 		texts[name] = string(text)
+		if path.Ext(name) == ".md" {
+			r.anchors[name] = anchorsOf(string(text))
+		}
 		for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
 			r.tests = append(r.tests, match[1])
 		}
@@ -112,7 +137,7 @@ func readRepository(dir string) (*repository, map[string]string, error) {
 }
 
 // TestReferences checks that nothing in the repository refers to a text outside of it,
-// and no document or script to a test that is not there.
+// no link to a file or a heading that is not there, and no document or script to such a test.
 func TestReferences(t *testing.T) {
 	r, texts, err := readRepository(".")
 	if err != nil {
@@ -134,12 +159,19 @@ func TestReferences(t *testing.T) {
 // TestReferencesAreNoticed is the control.
 func TestReferencesAreNoticed(t *testing.T) {
 	r := &repository{
-		files: map[string]bool{"CONTRIBUTING.md": true, "docs/stores.md": true, "docs": true},
-		tests: []string{"TestImports"},
+		files:   map[string]bool{"CONTRIBUTING.md": true, "docs/stores.md": true, "docs/operations.md": true, "docs": true},
+		anchors: map[string][]string{"CONTRIBUTING.md": {"files"}, "docs/stores.md": anchorsOf("# Stores\n```sh\n# code\n```\n## A `put`, [of](a.html) 2 parts\n")},
+		tests:   []string{"TestImports"},
 	}
 	for _, c := range []struct{ name, text, problem string }{
 		{"lease/lease.go", "// see CONTRIBUTING.md and docs/stores.md, or https://example.com/OTHER.md", ""},
 		{"docs/operations.md", "[stores](stores.md), [contributing](../CONTRIBUTING.md#files), [page](https://example.com); TestImports", ""},
+		{"docs/operations.md", "[stores](stores.md#a-put-of-2-parts), [all](../docs/stores.md#stores)", ""},
+		{"docs/stores.md", "[a](#stores) and [b](#code)", "link to #code leads nowhere"},
+		{"docs/operations.md", "[a](../docs/stores.md#put)", "link to ../docs/stores.md#put leads nowhere"},
+		{"docs/operations.md", "[a](docs)", "link to docs leads nowhere"}, // not from this directory
+		{"lease/lease.go", "// see docs/stores.md#stores", ""},
+		{"lease/lease.go", "// see docs/stores.md#missing.", "no document docs/stores.md#missing"},
 		{"lease/lease.go", "// PROTOCOLS.md says why", "no document PROTOCOLS.md"},
 		{"docs/operations.md", "[gone](missing.html)", "leads nowhere"},
 		{"CONTRIBUTING.md", "TestExports shows it", "no TestExports"},
