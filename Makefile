@@ -1,6 +1,6 @@
 # What people and CI call. The work is in the scripts that are named here.
 
-.PHONY: test quick lint vulnerabilities bench torture tidy release image
+.PHONY: test quick lint vulnerabilities bench torture tidy site release image
 
 # Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
 # tests with the race detector, those against real servers too. It fetches and
@@ -30,6 +30,11 @@ torture:
 # Tidies all modules.
 tidy:
 	bash internal/tidy.sh
+
+# The documents as pages with a search, in site/: open site/index.html. Python and npm
+# fetch the generator at first, which takes half a minute.
+site:
+	bash internal/site.sh
 
 # Packages of a release, in dist/.
 release:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the packages of a release into dist/: static binaries for each system, as tar
 # archives and Debian packages, with man pages, completions and the licences of what is
-# linked, a list of what is in them (SPDX), and checksums. The same commit gives the same
-# bytes, on any machine and in any directory: it names the Go that builds it, too.
+# linked, the documents as a site, a list of what is in the binaries (SPDX), and checksums.
+# The same commit gives the same bytes, on any machine and in any directory: it names the Go
+# that builds it, too.
 #
 #   internal/release.sh v0.1.0
 #
@@ -114,6 +115,11 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wi
     debian "$arch" "$work/$folder/$name" "$work/$folder/THIRD-PARTY-LICENSES"
   fi
 done
+
+echo "== the site"
+site=holdfast_${number}_site
+HOLDFAST_VERSION=$version bash internal/site.sh "$work/$site"
+archive "$site"
 
 echo "== software bill of materials"
 (cd "$work" && ./sbom "$version" holdfast_*/holdfast holdfast_*/holdfast.exe) >"$dist/holdfast_$number.spdx.json"

@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, and etcd to compare with.
+# completions, the program that checks a unit of systemd, etcd to compare with, and pip for
+# the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
-  [java]=default-jre-headless [npm]=npm [setlock]=daemontools [zsh]=zsh [fish]=fish
+  [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client
 )
 missing=()
@@ -17,6 +18,7 @@ missing=()
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
   missing+=(postgresql)
 fi
+python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 for program in "${!package[@]}"; do
   command -v "$program" >/dev/null || missing+=("${package[$program]}")
 done
